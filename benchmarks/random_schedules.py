@@ -33,7 +33,7 @@ from tables import MODES, Row, read_rows, write_rows, write_table
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
-from kafka_chaos.faults.registry import fault_kinds, unavailable
+from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -105,7 +105,7 @@ def is_possible(values: dict[str, Any], kind: str) -> bool:
         experiment_of({**values, "workload": {"duration": 60}, "schedule": schedule}, "random schedules")
     except UsageFailure:
         return False
-    return unavailable(fault_kinds()[kind]) is None
+    return fault_kinds()[kind].unavailable() is None
 
 
 def run_and_tidy(

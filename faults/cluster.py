@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka_chaos.faults.parts import ClockControl, DiskControl, LinkControl, PacketControl
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.faults.parts import ClockControl, DiskControl, InsideControl, LinkControl, PacketControl
 
 Partition = tuple[str, int]
 """A topic's name, and a partition's number."""
@@ -34,7 +35,7 @@ class Registration:
 
 
 class NodeControl(Protocol):
-    """A container that a fault acts on. All actions are idempotent."""
+    """A process that a fault acts on: a container's, or another of this machine. All actions are idempotent."""
 
     @property
     def name(self) -> str:
@@ -49,6 +50,11 @@ class NodeControl(Protocol):
     @property
     def address(self) -> str:
         """Its address on the cluster's network, the same after a restart."""
+        ...
+
+    @property
+    def inside(self) -> InsideControl | None:
+        """The inside of its container, if it is one that commands can run in."""
         ...
 
     @property
@@ -87,36 +93,12 @@ class NodeControl(Protocol):
         """SIGTERM, and wait for the process to be gone."""
         ...
 
-    def suspend(self) -> None:
-        """Let its process do nothing more (SIGSTOP), until it is killed. Other than after `pause`, commands still run
-        inside."""
-        ...
-
-    def file_size(self, path: str) -> int | None:
-        """Bytes of a file inside, running or not, as the engine sees it; None where there is none."""
-        ...
-
-    def read_at(self, path: str, offset: int, length: int) -> bytes:
-        """Bytes of a file inside, running or not, as the engine sees it; fewer at its end."""
-        ...
-
     def pause(self) -> None:
         """Freeze its processes."""
         ...
 
     def unpause(self) -> None:
         """Thaw its processes."""
-        ...
-
-    def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
-        """Run a command inside: exit code and output. Where it is not running, or frozen, the exit code is not 0.
-
-        `in_network`: the command needs no more than the network, and runs where it is frozen, too.
-        """
-        ...
-
-    def must_execute(self, *command: str, in_network: bool = False) -> str:
-        """Run a command inside, or only in its network, and return the output; the command has to succeed."""
         ...
 
 
@@ -232,6 +214,13 @@ class ClusterControl(Protocol):
         registration taken, and exit.
         """
         ...
+
+
+def inside_of(node: NodeControl) -> InsideControl:
+    """The inside of a node's container; raises `UsageFailure` if it has none."""
+    if node.inside is None:
+        raise UsageFailure(f"{node.name} is no container of this project: nothing is done inside")
+    return node.inside
 
 
 def topics_of(cluster: ClusterControl, lane: str | None) -> Collection[str]:

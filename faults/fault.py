@@ -1,4 +1,4 @@
-"""The interface of a fault kind, and the proof that a fault took effect.
+"""What every fault kind is, and the proof that a fault took effect.
 
 A fault is a frozen dataclass that says what breaks, where, when and for how long. Its three functions are idempotent
 and take the containers that its target was resolved to. They keep no state: after a crash of the injector, only the
@@ -27,6 +27,9 @@ Nodes = tuple[NodeControl, ...]
 DOWN = "down"
 FROZEN = "frozen"
 """States in which a fault may hold a container. The last of the faults that hold it there brings it back."""
+
+PROOF_TIMEOUT = 10.0
+"""Seconds that a proof may take, unless its kind says otherwise."""
 
 _COMMON_FIELDS = ("target", "at", "duration")
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
@@ -83,66 +86,107 @@ class Setting(Protocol):
         ...
 
 
-class Fault(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
     """A timed fault. `at` and `duration` are seconds; `at` counts from the start of the load.
 
-    `kind` is its name in experiments and reports. The class's docstring is its entry in the reference: what it breaks,
-    and what its proof is. A kind may have a static method `describe_evidence(evidence) -> str`, which puts the evidence
-    of one container into words for reports; without it, reports show keys and values.
-
-    Two more attributes of a class say what happens when faults overlap on a container. `holds` is `DOWN` or `FROZEN` if
-    the fault keeps its containers so. `ends_with_process` is true if a restart of the container ends the fault: then it
-    is injected again, which must change nothing where it is still in place. A static method
-    `unavailable() -> str | None` returns why this machine can't do the fault, and what would be needed. With
-    `needs_disk`, brokers get disks of their own where a schedule has such a fault (`NodeControl.disk`); with
-    `needs_links`, every connection to a broker or controller passes a link (`NodeControl.link`), and a schedule with it
-    can't have kinds with `avoids_links`; with `needs_clock`, nodes have wall clocks that can be moved
-    (`NodeControl.clock`).
-
-    Two attributes say which clusters and targets a kind is for. A static method `refusal(cluster: Setting)` returns why
-    such a cluster can't have the fault, and what to write instead, or None. With `only_brokers`, servers that are no
-    brokers are refused as targets. With `hits_clients`, its targets are members of groups and loops alone, which are
-    processes of this machine and no containers; without it, these are refused. With `crashes_members`, the reference
-    model is told of one crash more for each member hit. With `spares_other_lanes`, a fault that names a `lane` changes
-    nothing for any other, and the model is not told of it there. With `leaves_nodes_alone`, its targets run on and stay
-    in touch, so that no quorum is lost by it. `proof_timeout`: how many seconds its proof may take. A method
-    `can_begin(cluster, nodes) -> bool` says whether there is what it needs now, such as brokers that run: it is waited
-    for.
+    A kind is a subclass; its docstring is its entry in the reference: what it breaks, and what its proof is. It gives
+    `kind` and `appearance`, and replaces `inject`, `proof` and `heal`, or what they do on each node (`_inject`,
+    `_proof`, `_heal`). Everything else has a default.
     """
 
+    target: Target
+    at: float = 0.0
+    duration: float = 0.0
+
     kind: ClassVar[str]
+    """Its name in experiments and reports."""
     appearance: ClassVar[Appearance]
+    counts_as: ClassVar[str | None] = None
+    """The fault kind of the model that each broker goes through which it hits; None: none (`model_faults`)."""
+    holds: ClassVar[str | None] = None
+    """The state in which it keeps its containers, such as `DOWN`: the last fault that does brings them back."""
+    ends_with_process: ClassVar[bool] = False
+    """A restart of the container ends it: then it is injected again, which must change nothing where it is in place."""
+    needs_disk: ClassVar[bool] = False
+    """Brokers get disks of their own (`NodeControl.disk`) where a schedule has it."""
+    needs_links: ClassVar[bool] = False
+    """Every connection to a broker or controller passes a link (`NodeControl.link`) where a schedule has it."""
+    avoids_links: ClassVar[bool] = False
+    """It can't act on connections that pass links, so that no schedule has it together with `needs_links`."""
+    needs_clock: ClassVar[bool] = False
+    """Nodes have wall clocks that can be moved (`NodeControl.clock`) where a schedule has it."""
+    only_brokers: ClassVar[bool] = False
+    """Servers that are no brokers are refused as targets."""
+    hits_clients: ClassVar[bool] = False
+    """Its targets are members of groups and loops alone: processes of this machine and no containers."""
+    crashes_members: ClassVar[bool] = False
+    """The model is told of one crash more for each member hit."""
+    spares_other_lanes: ClassVar[bool] = False
+    """Where it names a `lane`, it changes nothing for any other, and the model is not told of it there."""
+    leaves_nodes_alone: ClassVar[bool] = False
+    """Its targets run on and stay in touch, so that no quorum is lost by it."""
+    proof_timeout: ClassVar[float] = PROOF_TIMEOUT
+    """Seconds that its proof may take."""
 
-    @property
-    def target(self) -> Target:
-        """The role that is hit."""
-        ...
+    @staticmethod
+    def unavailable() -> str | None:
+        """Why this machine can't do it, and what would be needed; None where it can."""
+        return None
 
-    @property
-    def at(self) -> float:
-        """When it begins, in seconds from the start of the load."""
-        ...
+    @staticmethod
+    def refusal(cluster: Setting) -> str | None:
+        """Why such a cluster can't have it, and what to write instead; None where it can."""
+        return None
 
-    @property
-    def duration(self) -> float:
-        """How long it lasts, in seconds."""
-        ...
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """The evidence of one container in words, for reports; here, its keys and values."""
+        return plain(evidence)
 
     def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """What the reference model must expect in a cluster of this size: one fault kind of it per broker hit."""
-        ...
+        """What the reference model must expect in a cluster of this size: one fault kind of it per broker hit.
+
+        A fault of ZooKeeper, or of KRaft's controllers, may end the session of any broker.
+        """
+        if self.counts_as is None:
+            return ()
+        if self.target.role in ("zookeeper", "controllers"):
+            return ("session-expiry",) * brokers
+        return (self.counts_as,) * self.target.brokers_hit(brokers)
+
+    def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
+        """Whether there is what it needs now besides its target, such as brokers that run: it is waited for."""
+        return True
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Break something."""
-        ...
+        at_once(nodes, lambda node: self._inject(cluster, node))
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Show, before it is healed, that the fault took effect."""
-        ...
+        """Show, before it is healed, that the fault took effect: on every node."""
+        return all_took_effect({node.name: self._proof(cluster, node) for node in nodes})
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Undo the damage, and wait until everything works again."""
-        ...
+        """Undo the damage, and wait until everything works again; servers that it holds down are started."""
+        if self.holds == DOWN:
+            cluster.start_again(nodes)
+        else:
+            at_once(nodes, lambda node: self._heal(cluster, node))
+
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        raise NotImplementedError
+
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        raise NotImplementedError
+
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        """Nothing, where nothing stays broken."""
+
+    def _noted(self, cluster: ClusterControl) -> dict[Any, Any]:
+        """What this very fault saw before it broke anything, for its proof."""
+        noted: dict[Any, Any] = cluster.noted.setdefault(mark(self), {})
+        return noted
 
 
 def at_once(nodes: Nodes, action: Callable[[NodeControl], object]) -> None:
@@ -153,16 +197,6 @@ def at_once(nodes: Nodes, action: Callable[[NodeControl], object]) -> None:
     with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as threads:
         for done in [threads.submit(action, node) for node in nodes]:
             done.result()
-
-
-def one_per_broker(kind: str, target: Target, brokers: int) -> tuple[str, ...]:
-    """One fault kind of the reference model for each broker that a target names.
-
-    A fault of ZooKeeper, or of KRaft's controllers, may end the session of any broker.
-    """
-    if target.role in ("zookeeper", "controllers"):
-        return ("session-expiry",) * brokers
-    return (kind,) * target.brokers_hit(brokers)
 
 
 def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
@@ -182,18 +216,17 @@ def mark(fault: Fault) -> str:
 
 def fits(kind: type[Fault], target: Target) -> bool:
     """Whether a kind may have such a target: those of clients have only clients, all others only servers."""
-    return bool(getattr(kind, "hits_clients", False)) == (target.role in OF_CLIENTS)
+    return kind.hits_clients == (target.role in OF_CLIENTS)
 
 
-def crashes_members(fault: Fault) -> bool:
-    """Whether it ends the members that it hits."""
-    return bool(getattr(fault, "crashes_members", False))
+def can_go_together(one: type[Fault], other: type[Fault]) -> bool:
+    """Whether one schedule may have faults of both kinds."""
+    return not (one.needs_links and other.avoids_links) and not (one.avoids_links and other.needs_links)
 
 
 def concerns(fault: Fault, lane: str) -> bool:
     """Whether it may change anything for a lane under load."""
-    alone = getattr(fault, "lane", None) if getattr(fault, "spares_other_lanes", False) else None
-    return alone in (None, lane)
+    return not fault.spares_other_lanes or parameters(fault).get("lane") in (None, lane)
 
 
 def parameters(fault: Fault) -> dict[str, Any]:
@@ -204,12 +237,12 @@ def parameters(fault: Fault) -> dict[str, Any]:
 def key_types(kind: type[Fault]) -> dict[str, Any]:
     """The keys that a kind takes in an experiment besides target and times, with their types."""
     types = get_type_hints(kind)
-    return {entry.name: types[entry.name] for entry in fields(kind) if entry.name not in _COMMON_FIELDS}  # type: ignore[arg-type]
+    return {entry.name: types[entry.name] for entry in fields(kind) if entry.name not in _COMMON_FIELDS}
 
 
 def defaults(kind: type[Fault]) -> dict[str, Any]:
     """The default of each key of a kind, as a JSON value."""
-    by_name = {entry.name: entry.default for entry in fields(kind)}  # type: ignore[arg-type]
+    by_name = {entry.name: entry.default for entry in fields(kind)}
     written: dict[str, Any] = json.loads(json.dumps({name: by_name[name] for name in key_types(kind)}))
     return written
 
@@ -235,4 +268,13 @@ def build(kind: type[Fault], *, target: Target, at: float, duration: float, keys
         except ValidationError as error:
             message = f"{key}: expected {expected(error.errors()[0])}, got {quoted(value)}"
             raise ValueError(message) from None
-    return kind(target=target, at=at, duration=duration, **given)  # type: ignore[call-arg]
+    return kind(target=target, at=at, duration=duration, **given)
+
+
+def plain(value: object) -> str:
+    """A value of some evidence as text: keys and values, without brackets."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {plain(one)}" for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(plain(one) for one in value)
+    return str(value)

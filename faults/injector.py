@@ -27,11 +27,9 @@ from typing import Any, Protocol
 
 from kafka_chaos.faults.cluster import ClusterControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
-from kafka_chaos.faults.occurrence import Occurrence, ends_with_process
+from kafka_chaos.faults.occurrence import Occurrence
 from kafka_chaos.faults.target import TargetError, VacantRoleError
 
-PROOF_TIMEOUT = 10.0
-"""Seconds that a proof may take, unless the kind has a `proof_timeout` of its own."""
 ROLE_TIMEOUT = 60.0
 """Seconds that a role may be vacant: elections take seconds, and many of them on a machine that is short of time."""
 _PROOF_INTERVAL = 0.1
@@ -83,7 +81,7 @@ class Injector:
         self.heal_all()
 
     def inject(self, fault: Fault) -> Occurrence:
-        """Resolve the target, inject, and wait for the proof (at most `PROOF_TIMEOUT` seconds, or the kind's own).
+        """Resolve the target, inject, and wait for the proof (at most its `proof_timeout`).
 
         Raises `TargetError` if the cluster has no such target, or nobody holds the role within `ROLE_TIMEOUT` seconds.
         """
@@ -193,9 +191,8 @@ class Injector:
 
     def _await_beginning(self, occurrence: Occurrence, ended: threading.Event) -> bool:
         """Wait until it can begin, and no longer than for a role; False if the schedule ended before."""
-        can_begin = getattr(occurrence.fault, "can_begin", None)
         deadline = time.monotonic() + ROLE_TIMEOUT
-        while can_begin is not None and not can_begin(self._cluster, occurrence.nodes):
+        while not occurrence.fault.can_begin(self._cluster, occurrence.nodes):
             if time.monotonic() > deadline:
                 return True
             if ended.wait(_ROLE_INTERVAL):
@@ -204,7 +201,7 @@ class Injector:
 
     def _heal(self, occurrence: Occurrence) -> None:
         """Heal what no other fault holds in the same state; then apply again what a restart has ended."""
-        state, others = occurrence.fault_state, list(self._occurrences)
+        state, others = occurrence.fault.holds, list(self._occurrences)
         free = tuple(
             node
             for node in occurrence.nodes
@@ -213,19 +210,19 @@ class Injector:
         if not free:
             return
         occurrence.fault.heal(self._cluster, free)
-        if ends_with_process(occurrence.fault):
+        if occurrence.fault.ends_with_process:
             return
         back = {node.name for node in free}
         # Those that began during the restart count, too: they may have changed what the restart replaced.
         for other in list(self._occurrences):
-            if ends_with_process(other.fault) and other.hits(*back):
+            if other.fault.ends_with_process and other.hits(*back):
                 with self._change(other.fault, other.nodes):
                     if other.injected_at is not None and not other.ended:
                         other.fault.inject(self._cluster, other.nodes)
                         other.begins_again()
 
     def _await_proof(self, occurrence: Occurrence, ended: threading.Event) -> Proof:
-        timeout = getattr(occurrence.fault, "proof_timeout", PROOF_TIMEOUT)
+        timeout = occurrence.fault.proof_timeout
         deadline = time.monotonic() + timeout
         while True:
             # Asked before the proof, which may be too early: it applies again as the last step of the restart.
@@ -238,8 +235,8 @@ class Injector:
     def _is_restarted(self, occurrence: Occurrence) -> bool:
         """Whether another fault is bringing back a container whose restart ends this one."""
         names = [node.name for node in occurrence.nodes]
-        return ends_with_process(occurrence.fault) and any(
-            other.healing and not ends_with_process(other.fault) and other.hits(*names)
+        return occurrence.fault.ends_with_process and any(
+            other.healing and not other.fault.ends_with_process and other.hits(*names)
             for other in list(self._occurrences)
         )
 
@@ -252,7 +249,7 @@ class Injector:
         with ExitStack() as held:
             for name in sorted({node.name for node in nodes}):
                 with self._lock:
-                    changing = self._changing[name, ends_with_process(fault)]
+                    changing = self._changing[name, fault.ends_with_process]
                 held.enter_context(changing)
             yield
 

@@ -46,7 +46,7 @@ class Occurrence:
     def holds(self, name: str, state: str | None) -> bool:
         """Whether it keeps this container in this state."""
         applies = self.injected_at is not None and not self.ended
-        return applies and self.fault_state == state and self.hits(name)
+        return applies and self.fault.holds == state and self.hits(name)
 
     def hits(self, *names: str) -> bool:
         """Whether it hits one of these containers."""
@@ -56,16 +56,6 @@ class Occurrence:
         """Whether the schedule ends the other, which changes the same container's process, before this one is due."""
         if self.due is None or other.due is None or other.number >= self.number:
             return False
-        if ends_with_process(self.fault) or ends_with_process(other.fault):
+        if self.fault.ends_with_process or other.fault.ends_with_process:
             return False
         return other.due + other.fault.duration <= self.due and other.hits(*(node.name for node in self.nodes))
-
-    @property
-    def fault_state(self) -> str | None:
-        """The state in which it keeps its containers, if its kind names one."""
-        return getattr(self.fault, "holds", None)
-
-
-def ends_with_process(fault: Fault) -> bool:
-    """Whether a restart of the container ends the fault."""
-    return bool(getattr(fault, "ends_with_process", False))

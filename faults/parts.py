@@ -1,4 +1,5 @@
-"""What a node has besides its process, as Protocols: a disk of its own, a link, queues of packets, a clock that moves.
+"""What a node may have besides its process, as Protocols: its inside, a disk of its own, a link, queues of packets, a
+clock that moves.
 
 `NodeControl` in `faults/cluster.py` gives them to faults.
 """
@@ -7,6 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Protocol
+
+
+class InsideControl(Protocol):
+    """The inside of a container: commands that run there, and files."""
+
+    def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
+        """Run a command inside: exit code and output. Where it is not running, or frozen, the exit code is not 0.
+
+        `in_network`: the command needs no more than the network, and runs where it is frozen, too.
+        """
+        ...
+
+    def must_execute(self, *command: str, in_network: bool = False) -> str:
+        """Run a command inside, or only in its network, and return the output; the command has to succeed."""
+        ...
+
+    def suspend(self) -> None:
+        """Let its process do nothing more (SIGSTOP), until it is killed. Other than after `NodeControl.pause`, commands
+        still run inside."""
+        ...
+
+    def file_size(self, path: str) -> int | None:
+        """Bytes of a file inside, running or not, as the engine sees it; None where there is none."""
+        ...
+
+    def read_at(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes of a file inside, running or not, as the engine sees it; fewer at its end."""
+        ...
 
 
 class DiskControl(Protocol):

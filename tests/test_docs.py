@@ -18,6 +18,7 @@ from typing import Any
 import click
 import pytest
 
+from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.attached.nodes_file import load_nodes
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
@@ -147,7 +148,7 @@ def test_the_guide_s_own_fault_breaks_proves_and_heals() -> None:
         exec(blocks(DOCS / "guides" / "own-fault.md", "python")[0], module.__dict__)
     finally:
         del sys.modules["slow_fault"]
-    slow = module.Slow(target=module.Target.parse("broker:2"), kbit_per_second=64)
+    slow = module.Slow(target=Target.parse("broker:2"), kbit_per_second=64)
     cluster = FakeCluster()
     node = cluster.brokers[2]
     show = "tc -s qdisc show dev eth0"

@@ -8,53 +8,34 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import DOWN, Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, mark
-from kafka_chaos.faults.target import Target
+from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Pattern, Proof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientKill:
+class ClientKill(Fault):
     """Kill members of a group or of a loop (SIGKILL), amid whatever they do; at the fault's end, new ones take their
     places. Its proof: each ran, and is gone by that signal."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     kind: ClassVar[str] = "client-kill"
     holds: ClassVar[str] = DOWN
     hits_clients: ClassVar[bool] = True
     crashes_members: ClassVar[bool] = True
+    # The model expects nothing of brokers: it counts among the `crashes` of the lane's group instead.
     appearance: ClassVar[Appearance] = Appearance("#a13a6a", "#ec92b8", Pattern.CROSSES)
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """Nothing of brokers: it counts among the `crashes` of the lane's group instead."""
-        return ()
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        state = node.state()
+        if state["Running"]:
+            self._noted(cluster)[node.name] = state["Pid"]
+            node.kill()
 
-    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Note which of them run, and kill these."""
-        noted = cluster.noted.setdefault(mark(self), {})
-        at_once(nodes, lambda node: _kill(node, noted))
-
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Those that ran are gone, by SIGKILL."""
-        noted = cluster.noted.get(mark(self), {})
-        return all_took_effect({node.name: _is_killed(node, noted) for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Let new members take their places."""
-        cluster.start_again(nodes)
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        return _is_killed(node, self._noted(cluster))
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """How it ended."""
         return f"process {evidence['Pid']} gone by {signal.Signals(-int(evidence['ExitCode'])).name}"
-
-
-def _kill(node: NodeControl, noted: dict[str, int]) -> None:
-    state = node.state()
-    if state["Running"]:
-        noted[node.name] = state["Pid"]
-        node.kill()
 
 
 def _is_killed(node: NodeControl, noted: Mapping[str, int]) -> Proof:

@@ -11,48 +11,37 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import FROZEN, Appearance, Nodes, Pattern, Proof, all_took_effect, at_once
-from kafka_chaos.faults.target import Target
+from kafka_chaos.faults.fault import FROZEN, Appearance, Fault, Pattern, Proof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientPause:
+class ClientPause(Fault):
     """Freeze the processes of members of a group or of a loop (SIGSTOP), and thaw them at the fault's end. Its proof:
     the kernel tells that each is stopped."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     kind: ClassVar[str] = "client-pause"
     holds: ClassVar[str] = FROZEN
     hits_clients: ClassVar[bool] = True
+    # The model expects nothing: any member may be slow, and be removed without knowing it.
     appearance: ClassVar[Appearance] = Appearance("#6b6a1f", "#c9c76a", Pattern.DIAGONALS)
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """Nothing: any member may be slow, and be removed without knowing it."""
-        return ()
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        if node.is_running():
+            node.pause()
 
-    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Freeze those that run."""
-        at_once(nodes, lambda node: node.pause() if node.is_running() else None)
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        state = node.state()
+        evidence = {key: state.get(key) for key in ("Pid", "State")}
+        if not state["Running"]:
+            return Proof(False, evidence, "its process has ended")
+        return Proof(
+            bool(state["Paused"]), evidence, "" if state["Paused"] else f"the kernel tells {state.get('State')}"
+        )
 
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Every process is stopped."""
-        return all_took_effect({node.name: _is_stopped(node) for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Thaw them."""
-        at_once(nodes, lambda node: node.unpause())
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        node.unpause()
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """What the kernel tells."""
         return f"process {evidence['Pid']}: {evidence['State']}"
-
-
-def _is_stopped(node: NodeControl) -> Proof:
-    state = node.state()
-    evidence = {key: state.get(key) for key in ("Pid", "State")}
-    if not state["Running"]:
-        return Proof(False, evidence, "its process has ended")
-    return Proof(bool(state["Paused"]), evidence, "" if state["Paused"] else f"the kernel tells {state.get('State')}")

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kafka_chaos.faults.cluster import CLIENT_PORT, ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, mark, one_per_broker
+from kafka_chaos.faults.cluster import CLIENT_PORT, ClusterControl, NodeControl, inside_of
+from kafka_chaos.faults.fault import Appearance, Fault, Pattern, Proof
 from kafka_chaos.faults.machine import engine_elsewhere
-from kafka_chaos.faults.target import Target
 
 _CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} )")
 _OPTION = "CONFIG_INET_DIAG_DESTROY"
@@ -24,17 +23,16 @@ _KERNEL_CONFIG = Path("/proc/config.gz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionReset:
+class ConnectionReset(Fault):
     """Reset every connection that clients have to the targets, once, with all that is on its way (TCP RST, to both
     sides). Where the engine passes on what clients send, they see it closed. They connect again at will; duration means
     nothing. Its proof: the connections that there were, counted, and none of them is left."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     kind: ClassVar[str] = "connection-reset"
     only_brokers: ClassVar[bool] = True
     avoids_links: ClassVar[bool] = True
+    # It may lose requests and answers, too.
+    counts_as: ClassVar[str] = "partition"
     appearance: ClassVar[Appearance] = Appearance("#8a6100", "#e3b64e", Pattern.CROSSES)
 
     @staticmethod
@@ -47,22 +45,16 @@ class ConnectionReset:
                 return None
         return f"the kernel resets no connections of others: it would have to be built with {_OPTION}"
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `partition` for each broker hit: it may lose requests and answers, too."""
-        return one_per_broker("partition", self.target, brokers)
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        state, noted = node.state(), self._noted(cluster)
+        if node.name in noted or not state["Running"] or state["Paused"]:
+            return
+        # At one go, since each command that is run in a container takes its time.
+        chosen = shlex.join(_CONNECTIONS)
+        noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", f"ss {chosen} && ss -K {chosen} >/dev/null"))
 
-    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Note the clients' connections, and reset them; nothing where that is done."""
-        noted = cluster.noted.setdefault(mark(self), {})
-        at_once(nodes, lambda node: _reset(node, noted))
-
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Clients were connected, and none of these connections is left."""
-        noted = cluster.noted.get(mark(self), {})
-        return all_took_effect({node.name: _are_gone(node, noted.get(node.name)) for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Nothing to do: clients connect again by themselves."""
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        return _are_gone(node, self._noted(cluster).get(node.name))
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
@@ -71,18 +63,9 @@ class ConnectionReset:
         return f"{count:,} connection{'' if count == 1 else 's'} of clients reset"
 
 
-def _reset(node: NodeControl, noted: dict[str, frozenset[str]]) -> None:
-    state = node.state()
-    if node.name in noted or not state["Running"] or state["Paused"]:
-        return
-    # At one go, since each command that is run in a container takes its time.
-    chosen = shlex.join(_CONNECTIONS)
-    noted[node.name] = _peers(node.must_execute("sh", "-c", f"ss {chosen} && ss -K {chosen} >/dev/null"))
-
-
 def _connections(node: NodeControl) -> frozenset[str]:
     """The addresses of the clients that are connected."""
-    return _peers(node.must_execute("ss", *_CONNECTIONS))
+    return _peers(inside_of(node).must_execute("ss", *_CONNECTIONS))
 
 
 def _peers(listed: str) -> frozenset[str]:

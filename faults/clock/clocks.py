@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Proof, all_took_effect, at_once, mark
+from kafka_chaos.faults.fault import Fault, Proof, mark
 from kafka_chaos.faults.machine import why_not_inside
 from kafka_chaos.faults.parts import ClockControl
-from kafka_chaos.faults.target import Target
 
 MOST_SECONDS = 1800
 """Half of what brokers of Kafka 4 tolerate: they refuse records from more than an hour ahead of their own clock."""
@@ -23,14 +22,11 @@ _LEAST_SHOWN = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MovedClock:
+class MovedClock(Fault):
     """A wall clock that is not where it was. A restart of the process does not mend it; the fault's end does."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
-    kind: ClassVar[str]
-    appearance: ClassVar[Appearance]
+    # The model expects nothing: who leads and what is acknowledged does not hang on wall clocks. A follower that seems
+    # slow may always occur.
     needs_clock: ClassVar[bool] = True
     # As with a partition: it need not wait for faults that end or start the process.
     ends_with_process: ClassVar[bool] = True
@@ -40,27 +36,16 @@ class MovedClock:
         """Why this machine can't move clocks."""
         return why_not_inside("clocks", of="processes")
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """Nothing: who leads and what is acknowledged does not hang on wall clocks. A follower that seems slow may
-        always occur."""
-        return ()
-
     @property
     def furthest(self) -> float:
         """The most seconds that the clock is off, before or behind, while the fault lasts."""
         raise NotImplementedError
 
-    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Move the clocks of the targets."""
-        at_once(nodes, lambda node: clock_of(node).shift(mark(self), **self._shift()))
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        clock_of(node).shift(mark(self), **self._shift())
 
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Every process tells a time that is not the true one."""
-        return all_took_effect({node.name: self._proof(node) for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Move the clocks back."""
-        at_once(nodes, lambda node: clock_of(node).end(mark(self)))
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        clock_of(node).end(mark(self))
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
@@ -71,7 +56,7 @@ class MovedClock:
     def _shift(self) -> dict[str, float]:
         raise NotImplementedError
 
-    def _proof(self, node: NodeControl) -> Proof:
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         try:
             reading = clock_of(node).reading(mark(self))
         except KafkaChaosError as failure:
@@ -91,11 +76,6 @@ class MovedClock:
                 False, evidence, f"its process's clock is {reading['ahead']:+.2f} s off, not {reading['wanted']:+.2f} s"
             )
         return Proof(True, evidence)
-
-
-def needs_clock(kind: type[Fault]) -> bool:
-    """Whether faults of a kind move clocks."""
-    return bool(getattr(kind, "needs_clock", False))
 
 
 def clock_of(node: NodeControl) -> ClockControl:

@@ -8,22 +8,19 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, Setting, all_took_effect, mark
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, Setting, all_took_effect, mark
 from kafka_chaos.faults.process.ended import runs_on
-from kafka_chaos.faults.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerMove:
+class ControllerMove(Fault):
     """Depose the target, which has to be the controller (`target: controller`): the controller's node in ZooKeeper is
     removed, and the brokers elect one again, perhaps the same. They run on. Its proof: there is a controller, in a
     higher controller epoch than before, and the former one's process is the same."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     kind: ClassVar[str] = "controller-move"
     only_brokers: ClassVar[bool] = True
+    # The model expects nothing: a new controller elects leaders for those partitions alone whose leader is gone.
     appearance: ClassVar[Appearance] = Appearance("#7a6a00", "#d6c65a", Pattern.CROSSES)
 
     @staticmethod
@@ -32,10 +29,6 @@ class ControllerMove:
         if cluster.metadata_mode != KRAFT:
             return None
         return "nothing deposes the active controller in KRaft mode: pause it, isolate it or kill it"
-
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """Nothing: a new controller elects leaders for those partitions alone whose leader is gone."""
-        return ()
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Note the controller's epoch, and depose it, if it is a target."""
@@ -50,9 +43,6 @@ class ControllerMove:
         before = cluster.noted.get(mark(self))
         epoch, controller = (cluster.controller_epoch(), cluster.controller()) if before else (None, None)
         return all_took_effect({node.name: _moved(node, before, epoch, controller) for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Nothing is broken: brokers elect a controller by themselves."""
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:

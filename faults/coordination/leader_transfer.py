@@ -15,34 +15,32 @@ from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl
 from kafka_chaos.faults.cluster import Partition as Place
 from kafka_chaos.faults.fault import (
     Appearance,
+    Fault,
     Nodes,
     Pattern,
     Proof,
     Setting,
     all_took_effect,
-    mark,
-    one_per_broker,
 )
-from kafka_chaos.faults.target import Target
 
 _SINCE = "2.4"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderTransfer:
+class LeaderTransfer(Fault):
     """Move the leadership of every partition that the targets lead to another replica in sync, with
     AlterPartitionReassignments (a new order of the same replicas) and a preferred leader election. The brokers run on.
     With `lane`, the partitions of that lane alone move. Leadership stays where it is when the fault ends. Its proof: in
     the metadata, each of these partitions has another leader, in a higher leader epoch than before."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     lane: str | None = None
     kind: ClassVar[str] = "leader-transfer"
     only_brokers: ClassVar[bool] = True
     spares_other_lanes: ClassVar[bool] = True
     leaves_nodes_alone: ClassVar[bool] = True
+    # The model has nothing narrower: a leader that runs on is replaced by a member of the ISR, and learns of it
+    # later. Other than there, it stays in the ISR.
+    counts_as: ClassVar[str] = "session-expiry"
     appearance: ClassVar[Appearance] = Appearance("#2f6f4f", "#7fcfa4", Pattern.LINES)
 
     @staticmethod
@@ -52,11 +50,6 @@ class LeaderTransfer:
             return None
         return f"leadership moves by AlterPartitionReassignments (KIP-455): expected Kafka {_SINCE} or later"
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `session-expiry` for each broker hit, since the model has nothing narrower: a leader that runs on is
-        replaced by a member of the ISR, and learns of it later. Other than there, it stays in the ISR."""
-        return one_per_broker("session-expiry", self.target, brokers)
-
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Note who leads, and let others lead."""
         now, moving = cluster.leadership(), cluster.moving()
@@ -64,18 +57,15 @@ class LeaderTransfer:
         successors = {
             place: found for place, state in still.items() if (found := self._next_leader(cluster, nodes, place, state))
         }
-        noted = cluster.noted.setdefault(mark(self), {})
+        noted = self._noted(cluster)
         noted.update({place: now[place] for place in successors})
         cluster.transfer(successors)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """All that the targets led have another leader."""
-        before: Mapping[Place, Leadership] = cluster.noted.get(mark(self), {})
+        before: Mapping[Place, Leadership] = self._noted(cluster)
         now = cluster.leadership() if before else {}
         return all_took_effect({node.name: _moved(node, before, now) for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Nothing is broken: leadership stays where it is, as after a controlled shutdown."""
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, topics_of
 from kafka_chaos.faults.cluster import Partition as Place
-from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, Setting, all_took_effect, mark
-from kafka_chaos.faults.target import Target
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, Setting, all_took_effect, mark
 
 _SINCE = "1.0"
 
@@ -22,21 +21,19 @@ New = Mapping[Place, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionGrowth:
+class PartitionGrowth(Fault):
     """Give the topics of lanes `add` more partitions each, with CreatePartitions. The targets lead them in turn; as
     many other brokers follow as with the topic's first partition. With `lane`, the topic of that lane alone grows. The
     partitions stay when the fault ends. Its proof: in the metadata, all of them have a leader, and every replica is in
     the ISR."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     lane: str | None = None
     add: int = 1
     kind: ClassVar[str] = "partition-growth"
     only_brokers: ClassVar[bool] = True
     spares_other_lanes: ClassVar[bool] = True
     leaves_nodes_alone: ClassVar[bool] = True
+    # The model expects nothing: each partition keeps what it promises, and a new one is like those that were there.
     appearance: ClassVar[Appearance] = Appearance("#1f6f8b", "#79c3dc", Pattern.BACK_DIAGONALS)
 
     def __post_init__(self) -> None:
@@ -49,10 +46,6 @@ class PartitionGrowth:
         if cluster.at_least(_SINCE):
             return None
         return f"topics grow by CreatePartitions (KIP-195): expected Kafka {_SINCE} or later"
-
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """Nothing: each partition keeps what it promises, and a new one is like those that were there."""
-        return ()
 
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
         """Whether a target runs, and enough brokers for the replicas of all these topics."""
@@ -70,9 +63,6 @@ class PartitionGrowth:
         new: New = cluster.noted.get(mark(self), {})
         now = cluster.leadership() if new else {}
         return all_took_effect({node.name: _led(node, new, now) for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Nothing is broken, and no topic can shrink."""
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:

@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import counted, first_of
-from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, topics_of
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, inside_of, topics_of
 from kafka_chaos.faults.cluster import Partition as Place
 from kafka_chaos.faults.fault import (
     Appearance,
+    Fault,
     Nodes,
     Pattern,
     Proof,
     Setting,
     all_took_effect,
     mark,
-    one_per_broker,
 )
-from kafka_chaos.faults.target import Target
 
 _SINCE = "2.4"
 _FOLDERS = 'for directory; do ls "$directory" 2>/dev/null; done; true'
@@ -42,22 +41,22 @@ class _Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reassignment:
+class Reassignment(Fault):
     """Move the replicas of lanes' partitions that the targets hold to brokers that hold none of these partitions, with
     AlterPartitionReassignments. Each new replica takes the place of the old one among the partition's replicas, and
     copies the log from its start. With `lane`, the partitions of that lane alone move. They stay where they are when
     the fault ends. Its proof: in the metadata, each of these partitions has the new replica in its ISR and the old one
     no longer among its replicas, and targets that run have deleted the old ones' files."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     lane: str | None = None
     kind: ClassVar[str] = "reassignment"
     only_brokers: ClassVar[bool] = True
     spares_other_lanes: ClassVar[bool] = True
     leaves_nodes_alone: ClassVar[bool] = True
     proof_timeout: ClassVar[float] = 60.0
+    # A replica leaves the ISR, and if it leads is replaced by a member of the ISR while it runs on. Other than there,
+    # it never comes back; the new one, which does, begins empty.
+    counts_as: ClassVar[str] = "session-expiry"
     appearance: ClassVar[Appearance] = Appearance("#6b4f9e", "#b9a3e3", Pattern.DOTS)
 
     @staticmethod
@@ -66,11 +65,6 @@ class Reassignment:
         if cluster.at_least(_SINCE):
             return None
         return f"replicas move by AlterPartitionReassignments (KIP-455): expected Kafka {_SINCE} or later"
-
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `session-expiry` for each broker hit: a replica leaves the ISR, and if it leads is replaced by a member
-        of the ISR while it runs on. Other than there, it never comes back; the new one, which does, begins empty."""
-        return one_per_broker("session-expiry", self.target, brokers)
 
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
         """Whether brokers run that can take something from every target."""
@@ -158,4 +152,4 @@ def _folders(cluster: ClusterControl, node: NodeControl) -> set[str] | None:
     state = node.state()
     if not state["Running"] or state["Paused"]:
         return None
-    return set(node.must_execute("sh", "-c", _FOLDERS, "sh", *cluster.log_directories).split())
+    return set(inside_of(node).must_execute("sh", "-c", _FOLDERS, "sh", *cluster.log_directories).split())

@@ -14,30 +14,24 @@ from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import (
     Appearance,
+    Fault,
     Nodes,
     Pattern,
     Proof,
     Setting,
-    all_took_effect,
-    at_once,
-    mark,
-    one_per_broker,
 )
 from kafka_chaos.faults.process.ended import runs_on
-from kafka_chaos.faults.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionExpiry:
+class SessionExpiry(Fault):
     """End the brokers' sessions with ZooKeeper while their processes run on: ZooKeeper closes each session, and removes
     the broker's registration. Its proof: the broker is registered again in another session, under a higher broker
     epoch, and its process is the same as before."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     kind: ClassVar[str] = "session-expiry"
     only_brokers: ClassVar[bool] = True
+    counts_as: ClassVar[str] = "session-expiry"
     appearance: ClassVar[Appearance] = Appearance("#4a5a8a", "#9db0e8", Pattern.BACK_DIAGONALS)
 
     @staticmethod
@@ -50,23 +44,19 @@ class SessionExpiry:
             "({fault: hold, target: controllers, api: BrokerHeartbeat, sender: 'broker:1'})"
         )
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `session-expiry` for each broker hit."""
-        return one_per_broker(self.kind, self.target, brokers)
-
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
         """Whether every target has a session that can expire: one that was cut off may have lost its own."""
         return all(cluster.registration(node.number) is not None for node in nodes)
 
-    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Note the brokers' registrations, and let ZooKeeper close their sessions."""
-        noted = cluster.noted.setdefault(mark(self), {})
-        at_once(nodes, lambda node: _expire(cluster, node, noted))
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        now, noted = cluster.registration(node.number), self._noted(cluster)
+        if now is None or (node.name in noted and noted[node.name]["session"] != now.session):
+            return
+        noted[node.name] = {"session": now.session, "broker_epoch": now.broker_epoch, "Pid": node.state()["Pid"]}
+        cluster.expire_session(now.session)
 
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Every target lives, and is registered anew."""
-        noted = cluster.noted.get(mark(self), {})
-        return all_took_effect({node.name: _registered_anew(cluster, node, noted.get(node.name)) for node in nodes})
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        return _registered_anew(cluster, node, self._noted(cluster).get(node.name))
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Wait until those that run are registered: brokers do that by themselves."""
@@ -77,14 +67,6 @@ class SessionExpiry:
         """The broker epochs before and after."""
         before, now = evidence["broker_epoch"]
         return f"registered again under broker epoch {now} (before: {before}) by the same process, {evidence['Pid']}"
-
-
-def _expire(cluster: ClusterControl, node: NodeControl, noted: dict[str, dict[str, Any]]) -> None:
-    now = cluster.registration(node.number)
-    if now is None or (node.name in noted and noted[node.name]["session"] != now.session):
-        return
-    noted[node.name] = {"session": now.session, "broker_epoch": now.broker_epoch, "Pid": node.state()["Pid"]}
-    cluster.expire_session(now.session)
 
 
 def _registered_anew(cluster: ClusterControl, node: NodeControl, before: Mapping[str, Any] | None) -> Proof:

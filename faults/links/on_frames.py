@@ -14,10 +14,9 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Proof, at_once, mark, one_per_broker
+from kafka_chaos.faults.fault import Fault, Nodes, Proof, at_once, mark
 from kafka_chaos.faults.machine import why_not_inside
 from kafka_chaos.faults.parts import LinkControl
-from kafka_chaos.faults.target import Target
 
 SIDES = ("request", "response")
 CLIENTS = "clients"
@@ -28,7 +27,7 @@ _SHOWN_IDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnFrames:
+class OnFrames(Fault):
     """Which requests to the targets a fault means, or which responses of theirs; what is left out means any.
 
     `api` is Kafka's name of the request, such as `EndTxn`. `sender` is who sends the request (and gets the response):
@@ -37,9 +36,6 @@ class OnFrames:
     `nth`: that frame alone, counted from 1 on each target since the fault began.
     """
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     api: str | None = None
     side: str = "request"
     sender: str | None = None
@@ -48,8 +44,8 @@ class OnFrames:
     partition: int | None = None
     transactional_id: str | None = None
     nth: int | None = None
-    kind: ClassVar[str]
-    appearance: ClassVar[Appearance]
+    # Of each broker hit, from clients or from other nodes: what is late or lost looks so to them.
+    counts_as: ClassVar[str] = "partition"
     needs_links: ClassVar[bool] = True
     # As with a partition: it need not wait for faults that end or start the process.
     ends_with_process: ClassVar[bool] = True
@@ -66,11 +62,6 @@ class OnFrames:
     def unavailable() -> str | None:
         """Why this machine can't have links."""
         return why_no_links()
-
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `partition` for each broker hit, from clients or from other nodes: what is late or lost looks so to
-        them."""
-        return one_per_broker("partition", self.target, brokers)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Let the rule begin on the targets."""
@@ -97,9 +88,8 @@ class OnFrames:
         what = f"{self.api or 'any'} {self.side}"
         return Proof(False, {}, f"{counted(named, f'such {what}')} passed, none was the one" if named else f"no {what}")
 
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Let the rule end."""
-        at_once(nodes, lambda node: link_of(node).lift(self._rule, release=self._releases()))
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        link_of(node).lift(self._rule, release=self._releases())
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
@@ -140,21 +130,6 @@ class OnFrames:
     @property
     def _rule(self) -> str:
         return mark(self)
-
-
-def needs_links(kind: type[Fault]) -> bool:
-    """Whether faults of a kind act on single requests, so that connections have to pass links."""
-    return bool(getattr(kind, "needs_links", False))
-
-
-def avoids_links(kind: type[Fault]) -> bool:
-    """Whether faults of a kind can't act on connections that pass links."""
-    return bool(getattr(kind, "avoids_links", False))
-
-
-def can_go_together(one: type[Fault], other: type[Fault]) -> bool:
-    """Whether one schedule may have faults of both kinds."""
-    return not (needs_links(one) and avoids_links(other)) and not (avoids_links(one) and needs_links(other))
 
 
 def link_of(node: NodeControl) -> LinkControl:

@@ -7,21 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Proof, all_took_effect, at_once
+from kafka_chaos.faults.fault import Fault, Nodes, Proof, at_once
 from kafka_chaos.faults.network.packet_filter import Rule, Rules
-from kafka_chaos.faults.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ByChance:
+class ByChance(Fault):
     """The kernel chooses `percent` of the packets between the targets and their peers, each by itself."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     percent: float = 10.0
-    kind: ClassVar[str]
-    appearance: ClassVar[Appearance]
     ends_with_process: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -33,13 +27,11 @@ class ByChance:
         peers = self._peers(cluster, nodes)
         at_once(nodes, lambda node: self._rules(node, [one for one in peers if one.name != node.name]).install(node))
 
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Packets were chosen on every target."""
-        return all_took_effect({node.name: self._rules(node).matched(node) for node in nodes})
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        return self._rules(node).matched(node)
 
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Remove the rules where the container still has them."""
-        at_once(nodes, lambda node: self._rules(node).remove(node))
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        self._rules(node).remove(node)
 
     def _peers(self, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
         """The nodes whose packets are meant; a target is no peer of its own."""

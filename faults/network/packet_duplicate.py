@@ -21,11 +21,8 @@ class PacketDuplicate(ByChance):
 
     peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
     kind: ClassVar[str] = "packet-duplicate"
+    # The model expects nothing: no request comes twice, and none comes late.
     appearance: ClassVar[Appearance] = Appearance("#5c6b2f", "#b8c97a", Pattern.DOTS)
-
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """Nothing: no request comes twice, and none comes late."""
-        return ()
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:

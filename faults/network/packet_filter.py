@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_chaos.faults.cluster import NodeControl
+from kafka_chaos.faults.cluster import NodeControl, inside_of
 from kafka_chaos.faults.fault import Proof
 
 _ENDING_SECONDS = 3.0
@@ -68,7 +68,7 @@ class Rules:
         for hook in self.by_hook:
             chain = self._chain(hook)
             listed = ("iptables", "-w", *self._in_table.split(), "-nvx", "-L", chain)
-            code, listing = node.execute(*listed, in_network=True)
+            code, listing = inside_of(node).execute(*listed, in_network=True)
             if code != 0:
                 return Proof(False, counted, f"it has no chain {chain}")
             counted[chain] = sum(int(line.split()[0]) for line in listing.splitlines()[2:] if line.strip())
@@ -88,11 +88,11 @@ def _run(node: NodeControl, script: str) -> None:
     """Run a script that may be repeated; nothing where the container ends meanwhile, and its rules with it."""
     deadline = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < deadline:
-        if node.execute("sh", "-c", script, in_network=True)[0] == 0 or not node.is_running():
+        if inside_of(node).execute("sh", "-c", script, in_network=True)[0] == 0 or not node.is_running():
             return
         # Its process may be gone before the engine says so.
         _NEVER.wait(_INTERVAL)
-    node.must_execute("sh", "-c", script, in_network=True)
+    inside_of(node).must_execute("sh", "-c", script, in_network=True)
 
 
 def chain_name(fault: object) -> str:

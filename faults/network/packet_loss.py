@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, one_per_broker
+from kafka_chaos.faults.fault import Appearance, Nodes, Pattern
 from kafka_chaos.faults.network.by_chance import ByChance
 from kafka_chaos.faults.network.packet_filter import Rules, chain_name, counted_packets
 
@@ -18,11 +18,9 @@ class PacketLoss(ByChance):
     slow and nothing is gone. Its proof: packets that were dropped, counted by the kernel."""
 
     kind: ClassVar[str] = "packet-loss"
+    # Enough loss in a row is a cut.
+    counts_as: ClassVar[str] = "partition"
     appearance: ClassVar[Appearance] = Appearance("#4a6785", "#9db8d6", Pattern.LINES)
-
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `partition` for each broker hit: enough loss in a row is a cut."""
-        return one_per_broker("partition", self.target, brokers)
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:

@@ -11,16 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect, at_once
 from kafka_chaos.faults.network.packet_filter import Rule, Rules, chain_name, counted_packets
 from kafka_chaos.faults.network.peers import DIRECTIONS, HOOKS, PORTS, named_nodes
-from kafka_chaos.faults.target import Target
 
 ACTIONS = ("drop", "reject")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
+class Partition(Fault):
     """Cut the target off from the other brokers, or a controller that is no broker from the other controllers.
 
     `peers` names others: `brokers`, `controllers` (KRaft's dedicated ones), or nodes by id; targets are never their own
@@ -30,15 +29,14 @@ class Partition:
     packets that matched the rules, counted by the kernel.
     """
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     direction: str = "both"
     port: str | None = None
     action: str = "drop"
     peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
     kind: ClassVar[str] = "partition"
     ends_with_process: ClassVar[bool] = True
+    # Where controllers alone are cut, one `session-expiry` for each broker.
+    counts_as: ClassVar[str] = "partition"
     appearance: ClassVar[Appearance] = Appearance("#0b7285", "#57c3d6", Pattern.DOTS)
 
     def __post_init__(self) -> None:
@@ -50,10 +48,6 @@ class Partition:
             if value not in allowed:
                 expected = " or ".join(str(choice) for choice in allowed if choice is not None)
                 raise ValueError(f"{name}: {value!r} is not valid: expected {expected}")
-
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `partition` for each broker hit; one `session-expiry` for each broker where controllers alone are cut."""
-        return one_per_broker(self.kind, self.target, brokers)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Install the rules on the targets that run and lack them."""
@@ -67,9 +61,8 @@ class Partition:
         evidence = {name: {**packets, "action": self.action} for name, packets in proof.evidence.items()}
         return replace(proof, evidence=evidence)
 
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Remove the rules where the container still has them."""
-        at_once(nodes, self._rules().remove)
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        self._rules().remove(node)
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:

@@ -12,28 +12,24 @@ from typing import Any, ClassVar, Literal
 
 from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Proof, all_took_effect, at_once, one_per_broker
+from kafka_chaos.faults.fault import Fault, Nodes, Proof, at_once
 from kafka_chaos.faults.machine import why_not_inside
 from kafka_chaos.faults.network.packet_filter import Rule, Rules, chain_name
 from kafka_chaos.faults.network.peers import DIRECTIONS, HOOKS, named_nodes
 from kafka_chaos.faults.parts import PacketControl
-from kafka_chaos.faults.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queued:
+class Queued(Fault):
     """Packets between the targets and others. `peers` names these others: `brokers`, `controllers` (KRaft's dedicated
     ones), nodes by id, `clients`, or `everyone`. Without it, they are the nodes of the targets' own kind. `direction`
     is relative to the target: `in`, `out` or `both`.
     """
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     direction: str = "in"
     peers: tuple[int, ...] | Literal["brokers", "controllers", "clients", "everyone"] | None = None
-    kind: ClassVar[str]
-    appearance: ClassVar[Appearance]
+    # Whoever waits long enough gives up, as if nobody answered.
+    counts_as: ClassVar[str] = "partition"
     ends_with_process: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -45,21 +41,9 @@ class Queued:
         """Why this machine can't have queues of packets."""
         return why_not_inside("queues of packets")
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `partition` for each broker hit: whoever waits long enough gives up, as if nobody answered."""
-        return one_per_broker("partition", self.target, brokers)
-
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Let packets wait on the targets that run."""
         at_once(nodes, lambda node: self._begin(cluster, nodes, node))
-
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Packets have waited on every target, and the queue is served."""
-        return all_took_effect({node.name: self._proof(node) for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Send no more packets to the queues, and let those go on that wait."""
-        at_once(nodes, self._end)
 
     def _treatment(self) -> dict[str, Any]:
         """What the queue does with packets."""
@@ -95,14 +79,15 @@ class Queued:
                 yield from ((source, server.address, "-j", "RETURN") for server in servers.values())
         yield ("!", "-i" if way == "in" else "-o", "lo", *target)
 
-    def _proof(self, node: NodeControl) -> Proof:
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         try:
             tally = packets_of(node).tally(chain_name(self))
         except KafkaChaosError as failure:
             return Proof(False, {}, str(failure))
         return Proof(False, {}, "its packets are in no queue") if tally is None else self._shown(tally)
 
-    def _end(self, node: NodeControl) -> None:
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        """Send no more packets to the queue, and let those go on that wait."""
         try:
             self._rules({hook: [] for hook in HOOKS.values()}).remove(node)
         finally:

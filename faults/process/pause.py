@@ -12,57 +12,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kafka_chaos.faults.cluster import ClusterControl
-from kafka_chaos.faults.fault import FROZEN, Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
-from kafka_chaos.faults.target import Target
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+from kafka_chaos.faults.fault import FROZEN, Appearance, Fault, Pattern, Proof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class Pause(Fault):
     """Freeze the processes (cgroup freezer). Its proof: Docker reports them as paused, and so does the kernel's freezer
     if this machine can read its state."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     kind: ClassVar[str] = "pause"
     holds: ClassVar[str] = FROZEN
+    counts_as: ClassVar[str] = "pause"
     appearance: ClassVar[Appearance] = Appearance("#5b4bb5", "#a99bf5", Pattern.DIAGONALS)
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `pause` for each broker hit."""
-        return one_per_broker(self.kind, self.target, brokers)
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        if node.is_running():
+            node.pause()
 
-    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Freeze those that run."""
-        at_once(nodes, lambda node: node.pause() if node.is_running() else None)
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        state = node.state()
+        evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "Paused", "Pid")}
+        if not state["Running"]:
+            return Proof(False, evidence, "its process does not run")
+        if not state["Paused"]:
+            return Proof(False, evidence, "Docker does not report it as paused")
+        kernel = _kernel_freezer(int(state["Pid"]))
+        if kernel is not None:
+            evidence["freezer"] = kernel
+            if "FROZEN" not in kernel and "frozen 1" not in kernel:
+                return Proof(False, evidence, f"the kernel's freezer says {kernel!r}")
+        return Proof(True, evidence)
 
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Every process is frozen."""
-        return all_took_effect({node.name: _frozen(node.state()) for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Thaw them."""
-        at_once(nodes, lambda node: node.unpause())
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        node.unpause()
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """Who reports that the processes are frozen."""
         return "frozen by the cgroup freezer" if "freezer" in evidence else "frozen, as Docker reports"
-
-
-def _frozen(state: dict[str, Any]) -> Proof:
-    evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "Paused", "Pid")}
-    if not state["Running"]:
-        return Proof(False, evidence, "its process does not run")
-    if not state["Paused"]:
-        return Proof(False, evidence, "Docker does not report it as paused")
-    kernel = _kernel_freezer(int(state["Pid"]))
-    if kernel is not None:
-        evidence["freezer"] = kernel
-        if "FROZEN" not in kernel and "frozen 1" not in kernel:
-            return Proof(False, evidence, f"the kernel's freezer says {kernel!r}")
-    return Proof(True, evidence)
 
 
 def _kernel_freezer(pid: int) -> str | None:

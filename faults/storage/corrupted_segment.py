@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import counted, first_of
-from kafka_chaos.faults.cluster import NodeControl
-from kafka_chaos.faults.fault import Appearance, Pattern, Proof, one_per_broker
+from kafka_chaos.faults.cluster import NodeControl, inside_of
+from kafka_chaos.faults.fault import Appearance, Pattern, Proof
 from kafka_chaos.faults.storage.log_files import SHOWN, OnLogFiles, Sizes
 
 _BYTES = b"kafka-chaos was "
@@ -25,6 +25,8 @@ class CorruptedSegment(OnLogFiles):
     lane: str | None = None
     bytes: int = 10_000
     kind: ClassVar[str] = "corrupted-segment"
+    # The model has nothing narrower: any end of a log may be gone.
+    counts_as: ClassVar[str] = "power-loss"
     appearance: ClassVar[Appearance] = Appearance("#8a3a8a", "#dd9add", Pattern.CROSSES)
     script: ClassVar[str] = f"""
 for folder in $(partitions "$@"); do
@@ -40,10 +42,6 @@ done
         if self.bytes < len(_BYTES):
             raise ValueError(f"bytes: {self.bytes} is not valid: expected at least {len(_BYTES)}")
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `power-loss` for each broker hit, since the model has nothing narrower: any end of a log may be gone."""
-        return one_per_broker("power-loss", self.target, brokers)
-
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
         """Which files, and from where on."""
@@ -52,9 +50,10 @@ done
 
     def _seen(self, node: NodeControl, before: Sizes) -> Proof:
         places = {path: max(0, size - self.bytes) for path, size in before.items()}
+        inside = inside_of(node)
         missing = [
             path
             for path, place in places.items()
-            if node.file_size(path) != before[path] or node.read_at(path, place, len(_BYTES)) != _BYTES
+            if inside.file_size(path) != before[path] or inside.read_at(path, place, len(_BYTES)) != _BYTES
         ]
         return Proof(not missing, {"files": places}, f"not overwritten: {first_of(missing, SHOWN)}")

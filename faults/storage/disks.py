@@ -1,26 +1,24 @@
 """Shared by the kinds that break disks: a broker's own disk, and whether this machine can give brokers one.
 
-Such a kind says so by `needs_disk`. Clusters get disks only where a fault of the schedule needs them.
+Clusters get disks only where a fault of the schedule needs them.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Fault, Nodes, at_once
+from kafka_chaos.faults.fault import DOWN, Fault, Nodes, at_once
 from kafka_chaos.faults.machine import CAP_SYS_ADMIN, engine_elsewhere, has_capability
 from kafka_chaos.faults.parts import DiskControl
 
 _TOOLS = ("mkfs.ext4", "mount", "umount", "losetup")
-
-
-def needs_disk(kind: type[Fault]) -> bool:
-    """Whether faults of a kind break disks, so that brokers need some of their own."""
-    return bool(getattr(kind, "needs_disk", False))
 
 
 def why_no_disks() -> str | None:
@@ -45,13 +43,37 @@ def disk_of(node: NodeControl) -> DiskControl:
     return node.disk
 
 
-def start_whole(cluster: ClusterControl, nodes: Nodes) -> None:
-    """Heal disks that a broker can't go on with: end what still runs on such a disk, and start with a whole one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDisk(Fault):
+    """A fault of brokers' own disks."""
 
-    A broker that met an error of its disk ends by itself, sooner or later. So it is ended where it has not yet.
-    """
-    at_once(nodes, lambda node: node.kill() if _is_broken(disk_of(node)) else None)
-    cluster.start_again(nodes)
+    needs_disk: ClassVar[bool] = True
+
+    unavailable = staticmethod(why_no_disks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailsWrites(OnDisk):
+    """A disk that refuses what a broker writes. The broker ends by itself, sooner or later, without a controlled
+    shutdown; so it is ended where it has not yet, and starts with a whole disk."""
+
+    holds: ClassVar[str] = DOWN
+
+    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """End what still runs on such a disk, and start the brokers again."""
+        at_once(nodes, lambda node: node.kill() if _is_broken(disk_of(node)) else None)
+        cluster.start_again(nodes)
+
+
+def what_became(node: NodeControl) -> dict[str, Any]:
+    """Whether a broker still runs, or how it ended, as evidence."""
+    state = node.state()
+    return {"Running": state["Running"], "ExitCode": state.get("ExitCode")}
+
+
+def described_end(evidence: Mapping[str, Any]) -> str:
+    """What became of a broker, in words."""
+    return "the broker still ran" if evidence["Running"] else f"the broker ended with {evidence['ExitCode']}"
 
 
 def _is_broken(disk: DiskControl) -> bool:

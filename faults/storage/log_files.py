@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import counted, first_of
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import DOWN, Appearance, Nodes, Proof, all_took_effect, at_once, mark, one_per_broker
-from kafka_chaos.faults.target import Target
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
+from kafka_chaos.faults.fault import DOWN, Fault, Proof
 
 Sizes = Mapping[str, int]
 """Bytes by path, inside a container."""
@@ -42,50 +41,29 @@ lose() { # Files that are there; each is told with its size.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnLogFiles:
+class OnLogFiles(Fault):
     """A broker that dies, and files of its log directories that it does not find when it comes back."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
-    kind: ClassVar[str]
-    appearance: ClassVar[Appearance]
+    # No record is in these files.
+    counts_as: ClassVar[str] = "kill"
     holds: ClassVar[str] = DOWN
     only_brokers: ClassVar[bool] = True
     script: ClassVar[str]
     """What happens to the files, in the shell: it tells each with its former size. `topic` is empty for all topics."""
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `kill` for each broker hit: no record is in these files."""
-        return one_per_broker("kill", self.target, brokers)
-
-    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Suspend the processes that run, take the files, and kill the processes."""
-        noted = cluster.noted.setdefault(mark(self), {})
-        lane, taken = getattr(self, "lane", None), getattr(self, "bytes", 0)
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        """Suspend the process, take the files, and kill the process."""
+        if not node.is_running():
+            return
+        lane, taken, inside = getattr(self, "lane", None), getattr(self, "bytes", 0), inside_of(node)
         topic = "" if lane is None else cluster.topic(lane)
-
-        def take(node: NodeControl) -> None:
-            if not node.is_running():
-                return
-            node.suspend()
-            try:
-                script = ("sh", "-c", _OF_EVERY_KIND + self.script, "sh", topic, str(taken), *cluster.log_directories)
-                told = [line.split(" ", 1) for line in node.must_execute(*script).splitlines()]
-                noted[node.name] = {path: int(size) for size, path in told}
-            finally:
-                node.kill()
-
-        at_once(nodes, take)
-
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """The processes are gone, and so are the files, or their ends, as the Docker engine sees them."""
-        noted = cluster.noted.get(mark(self), {})
-        return all_took_effect({node.name: self._taken(node, noted.get(node.name, {})) for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Start the brokers again, and wait until they serve: what they can't find they make anew."""
-        cluster.start_again(nodes)
+        inside.suspend()
+        try:
+            script = ("sh", "-c", _OF_EVERY_KIND + self.script, "sh", topic, str(taken), *cluster.log_directories)
+            told = [line.split(" ", 1) for line in inside.must_execute(*script).splitlines()]
+            self._noted(cluster)[node.name] = {path: int(size) for size, path in told}
+        finally:
+            node.kill()
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
@@ -99,7 +77,9 @@ class OnLogFiles:
         """What is to be left of a file of that size; None: nothing, not even the file."""
         return None
 
-    def _taken(self, node: NodeControl, before: Sizes) -> Proof:
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        """The process is gone, and so are the files, or their ends, as the Docker engine sees them."""
+        before: Sizes = self._noted(cluster).get(node.name, {})
         if node.state()["Running"]:
             return Proof(False, {}, "the process still runs")
         if not before:
@@ -107,6 +87,6 @@ class OnLogFiles:
         return self._seen(node, before)
 
     def _seen(self, node: NodeControl, before: Sizes) -> Proof:
-        files = {path: (size, node.file_size(path)) for path, size in before.items()}
+        files = {path: (size, inside_of(node).file_size(path)) for path, size in before.items()}
         kept = [path for path, (size, now) in files.items() if now != self._left(size)]
         return Proof(not kept, {"files": files}, f"still there: {first_of(kept, SHOWN)}")

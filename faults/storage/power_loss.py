@@ -11,67 +11,43 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import DOWN, Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
-from kafka_chaos.faults.storage.disks import disk_of, why_no_disks
-from kafka_chaos.faults.target import Target
+from kafka_chaos.faults.fault import DOWN, Appearance, Pattern, Proof
+from kafka_chaos.faults.storage.disks import OnDisk, disk_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerLoss:
+class PowerLoss(OnDisk):
     """The machines of the targets lose power: their processes end at once, and what was not flushed to their disks is
     gone. Its proof: each process is gone, its disk was cut off from its file system and mounted again, and the bytes
     that the segments lost were counted."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     kind: ClassVar[str] = "power-loss"
     holds: ClassVar[str] = DOWN
-    needs_disk: ClassVar[bool] = True
+    counts_as: ClassVar[str] = "power-loss"
     appearance: ClassVar[Appearance] = Appearance("#8c1d40", "#ef7fa5", Pattern.CROSSES)
 
-    unavailable = staticmethod(why_no_disks)
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        disk = disk_of(node)
+        if disk.loss is not None and not node.is_running():
+            return
+        if node.is_running():
+            # A broker that runs on would meet errors of its disk, and might end by itself.
+            node.pause()
+        disk.cut_power()
+        node.kill()
+        disk.power_back()
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `power-loss` for each broker hit."""
-        return one_per_broker(self.kind, self.target, brokers)
-
-    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Cut them off from their disks and end them; then let what was on the disks be read again."""
-        at_once(nodes, _lose_power)
-
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Each process is gone, and its disk came back with what had been flushed."""
-        return all_took_effect({node.name: _lost(node) for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Start them again and wait until they serve."""
-        cluster.start_again(nodes)
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        state, loss = node.state(), disk_of(node).loss
+        evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "ExitCode", "FinishedAt")}
+        if state["Running"]:
+            return Proof(False, evidence, "the process still runs")
+        if loss is None:
+            return Proof(False, evidence, "its disk was not cut off")
+        return Proof(True, {**evidence, **loss})
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """What was lost in words."""
         files = f"{evidence['shorter_files']:,} file" + ("" if evidence["shorter_files"] == 1 else "s")
         return f"process and page cache gone: {evidence['lost_bytes']:,} bytes of {files} were not flushed"
-
-
-def _lose_power(node: NodeControl) -> None:
-    disk = disk_of(node)
-    if disk.loss is not None and not node.is_running():
-        return
-    if node.is_running():
-        # A broker that runs on would meet errors of its disk, and might end by itself.
-        node.pause()
-    disk.cut_power()
-    node.kill()
-    disk.power_back()
-
-
-def _lost(node: NodeControl) -> Proof:
-    state, loss = node.state(), disk_of(node).loss
-    evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "ExitCode", "FinishedAt")}
-    if state["Running"]:
-        return Proof(False, evidence, "the process still runs")
-    if loss is None:
-        return Proof(False, evidence, "its disk was not cut off")
-    return Proof(True, {**evidence, **loss})

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, all_took_effect, at_once, one_per_broker
-from kafka_chaos.faults.storage.disks import disk_of, why_no_disks
-from kafka_chaos.faults.target import Target
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
+from kafka_chaos.faults.fault import Appearance, Pattern, Proof
+from kafka_chaos.faults.storage.disks import OnDisk, disk_of, why_no_disks
 
 _PROBES = 3
 _LIMITS = (Path("/sys/fs/cgroup/blkio"), Path("/sys/fs/cgroup/cgroup.controllers"))
@@ -22,19 +21,17 @@ _TOOK = re.compile(r", (?P<seconds>[\d.e-]+) s,")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlowDisk:
+class SlowDisk(OnDisk):
     """The disks of the brokers take `writes_per_second`, and each write waits until it is there. Its proof: writes to
     each disk, made and timed inside the broker's container, take as long as that."""
 
-    target: Target
-    at: float = 0.0
-    duration: float = 0.0
     writes_per_second: int = 20
     kind: ClassVar[str] = "slow-disk"
     holds: ClassVar[str] = "disk slow"
-    needs_disk: ClassVar[bool] = True
     # The limit goes with the process.
     ends_with_process: ClassVar[bool] = True
+    # Requests pile up and are appended later.
+    counts_as: ClassVar[str] = "pause"
     appearance: ClassVar[Appearance] = Appearance("#5f5a8a", "#b3aee0", Pattern.LINES)
 
     def __post_init__(self) -> None:
@@ -51,39 +48,26 @@ class SlowDisk:
             return None
         return "no cgroup limits writes: use a kernel with CONFIG_BLK_DEV_THROTTLING, and mount /sys/fs/cgroup"
 
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `pause` for each broker hit: requests pile up and are appended later."""
-        return one_per_broker("pause", self.target, brokers)
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        if pid := int(node.state()["Pid"]):
+            disk_of(node).slow_down(pid, self.writes_per_second)
 
-    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Slow down the disks of the targets that run."""
-        at_once(nodes, self._slow_down)
-
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Writes take their time on every disk."""
-        folder = cluster.log_directories[0]
-        return all_took_effect({node.name: self._proof(node, f"{folder}/probe") for node in nodes})
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Let writes be fast again."""
-        at_once(nodes, lambda node: disk_of(node).speed_up())
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        disk_of(node).speed_up()
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """How long a write took."""
         return f"a write took {evidence['seconds'] * 1000:,.0f} ms, out of {evidence['writes']}"
 
-    def _slow_down(self, node: NodeControl) -> None:
-        if pid := int(node.state()["Pid"]):
-            disk_of(node).slow_down(pid, self.writes_per_second)
-
-    def _proof(self, node: NodeControl, probe: str) -> Proof:
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        inside, probe = inside_of(node), f"{cluster.log_directories[0]}/probe"
         if not node.is_running():
             return Proof(False, {}, "its process does not run")
         try:
-            code, told = node.execute("dd", "if=/dev/zero", f"of={probe}", "bs=512", f"count={_PROBES + 1}")
+            code, told = inside.execute("dd", "if=/dev/zero", f"of={probe}", "bs=512", f"count={_PROBES + 1}")
         finally:
-            node.execute("rm", "-f", probe)
+            inside.execute("rm", "-f", probe)
         took = _TOOK.search(told)
         if code != 0 or took is None:
             return Proof(False, {}, f"nothing could be written: {told.strip()}")

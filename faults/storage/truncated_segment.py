@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kafka_chaos.faults.fault import Appearance, Pattern, one_per_broker
+from kafka_chaos.faults.fault import Appearance, Pattern
 from kafka_chaos.faults.storage.log_files import OnLogFiles
 
 
@@ -18,6 +18,9 @@ class TruncatedSegment(OnLogFiles):
     lane: str | None = None
     bytes: int = 10_000
     kind: ClassVar[str] = "truncated-segment"
+    # The model has nothing narrower: any end of a log may be gone. Brokers flush no segment before the next one
+    # begins, so a loss of power may take as much of the newest.
+    counts_as: ClassVar[str] = "power-loss"
     appearance: ClassVar[Appearance] = Appearance("#a02c5a", "#f08bb4", Pattern.BACK_DIAGONALS)
     script: ClassVar[str] = """
 for folder in $(partitions "$@"); do
@@ -29,11 +32,6 @@ done
     def __post_init__(self) -> None:
         if self.bytes < 1:
             raise ValueError(f"bytes: {self.bytes} is not valid: expected at least 1")
-
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """One `power-loss` for each broker hit, since the model has nothing narrower: any end of a log may be gone.
-        Brokers flush no segment before the next one begins, so a loss of power may take as much of the newest."""
-        return one_per_broker("power-loss", self.target, brokers)
 
     def _left(self, size: int) -> int | None:
         return max(0, size - self.bytes)

@@ -133,7 +133,7 @@ def by_commands(fault: Fault) -> Fault:
         raise UsageFailure(f"{fault.kind}: an attached cluster has no command for it; expected {', '.join(WAYS)}")
     if isinstance(fault, Partition) and (fault.direction, fault.port, fault.action) != ("both", None, "drop"):
         raise UsageFailure("partition: the command `cut` drops all packets, in both directions: leave its keys out")
-    values = {one.name: getattr(fault, one.name) for one in fields(fault)}  # type: ignore[arg-type]
+    values = {one.name: getattr(fault, one.name) for one in fields(fault)}
     done: Fault = way.kind(**values)
     return done
 

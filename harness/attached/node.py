@@ -24,7 +24,7 @@ _ANSWER_TIMEOUT = 1.0
 
 @dataclass(eq=False)
 class AttachedNode:
-    """Implements `kafka_chaos.faults.cluster.NodeControl`, as far as commands can.
+    """Implements `kafka_chaos.faults.cluster.NodeControl` by commands.
 
     `client_address`: where clients reach it, if it is a broker; None for others, of which `state` alone tells.
     """
@@ -35,6 +35,7 @@ class AttachedNode:
     journal: BreakJournal
     client_address: str | None = None
     client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    inside: None = None
     disk: None = None
     link: None = None
     packets: None = None
@@ -115,26 +116,6 @@ class AttachedNode:
         if not said.isdigit():
             raise ClusterFailure(f"{self.name}: stopped: expected a number of packets as the last line, got {said!r}")
         return int(said)
-
-    def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
-        """Nothing runs inside an externally managed node: raises `ClusterFailure`."""
-        raise ClusterFailure(f"{self.name}: no command runs inside a node of an attached cluster")
-
-    def must_execute(self, *command: str, in_network: bool = False) -> str:
-        """Nothing runs inside an externally managed node: raises `ClusterFailure`."""
-        return self.execute(*command)[1]
-
-    def suspend(self) -> None:
-        """Files of an externally managed node are left alone: raises `ClusterFailure`."""
-        raise ClusterFailure(f"{self.name}: the files of an attached cluster's nodes are left alone")
-
-    def file_size(self, path: str) -> int | None:
-        """Files of an externally managed node are left alone: raises `ClusterFailure`."""
-        raise ClusterFailure(f"{self.name}: the files of an attached cluster's nodes are left alone")
-
-    def read_at(self, path: str, offset: int, length: int) -> bytes:
-        """Files of an externally managed node are left alone: raises `ClusterFailure`."""
-        raise ClusterFailure(f"{self.name}: the files of an attached cluster's nodes are left alone")
 
     def _told(self) -> str:
         said = self._run("state").rpartition("\n")[2].strip()

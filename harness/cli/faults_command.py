@@ -36,7 +36,7 @@ def faults_command(as_json: bool) -> None:
 def described_kinds() -> list[dict[str, Any]]:
     """One object per kind: `kind`, `description`, `keys` with defaults, `source`, and why it is `unavailable`."""
     from kafka_chaos.faults.fault import defaults
-    from kafka_chaos.faults.registry import fault_kinds, unavailable
+    from kafka_chaos.faults.registry import fault_kinds
 
     return [
         {
@@ -44,7 +44,7 @@ def described_kinds() -> list[dict[str, Any]]:
             "description": " ".join(inspect.cleandoc(kind.__doc__ or "").split()).replace("`", ""),
             "keys": defaults(kind),
             "source": kind.__module__,
-            "unavailable": unavailable(kind),
+            "unavailable": kind.unavailable(),
         }
         for name, kind in fault_kinds().items()
     ]

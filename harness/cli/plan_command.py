@@ -67,7 +67,7 @@ def planned(experiment: Experiment) -> dict[str, Any]:
 
 
 def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
-    from kafka_chaos.faults.fault import crashes_members, parameters
+    from kafka_chaos.faults.fault import parameters
     from kafka_chaos.harness.experiment.model_faults import brokers_hit, model_faults_of, together
     from kafka_chaos.harness.run.run import predicted
 
@@ -81,7 +81,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
             "brokers": brokers_hit(fault, cluster),
             "members": phase.members_hit(fault),
             "model_faults": list(model_faults_of(fault, cluster)),
-            "crashes": phase.members_hit(fault) if crashes_members(fault) else 0,
+            "crashes": phase.members_hit(fault) if fault.crashes_members else 0,
             "parameters": parameters(fault),
         }
         for fault in phase.faults()

@@ -70,6 +70,11 @@ class Node:
     def __post_init__(self) -> None:
         self.packets = PacketQueues(self._pid)
 
+    @property
+    def inside(self) -> Node:
+        """Its container: commands run in it, and its files can be read."""
+        return self
+
     def add_clock(self) -> None:
         """Have a wall clock that can be moved, for which its process was started."""
         self.clock = Clock(self._pid, self.write_file)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafka_chaos.faults.clock.clocks import needs_clock
-from kafka_chaos.faults.links.on_frames import needs_links
-from kafka_chaos.faults.storage.disks import needs_disk
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
 from kafka_chaos.harness.experiment.checks.output import planned_bytes
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -20,10 +17,10 @@ def layout_of(experiment: Experiment) -> ClusterLayout:
     single requests, and clocks that can be moved where one moves them."""
     kinds = {type(fault) for phase in experiment.phases for fault in phase.faults()}
     layout = experiment.cluster.spec()
-    if any(map(needs_links, kinds)):
+    if any(kind.needs_links for kind in kinds):
         layout = replace(layout, links=True)
-    if any(map(needs_clock, kinds)):
+    if any(kind.needs_clock for kind in kinds):
         layout = replace(layout, clocks=True)
-    if not any(map(needs_disk, kinds)):
+    if not any(kind.needs_disk for kind in kinds):
         return layout
     return replace(layout, disk_mib=max(USUAL_DISK_MIB, _ROOM * planned_bytes(experiment) >> 20))

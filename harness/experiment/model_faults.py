@@ -30,7 +30,7 @@ def model_faults_of(fault: Fault, cluster: ClusterLayout) -> tuple[str, ...]:
     """The fault kinds of the model that one fault may amount to, one for each broker that it may hit."""
     if not _hits_no_broker(fault, cluster):
         return fault.model_faults(cluster.brokers)
-    silent = getattr(fault, "holds", None) in (DOWN, FROZEN)
+    silent = fault.holds in (DOWN, FROZEN)
     return () if silent else (SESSION_EXPIRY,) * cluster.brokers
 
 
@@ -51,7 +51,7 @@ def _hits_no_broker(fault: Fault, cluster: ClusterLayout) -> bool:
 
 def _may_stop_the_quorum(faults: Sequence[Fault], cluster: ClusterLayout) -> bool:
     """Whether faults that overlap may together hit so many that no majority of the controllers is left."""
-    breaking = [fault for fault in faults if not getattr(fault, "leaves_nodes_alone", False)]
+    breaking = [fault for fault in faults if not fault.leaves_nodes_alone]
     for moment in [fault.at for fault in breaking]:
         ongoing = [fault for fault in breaking if fault.at <= moment <= fault.at + fault.duration]
         hit = min(cluster.voters, sum(_controllers_hit(fault, cluster) for fault in ongoing))

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from kafka_chaos.faults.fault import fits
-from kafka_chaos.faults.links.on_frames import can_go_together
+from kafka_chaos.faults.fault import can_go_together, fits
 from kafka_chaos.faults.registry import fault_kind, fault_kinds
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec

@@ -19,7 +19,7 @@ from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
 from kafka_chaos.faults.coordination.reassignment import Reassignment
-from kafka_chaos.faults.fault import Fault, concerns, crashes_members
+from kafka_chaos.faults.fault import Fault, concerns
 from kafka_chaos.faults.target import MEMBER, OF_CLIENTS
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
@@ -115,7 +115,7 @@ class PhaseSpec(Spec):
 
     def member_crashes(self, lane: LaneSpec) -> int:
         """How many members of the lane's group, or of its loop, the timed faults may end."""
-        ending = [fault for fault in self.faults() if fault.target.lane == lane.lane and crashes_members(fault)]
+        ending = [fault for fault in self.faults() if fault.target.lane == lane.lane and fault.crashes_members]
         return sum(self.members_hit(fault) for fault in ending)
 
 

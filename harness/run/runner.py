@@ -18,7 +18,6 @@ from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counte
 from kafka_chaos.contract.run_directory import LOGS_FOLDER, TRACE_FILE
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.registry import unavailable
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, Keep
 from kafka_chaos.harness.cluster.containers.image import ensure_image
@@ -80,7 +79,7 @@ def require_available(experiment: Experiment) -> None:
     """Raise `EnvironmentFailure` if this machine can't do a fault of the experiment."""
     for phase in experiment.phases:
         for fault in phase.faults():
-            if (reason := unavailable(type(fault))) is not None:
+            if (reason := fault.unavailable()) is not None:
                 raise EnvironmentFailure(f"phase {phase.phase}: {fault.kind} can't be done on this machine: {reason}")
 
 

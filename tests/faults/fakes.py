@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
-from kafka_chaos.faults.fault import Nodes, Proof
+from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.waiting import wait_until
 
@@ -172,8 +172,15 @@ class FakeNode:
     suspended: bool = False
     sizes: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def inside(self) -> FakeNode:
+        return self
+
     def suspend(self) -> None:
         self.suspended = True
+
+    def read_at(self, path: str, offset: int, length: int) -> bytes:
+        raise NotImplementedError
 
     def file_size(self, path: str) -> int | None:
         return self.sizes.get(path)
@@ -337,7 +344,7 @@ class FakeCluster:
 
 
 @dataclass(frozen=True)
-class FakeFault:
+class FakeFault(Fault):
     """A fault that notes what is asked of it in `notes`, and bites from the `bites_at`th proof on.
 
     Healing takes `heal_seconds`, or until `heals_after` is noted.
@@ -345,19 +352,14 @@ class FakeFault:
 
     notes: list[str]
     name: str
-    target: Target = field(default_factory=lambda: Target.parse("broker:1"))
-    at: float = 0.0
-    duration: float = 0.0
+    target: Target = field(kw_only=True, default_factory=lambda: Target.parse("broker:1"))
     bites_at: int = 1
     fails: str | None = None
     heal_seconds: float = 0.0
     heals_after: str | None = None
-    ends_with_process: bool = False
+    ends_with_process: bool = field(default=False, kw_only=True)  # type: ignore[misc]
     kind = "fake"
-    colour = "#000000"
-
-    def model_faults(self, brokers: int) -> tuple[str, ...]:
-        return ("kill",)
+    counts_as = "kill"
 
     def inject(self, cluster: Any, nodes: Nodes) -> None:
         self._note("inject")

@@ -101,7 +101,7 @@ class AppliedAgain(FakeFault):
 
 
 def test_a_fault_that_a_restart_has_ended_is_proven_and_lasts_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.faults.injector.PROOF_TIMEOUT", 0.2)
+    monkeypatch.setattr(FakeFault, "proof_timeout", 0.2)
     notes, did = Notes(), []
     faults: list[Fault] = [
         FakeFault(did, "process", heal_seconds=0.5),
@@ -116,7 +116,7 @@ def test_a_fault_that_a_restart_has_ended_is_proven_and_lasts_from_then_on(monke
 
 
 def test_a_fault_that_a_restart_has_ended_for_good_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.faults.injector.PROOF_TIMEOUT", 0.2)
+    monkeypatch.setattr(FakeFault, "proof_timeout", 0.2)
     notes, did = Notes(), []
     faults: list[Fault] = [
         FakeFault(did, "process", heal_seconds=0.5),
@@ -179,7 +179,7 @@ def test_a_fault_is_applied_when_its_proof_says_so(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_fault_without_proof_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.faults.injector.PROOF_TIMEOUT", 0.2)
+    monkeypatch.setattr(FakeFault, "proof_timeout", 0.2)
     notes, did = Notes(), []
     with injector(notes) as broken:
         broken.inject(FakeFault(did, "blunt", bites_at=10_000))

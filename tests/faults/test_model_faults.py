@@ -44,7 +44,7 @@ def test_what_hits_zookeeper_may_expire_every_session(kind: str, target: str) ->
 
 def test_verification_knows_what_every_kind_counts_as() -> None:
     assert set(FAULT_KINDS) <= set(COUNTS_AS)
-    assert set(COUNTS_AS) == {kind for kind, of in fault_kinds().items() if of.__module__.startswith("kafka_chaos.")}
+    assert set(COUNTS_AS) <= {kind for kind, of in fault_kinds().items() if of.__module__.startswith("kafka_chaos.")}
     for kind, of_model in COUNTS_AS.items():
         assert model_faults(kind, "all", 3) == (() if of_model is None else (of_model,) * 3)
 

@@ -18,7 +18,7 @@ from tests.faults.fakes import FakeCluster, Notes
 
 @pytest.fixture(autouse=True)
 def _no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.faults.injector.PROOF_TIMEOUT", 0.0)
+    monkeypatch.setattr(Fault, "proof_timeout", 0.0)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kafka_chaos.faults.clients.client_pause import ClientPause
 from kafka_chaos.faults.fault import Fault, fits, parameters
-from kafka_chaos.faults.storage.disks import needs_disk
 from kafka_chaos.faults.target import OF_CLIENTS, TargetError
 from kafka_chaos.harness.experiment.checks.clocks import check_clock
 from kafka_chaos.harness.experiment.checks.coordination import check_growth, check_reassignment
@@ -64,8 +63,7 @@ def _check_kraft(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Faul
 
 def _check_kind(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault) -> None:
     """Refuse what a kind can't do: in a cluster of this mode or version, or to servers that are no brokers."""
-    refusal = getattr(fault, "refusal", None)
-    if refusal is not None and (reason := refusal(cluster.spec())):
+    if reason := fault.refusal(cluster.spec()):
         raise ExperimentError((*place, "fault"), f"{fault.kind}: {reason}")
     if not fits(type(fault), fault.target):
         on_server = fault.target.role not in OF_CLIENTS
@@ -74,10 +72,10 @@ def _check_kind(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
     others = ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ()))
     if fault.target.role not in others:
         return
-    if needs_disk(type(fault)) and fault.target.role == "zookeeper":
+    if fault.needs_disk and fault.target.role == "zookeeper":
         message = f"{fault.target.text}: ZooKeeper has no disk of its own, which {fault.kind} breaks"
         raise ExperimentError((*place, "target"), message)
-    if getattr(fault, "only_brokers", False):
+    if fault.only_brokers:
         raise ExperimentError(
             (*place, "target"), f"{fault.target.text}: {fault.kind} hits brokers, and no other server"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kafka_chaos.faults.fault import Fault, parameters
-from kafka_chaos.faults.links.on_frames import avoids_links, needs_links
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
@@ -59,9 +58,9 @@ def check_control_port(cluster: ClusterSpec, place: tuple[str | int, ...], fault
 def check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
     """Refuse what a link can't do, and what can't be done past one."""
     keys = parameters(fault)
-    if not needs_links(type(fault)):
+    if not fault.needs_links:
         by_link = cluster.links or _has_fault_of_links(phase)
-        if by_link and avoids_links(type(fault)):
+        if by_link and fault.avoids_links:
             message = f"{fault.kind}: connections of clients end at links, which break them themselves: expected cut"
             raise ExperimentError((*place, "fault"), message)
         if by_link and fault.kind == "partition" and keys.get("port") and keys.get("direction") != "out":
@@ -82,4 +81,4 @@ def check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
 def _has_fault_of_links(phase: PhaseSpec) -> bool:
     """Whether a fault of the phase acts at a link. An unknown kind does not: its own entry is refused."""
     kinds = [fault_kinds().get(entry.fault) for entry in phase.schedule]
-    return any(kind is not None and needs_links(kind) for kind in kinds)
+    return any(kind is not None and kind.needs_links for kind in kinds)

@@ -23,6 +23,7 @@ class ClientProcess:
     """
 
     address = ""
+    inside = None
     disk = None
     link = None
     packets = None
@@ -89,28 +90,5 @@ class ClientProcess:
         self._replace(self._member)
 
     def stop(self) -> None:
-        """Refused."""
-        raise self._refusal("stop")
-
-    def suspend(self) -> None:
-        """Refused."""
-        raise self._refusal("suspend")
-
-    def file_size(self, path: str) -> int | None:
-        """Refused."""
-        raise self._refusal("file_size")
-
-    def read_at(self, path: str, offset: int, length: int) -> bytes:
-        """Refused."""
-        raise self._refusal("read_at")
-
-    def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
-        """Refused."""
-        raise self._refusal("execute")
-
-    def must_execute(self, *command: str, in_network: bool = False) -> str:
-        """Refused."""
-        raise self._refusal("must_execute")
-
-    def _refusal(self, what: str) -> ClusterFailure:
-        return ClusterFailure(f"{self.name} is a process of a client and no container: it has no {what}")
+        """Refused: no fault asks for it."""
+        raise ClusterFailure(f"{self.name} is a process of a client: it has no controlled shutdown of its own")

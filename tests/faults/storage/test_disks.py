@@ -10,7 +10,7 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.kill import Kill
-from kafka_chaos.faults.registry import fault_kinds, unavailable
+from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage import disks
 from kafka_chaos.faults.storage.failing_segment import FailingSegment
 from kafka_chaos.faults.storage.freeze_disk import FreezeDisk
@@ -200,13 +200,13 @@ def test_what_the_model_is_told() -> None:
 
 def test_they_and_no_others_need_disks() -> None:
     own = [kind for kind in fault_kinds().values() if kind.__module__.startswith("kafka_chaos.")]
-    assert {kind.kind for kind in own if disks.needs_disk(kind)} == {kind.kind for kind in (*KINDS, SlowDisk)}
+    assert {kind.kind for kind in own if kind.needs_disk} == {kind.kind for kind in (*KINDS, SlowDisk)}
 
 
 def test_a_machine_without_root_can_do_none_of_them_and_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setattr(disks, "has_capability", lambda _: False)
-    assert {unavailable(kind) for kind in KINDS} == {
+    assert {kind.unavailable() for kind in KINDS} == {
         "disks are loop mounts: it needs root (with CAP_SYS_ADMIN, where this is a container)"
     }
 

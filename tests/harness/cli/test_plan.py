@@ -112,7 +112,9 @@ def test_a_bad_experiment_is_refused_as_by_run(experiment: Path) -> None:
 
 def test_faults_are_listed_with_their_proofs_and_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(registry, "unavailable", lambda kind: None if kind is Kill else "no root")
+    for kind in registry.fault_kinds().values():
+        monkeypatch.setattr(kind, "unavailable", staticmethod(lambda: "no root"))
+    monkeypatch.setattr(Kill, "unavailable", staticmethod(lambda: None))
     text = " ".join(CliRunner().invoke(faults_command, []).output.split())
     assert "kill Kill the processes (SIGKILL). Its proof: each is gone with the signal's exit code" in text
     kinds = [json.loads(line) for line in CliRunner().invoke(faults_command, ["--json"]).output.splitlines()]
@@ -127,7 +129,7 @@ def test_what_this_machine_cannot_do_is_refused_before_anything_starts(
 ) -> None:
     loaded = load_experiment(experiment)
     require_available(loaded)
-    monkeypatch.setattr(Kill, "unavailable", staticmethod(lambda: "no signals here: use a kernel"), raising=False)
+    monkeypatch.setattr(Kill, "unavailable", staticmethod(lambda: "no signals here: use a kernel"))
     with pytest.raises(EnvironmentFailure, match="phase main: kill can't be done on this machine: no signals here"):
         require_available(loaded)
     assert "no: no signals here" in " ".join(CliRunner().invoke(faults_command, []).output.split())
