@@ -20,8 +20,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from generated_histories import LaneShape, lane_tables, write_run
+
 from kafka_chaos.verification import RunVerdict, spark_session, verify
-from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 
 JUDGED_BY_BOTH = (
     "lost_write",

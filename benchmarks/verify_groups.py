@@ -20,12 +20,19 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from generated_histories import TransactionsShape, transaction_tables, with_group
+from generated_histories import (
+    LaneShape,
+    LaneTables,
+    TransactionsShape,
+    lane_tables,
+    transaction_tables,
+    with_group,
+    write_run,
+)
 from verify_sizes import cpu_seconds
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.verification import spark_session, verify
-from kafka_chaos.verification.generate import LaneShape, LaneTables, lane_tables, write_run
 
 MOST = 1.2
 UNCOUNTED = 2

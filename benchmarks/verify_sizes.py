@@ -30,9 +30,8 @@ MOST_TIMES = 14
 
 def make(folder: Path, records: int, *, dirty: bool) -> Path:
     """The history of verify_bench.py, lane by lane: a hundred million rows do not fit into memory at once."""
+    from generated_histories import LaneShape, lane_tables, write_run
     from verify_bench import shapes
-
-    from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 
     chosen = shapes(records)
     if dirty:
@@ -41,8 +40,9 @@ def make(folder: Path, records: int, *, dirty: bool) -> Path:
 
 
 def with_spark(run_dir: Path) -> dict[str, Any]:
+    from generated_histories import LaneShape, lane_tables, write_run
+
     from kafka_chaos.verification import spark_session, verify
-    from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 
     spark = spark_session()
     with tempfile.TemporaryDirectory() as scratch:

@@ -21,8 +21,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from generated_histories import LaneShape, lane_tables, write_run
+
 from kafka_chaos.verification import spark_session, verify
-from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 
 MOST = 1.5
 KINDS = {"clean": {}, "lossy": {"acks": "1", "lost_tail": 50, "retry_share": 0.01}}

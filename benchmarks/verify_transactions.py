@@ -19,12 +19,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from generated_histories import TransactionsShape, planted, transaction_tables
+from generated_histories import LaneTables, TransactionsShape, planted, transaction_tables, write_run
 from verify_sizes import cpu_seconds, measured_process
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.verification import spark_session, verify
-from kafka_chaos.verification.generate import LaneTables, write_run
 
 LANES = 4
 EXPECTED = "expected.json"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LANE = "warm-up"
+_BATCH, _LOST = 20, 20
+_COPIED = 100
+"""Of so many batches, one is in the log twice."""
 
 
 def warm_up(spark: SparkSession, *, rows: int) -> None:
@@ -18,31 +22,46 @@ def warm_up(spark: SparkSession, *, rows: int) -> None:
     `rows`: how many rows will be verified; few are examined in a way of their own (`evidence.is_small`).
     """
     from kafka_chaos.verification.checker import verify
-    from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
     from kafka_chaos.verification.tables.evidence import SMALL
 
-    records = SMALL // 60 if rows < SMALL else SMALL // 2
-    # Without acknowledgements, the model's answer takes no time.
-    shape = LaneShape(lane=LANE, records=records, acks="0", batch=20, retry_share=0.01, lost_tail=20)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-") as folder:
-        run_dir = write_run(Path(folder) / "run", [lane_tables(shape)])
-        _add_replicas(run_dir)
-        verify(run_dir, spark=spark)
+        _write(Path(folder), SMALL // 60 if rows < SMALL else SMALL // 2)
+        verify(folder, spark=spark)
 
 
-def _add_replicas(run_dir: Path) -> None:
-    """Two brokers that hold what is in log/."""
+def _write(folder: Path, records: int) -> None:
+    """A lane's records, of which the log and two brokers lack some and hold others twice."""
+    import numpy as np
+
+    seqs = np.arange(records)
+    batches = np.split(seqs, range(_BATCH, records, _BATCH))
+    log = np.concatenate([batch for at, batch in enumerate(batches) for _ in range(1 + (at % _COPIED == 0))])
+    log = np.delete(log, slice(len(log) // 2, len(log) // 2 + _LOST))
+    place = {"partition": 0, "offset": np.arange(len(log)), "producer_id": 0, "seq": log}
+    sent = {"producer_id": 0, "seq": seqs, "partition": 0, "outcome": "ok"}
+    times = {"invoke_ns": seqs * 10_000, "complete_ns": seqs * 10_000 + 3_000_000}
+    _write_table(folder / "produced", {**sent, **times})
+    _write_table(folder / "log", place)
+    _write_table(folder / "consumed", {"consumer": "c", **place, "poll_ns": place["offset"] * 10_000 + 5_000_000})
+    _write_table(folder / "replicas", *({"broker": broker, "leader_epoch": 0, **place} for broker in (1, 2)))
+    # Without acknowledgements, the model's answer takes no time.
+    lanes = {"format_version": 1, "lanes": [{"lane": LANE, "acks": "0"}]}
+    (folder / "lanes.json").write_text(json.dumps(lanes), encoding="utf-8")
+
+
+def _write_table(folder: Path, *files: dict[str, Any]) -> None:
+    """Write files of a table; what is given once holds for all of its rows."""
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from kafka_chaos.contract.columns import REPLICAS, arrow_schema
+    from kafka_chaos.contract.columns import TABLES, arrow_schema
 
-    schema = arrow_schema(REPLICAS, without=("producer_epoch", "kind"))
-    (run_dir / "replicas").mkdir()
-    for broker in (1, 2):
-        log = pq.read_table(run_dir / "log")
-        columns = {name: log[name] for name in log.column_names if name in schema.names}
-        columns["broker"] = pa.repeat(broker, log.num_rows)
-        columns["leader_epoch"] = pa.repeat(0, log.num_rows)
-        rows = pa.table([columns[name] for name in schema.names], names=schema.names).cast(schema)
-        pq.write_table(rows, run_dir / "replicas" / f"broker-{broker}.parquet")
+    folder.mkdir()
+    for number, columns in enumerate(files):
+        known = {"lane": LANE, **columns}
+        lacking = [column.name for column in TABLES[folder.name] if column.name not in known]
+        schema = arrow_schema(TABLES[folder.name], without=lacking)
+        arrays = np.broadcast_arrays(*(known[name] for name in schema.names))
+        table = pa.table([pa.array(array) for array in arrays], names=schema.names)
+        pq.write_table(table.cast(schema), folder / f"{number}.parquet")

@@ -1,11 +1,24 @@
-"""Histories of any size beyond those of plain lanes, for benchmarks and tests: transactions, groups, planted anomalies.
+"""Histories of any size, for benchmarks and tests: of plain lanes, with transactions, groups, planted anomalies.
 
-What `kafka_chaos.verification.generate` guarantees, they guarantee, too: every anomaly that they hold can be named
-beforehand, and the same shape and seed give the same rows.
+Guarantee: a generated run directory holds no anomaly but those that its shape asks for (retried copies, a truncated
+tail of acknowledged records), and those that are planted; every anomaly that it holds can be named beforehand. The same
+shape and seed give the same rows.
 """
 
 from generated_histories.groups import GroupShape, with_group
+from generated_histories.lanes import LaneShape, LaneTables, lane_tables
 from generated_histories.planting import planted
 from generated_histories.transactions import TransactionsShape, transaction_tables
+from generated_histories.writing import write_run
 
-__all__ = ["GroupShape", "TransactionsShape", "planted", "transaction_tables", "with_group"]
+__all__ = [
+    "GroupShape",
+    "LaneShape",
+    "LaneTables",
+    "TransactionsShape",
+    "lane_tables",
+    "planted",
+    "transaction_tables",
+    "with_group",
+    "write_run",
+]

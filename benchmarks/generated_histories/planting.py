@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from generated_histories.groups import appended
+from generated_histories.lanes import Columns, LaneTables, Mask
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.transactions import (
     ABORT,
@@ -19,7 +20,6 @@ from kafka_chaos.contract.transactions import (
     TRANSACTION_OUTCOMES,
     TransactionAnomaly,
 )
-from kafka_chaos.verification.generate.lanes import Columns, LaneTables, Mask
 
 READER = ISOLATION_LEVELS.index(READ_COMMITTED)
 """The consumer that reads committed records."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from generated_histories.lanes import OK, Columns, LaneShape, LaneTables, Longs, Mask, replicated
 from kafka_chaos.contract.transactions import (
     ABORT,
     ABORTED,
@@ -19,7 +20,6 @@ from kafka_chaos.contract.transactions import (
     TRANSACTION_OUTCOMES,
     TransactionAnomaly,
 )
-from kafka_chaos.verification.generate.lanes import OK, Columns, LaneShape, LaneTables, Longs, Mask, replicated
 
 SEND_NS, ANSWER_NS, END_NS = 10_000, 4_000, 20_000
 """Between two records of a transaction, from sending to acknowledgement, and from the last one to the end."""

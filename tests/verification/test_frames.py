@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from generated_histories import LaneShape, lane_tables, write_run
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification import RunDirectoryError, verify, verify_frames
-from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.verification.samples.mutations import conforming, violating
 from tests.verification.samples.run_dirs import read_cases

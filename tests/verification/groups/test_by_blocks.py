@@ -8,13 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generated_histories import GroupShape, TransactionsShape, transaction_tables, with_group
+from generated_histories import (
+    GroupShape,
+    LaneShape,
+    LaneTables,
+    TransactionsShape,
+    lane_tables,
+    transaction_tables,
+    with_group,
+    write_run,
+)
 from generated_histories.groups import FIRST_CONSUMER
 
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED, TransactionAnomaly
 from kafka_chaos.verification.agreement.pieces import WORD_BITS
-from kafka_chaos.verification.generate import LaneShape, LaneTables, lane_tables, write_run
 from kafka_chaos.verification.plain.cases import Case
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.scope import Method

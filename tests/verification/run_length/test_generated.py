@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from generated_histories import LaneShape, LaneTables, lane_tables, write_run
+
 from kafka_chaos.verification import RunVerdict
-from kafka_chaos.verification.generate import LaneShape, LaneTables, lane_tables, write_run
 from tests.verification.samples.engines import Verified
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from generated_histories import LaneShape, lane_tables, write_run
 
 from kafka_chaos.verification import RunDirectoryError, RunVerdict, verify, verify_frames
-from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 from kafka_chaos.verification.inputs.file_systems.storage import run_path
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.verification.samples.mutations import conforming, duplicate, hide, null, truncate, violating

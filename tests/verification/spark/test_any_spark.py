@@ -81,7 +81,7 @@ def test_the_outcomes_are_the_same(
     folder, into = tmp_path / "runs", tmp_path / "outcomes.json"
     shutil.copytree(runs[0].parent, folder, ignore=shutil.ignore_patterns("findings", "verdict.json"))
     program = [python, Path(__file__).with_name("judging.py"), folder, into, *(["--connect"] * connect)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "benchmarks")])}
     done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
     assert into.exists(), done.stderr[-4000:]
     found = json.loads(into.read_text())

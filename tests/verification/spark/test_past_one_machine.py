@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from generated_histories import LaneShape, lane_tables, write_run
 
 import kafka_chaos
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.verification import RunDirectoryError, verify
 from kafka_chaos.verification.cli import verify_command
-from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 from kafka_chaos.verification.inputs.file_systems.storage import HadoopPath, is_remote, run_path
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.verification.samples.run_dirs import Rows, read_cases

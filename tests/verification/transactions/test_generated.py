@@ -6,10 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from generated_histories import GroupShape, TransactionsShape, planted, transaction_tables, with_group
+from generated_histories import (
+    GroupShape,
+    LaneShape,
+    TransactionsShape,
+    lane_tables,
+    planted,
+    transaction_tables,
+    with_group,
+    write_run,
+)
 
 from kafka_chaos.contract.transactions import TransactionAnomaly
-from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 from tests.verification.samples.engines import Verified
 
 SHAPE = TransactionsShape(lane="a", transactions=120, size=5, entangled=0.1)

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from generated_histories import LaneShape, lane_tables, write_run
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.errors import EnvironmentFailure
@@ -28,7 +29,6 @@ from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProdu
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.verification import collect_log, verify
-from kafka_chaos.verification.generate import LaneShape, lane_tables, write_run
 from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.watch.cli import watch_command
 from kafka_chaos.verification.watch.watch import LaneCounts, Watch

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from generated_histories.lanes import Columns, LaneShape, LaneTables, Longs
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.columns import OUTCOMES, TABLES, arrow_type
 from kafka_chaos.contract.groups import COMMIT_OUTCOMES, group_of
@@ -21,7 +22,6 @@ from kafka_chaos.contract.transactions import (
     TRANSACTION_OUTCOMES,
     transactional_id,
 )
-from kafka_chaos.verification.generate.lanes import Columns, LaneShape, LaneTables, Longs
 
 _CODES: Mapping[tuple[str, str], Sequence[str]] = {
     ("produced", "outcome"): OUTCOMES,
