@@ -37,13 +37,13 @@ class Disagreement:
 
     def __str__(self) -> str:
         return (
-            f"the second look disagrees on {self.anomaly}: Spark found {self.spark:,}, the plain checker "
+            f"the cross-check disagrees on {self.anomaly}: Spark found {self.spark:,}, the plain checker "
             f"{self.plain:,}; one of them is wrong, please report it"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondLook:
+class CrossCheck:
     """What of the run the plain checker looked at, beside Spark, and where the two disagree.
 
     `lanes`: how many it looked at, `whole_lanes` of them at every row. `problem`: why it looked at nothing.
@@ -57,14 +57,14 @@ class SecondLook:
     problem: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """`second_look` in verdict.json."""
+        """`cross_check` in verdict.json."""
         return asdict(self)
 
     def __str__(self) -> str:
         """What was looked at, in one line."""
         if self.problem is not None:
-            return f"second look: none, {self.problem}"
-        return f"second look: {counted(self.lanes, 'lane')}, {self.rows:,} of {counted(self.of_rows, 'row')}"
+            return f"cross-check: none, {self.problem}"
+        return f"cross-check: {counted(self.lanes, 'lane')}, {self.rows:,} of {counted(self.of_rows, 'row')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

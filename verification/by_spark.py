@@ -17,7 +17,7 @@ from kafka_chaos.verification.detection import findings
 from kafka_chaos.verification.groups import survey as of_groups
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, write_parquet
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.account import not_applied
+from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.conclusion import Examined
 from kafka_chaos.verification.output import write_rows
 from kafka_chaos.verification.survey import agreement_for, survey_of

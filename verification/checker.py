@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.anomalies import Engine
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.ledger import SecondLook
+from kafka_chaos.contract.ledger import CrossCheck
 from kafka_chaos.contract.progress import PARTS_BY_SPARK, progress
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
 from kafka_chaos.verification import output
@@ -70,7 +70,7 @@ def verify(
 
         started = time.perf_counter()
         verdict = _judged_once(run, partial(examine, run), engine, write=write)
-        verdict = replace(verdict, second_look=SecondLook(problem=f"the engine {engine} judged the run"))
+        verdict = replace(verdict, cross_check=CrossCheck(problem=f"the engine {engine} judged the run"))
         return _finished(run, verdict, started, write=write, accept_known=accept_known)
     session = spark or spark_session(rows=run.rows)
     from kafka_chaos.verification.tables import evidence
@@ -94,19 +94,19 @@ def judged(
     The plain checker looks at what fits it while Spark works.
     """
     from kafka_chaos.verification.by_spark import examine
-    from kafka_chaos.verification.plain.comparison import with_second_look
-    from kafka_chaos.verification.plain.second_look import look
+    from kafka_chaos.verification.plain.comparison import with_cross_check
+    from kafka_chaos.verification.plain.cross_check import cross_checked
     from kafka_chaos.verification.tables import refusals
 
     started = time.perf_counter()
-    with ThreadPoolExecutor(1, thread_name_prefix="second-look") as threads:
-        looking = threads.submit(look, run)
+    with ThreadPoolExecutor(1, thread_name_prefix="cross-check") as threads:
+        checking = threads.submit(cross_checked, run)
         with refusals.of_unreadable_files(run):
             examining = partial(examine, session, run, frames, method)
             by_spark = _judged_once(run, examining, Engine.SPARK, write=write, frames=frames)
         findings = run.path / FINDINGS_FOLDER if write and isinstance(run.path, Path) else None
-        progress(5, PARTS_BY_SPARK, "the plain checker's second look")
-        verdict = with_second_look(by_spark, looking.result(), findings, run.rows)
+        progress(5, PARTS_BY_SPARK, "the plain checker's cross-check")
+        verdict = with_cross_check(by_spark, checking.result(), findings, run.rows)
     return _finished(run, verdict, started, write=write, accept_known=accept_known)
 
 

@@ -127,7 +127,7 @@ def print_verdict(verdict: RunVerdict) -> None:
         )
     terminal = console()
     terminal.print(table)
-    for line in [*_reasons(verdict), *_ledger_lines(verdict), str(verdict.second_look)]:
+    for line in [*_reasons(verdict), *_ledger_lines(verdict), str(verdict.cross_check)]:
         terminal.print(f"  {line}", markup=False, highlight=False)
     terminal.print(Text(verdict.described, style=_STYLES[verdict.verdict]))
 

@@ -37,7 +37,7 @@ def _write(folder: Path, records: int) -> None:
     batches = np.split(seqs, range(_BATCH, records, _BATCH))
     log = np.concatenate([batch for at, batch in enumerate(batches) for _ in range(1 + (at % _COPIED == 0))])
     log = np.delete(log, slice(len(log) // 2, len(log) // 2 + _LOST))
-    place = {"partition": 0, "offset": np.arange(len(log)), "producer_id": 0, "seq": log}
+    place: dict[str, Any] = {"partition": 0, "offset": np.arange(len(log)), "producer_id": 0, "seq": log}
     sent = {"producer_id": 0, "seq": seqs, "partition": 0, "outcome": "ok"}
     times = {"invoke_ns": seqs * 10_000, "complete_ns": seqs * 10_000 + 3_000_000}
     _write_table(folder / "produced", {**sent, **times})

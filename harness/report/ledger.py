@@ -47,14 +47,14 @@ class Row:
 class Ledger:
     """The run's ledger. `left_out`: evidence that the run did not collect; `tables`: rows of the run's files.
 
-    `second_look`: what the plain checker looked at, and where it disagrees with Spark; empty where nothing says so.
+    `cross_check`: what the plain checker looked at, and where it disagrees with Spark; empty where nothing says so.
     """
 
     rows: Sequence[Row]
     tables: Sequence[Cell]
     left_out: Sequence[str]
     watermark_reports: int
-    second_look: str
+    cross_check: str
 
     @property
     def by_lane(self) -> Mapping[str, Row]:
@@ -82,7 +82,7 @@ def ledger_of(evidence: Evidence) -> Ledger | None:
         rows=[_row(lane, ledger) for lane, ledger in ledgers.items()],
         tables=[_table(name, as_dict(table)) for name, table in evidence.verified_tables.items()],
         left_out=_left_out(ledgers),
-        second_look=_second_look(evidence.second_look),
+        cross_check=_cross_check(evidence.cross_check),
         watermark_reports=sum(_int(ledger.get("high_watermark_reports")) or 0 for ledger in ledgers.values()),
     )
 
@@ -107,13 +107,13 @@ def _row(lane: str, ledger: Mapping[str, Any]) -> Row:
     return Row(lane, ledger.get("complete") is True, cells, _sentences(ledger.get("missing")))
 
 
-def _second_look(look: Mapping[str, Any]) -> str:
+def _cross_check(look: Mapping[str, Any]) -> str:
     lanes, rows, of_rows = (_int(look.get(name)) for name in ("lanes", "rows", "of_rows"))
     if lanes is None or rows is None or of_rows is None:
         return ""
     if look.get("problem"):
-        return f"No second look: {look['problem']}."
-    seen = f"A second look, by the plain checker: {counted(lanes, 'lane')}, {rows:,} of {counted(of_rows, 'row')}. "
+        return f"No cross-check: {look['problem']}."
+    seen = f"Cross-check by the plain checker: {counted(lanes, 'lane')}, {rows:,} of {counted(of_rows, 'row')}. "
     named = [
         f"{one.get('lane')}: {one.get('anomaly')} is {one.get('spark')} by Spark, {one.get('plain')} by this checker."
         for one in map(as_dict, as_list(look.get("disagreements"))[:20])

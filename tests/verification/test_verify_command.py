@@ -55,7 +55,7 @@ finally:
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "s, engine plain)" in " ".join(ended.stdout.split())
-    assert "second look: none, the engine plain judged the run" in ended.stdout
+    assert "cross-check: none, the engine plain judged the run" in ended.stdout
     assert json.loads((run_dir / "verdict.json").read_text())["engine"] == "plain"
 
 

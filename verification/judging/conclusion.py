@@ -16,7 +16,7 @@ from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.account import HISTORY, unread
+from kafka_chaos.verification.judging.assessment import HISTORY, unread
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts

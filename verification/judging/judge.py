@@ -1,6 +1,6 @@
 """Turns counts into verdicts: compares findings with the prediction, lane by lane. Pure Python, no Spark.
 
-Guarantee: a lane conforms only with sufficient evidence (`account.py`), without any forbidden anomaly and with every
+Guarantee: a lane conforms only with sufficient evidence (`assessment.py`), without any forbidden anomaly and with every
 required one. A violation outweighs doubts, unless the tables that show it were not read in full.
 """
 
@@ -14,7 +14,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import AnyAnomaly, TransactionAnomaly
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.account import Account, account_of
+from kafka_chaos.verification.judging.assessment import EvidenceAssessment, assessment_of
 from kafka_chaos.verification.judging.known_defects import explaining
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -48,15 +48,15 @@ def judge(
     `unread`: why produced/, consumed/ or log/ were not read in full; then no finding is certain. `unread_replicas`: the
     same for replicas/, which shows how transactions ended. `unread_commits`: the same for commits/.
     """
-    account = account_of(run, lane, facts, prediction)
-    account.doubts[:0] = [*unread, *unread_replicas, *unread_commits]
+    assessment = assessment_of(run, lane, facts, prediction)
+    assessment.doubts[:0] = [*unread, *unread_replicas, *unread_commits]
     predicted = prediction.statuses
     counts = {anomaly: observed.get(anomaly, Observation()).count for anomaly in lane.anomalies}
     not_judged = {
-        **{anomaly: why for anomaly, why in account.incomplete.items() if not counts[anomaly]},
-        **account.not_applied,
+        **{anomaly: why for anomaly, why in assessment.incomplete.items() if not counts[anomaly]},
+        **assessment.not_applied,
     }
-    doubts = [*account.doubts, *_not_judged_doubts(account, predicted, not_judged)]
+    doubts = [*assessment.doubts, *_not_judged_doubts(assessment, predicted, not_judged)]
     doubts += [f"the model does not predict {anomaly}" for anomaly in lane.anomalies if anomaly not in predicted]
     violations: list[str] = []
     explained: dict[str, tuple[tuple[str, ...], ...]] = {}
@@ -87,23 +87,25 @@ def judge(
         observed=observed,
         not_judged=not_judged,
         reasons=(*violations, *dict.fromkeys(doubts)),
-        ledger=account.ledger(),
+        ledger=assessment.ledger(),
         explained=explained,
     )
 
 
 def _not_judged_doubts(
-    account: Account, predicted: Mapping[AnyAnomaly, Status], not_judged: Mapping[AnyAnomaly, str]
+    assessment: EvidenceAssessment, predicted: Mapping[AnyAnomaly, Status], not_judged: Mapping[AnyAnomaly, str]
 ) -> list[str]:
     doubts = []
     for anomaly, why in not_judged.items():
         if predicted.get(anomaly) == Status.REQUIRED:
             doubts.append(f"{anomaly} is required and could not be judged: {why}")
         elif isinstance(anomaly, GroupAnomaly) or (
-            account.lane.transactional is not None and anomaly in NEVER_LEFT_OUT
+            assessment.lane.transactional is not None and anomaly in NEVER_LEFT_OUT
         ):
             doubts.append(f"{anomaly} could not be judged: {why}")
-        elif anomaly in LOST_FOR_CERTAIN and anomaly in account.incomplete and predicted[anomaly] == Status.FORBIDDEN:
+        elif (
+            anomaly in LOST_FOR_CERTAIN and anomaly in assessment.incomplete and predicted[anomaly] == Status.FORBIDDEN
+        ):
             doubts.append(why)
     return doubts
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Engine, Status, Verdict
-from kafka_chaos.contract.ledger import Ledger, SecondLook, TableLedger
+from kafka_chaos.contract.ledger import CrossCheck, Ledger, TableLedger
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
@@ -129,7 +129,7 @@ class LaneVerdict:
 class RunVerdict:
     """The result of one run: the lanes' verdicts merged, violation > unknown > conforms.
 
-    `tables`: the rows of every table, by footer and as read. `second_look`: what the plain checker looked at beside
+    `tables`: the rows of every table, by footer and as read. `cross_check`: what the plain checker looked at beside
     Spark. `engine`: what examined the run.
     """
 
@@ -137,7 +137,7 @@ class RunVerdict:
     verdict: Verdict
     lanes: tuple[LaneVerdict, ...]
     tables: Mapping[str, TableLedger] = field(default_factory=dict)
-    second_look: SecondLook = field(default_factory=SecondLook, compare=False)
+    cross_check: CrossCheck = field(default_factory=CrossCheck, compare=False)
     engine: Engine = field(default=Engine.SPARK, compare=False)
     seconds: float = field(default=0.0, compare=False)
 
@@ -171,6 +171,6 @@ class RunVerdict:
             "verdict": self.verdict.value,
             "engine": self.engine.value,
             "tables": {name: table.to_json() for name, table in self.tables.items()},
-            "second_look": self.second_look.to_json(),
+            "cross_check": self.cross_check.to_json(),
             "lanes": [lane.to_json() for lane in self.lanes],
         }

@@ -15,23 +15,23 @@ import pyarrow.dataset as ds
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
-from kafka_chaos.contract.ledger import Disagreement, SecondLook
+from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.contract.transactions import anomaly_named
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.plain.anomalies import LOOKED_FOR, SAMPLED
 from kafka_chaos.verification.plain.cases import Case
-from kafka_chaos.verification.plain.second_look import LaneLook, Look
+from kafka_chaos.verification.plain.cross_check import Checked, LaneChecked
 
 Found = Mapping[str, Counter[Case]]
 """By lane the rows of findings/ that concern a sample."""
 
 
-def with_second_look(verdict: RunVerdict, look: Look, findings: Path | None, rows: int) -> RunVerdict:
-    """The verdict after the second look. `findings`: the folder, None if it was not written; then samples are not
+def with_cross_check(verdict: RunVerdict, checked: Checked, findings: Path | None, rows: int) -> RunVerdict:
+    """The verdict after the cross-check. `findings`: the folder, None if it was not written; then samples are not
     compared. `rows`: those of the run.
     """
-    samples = {lane: one for lane, one in look.lanes.items() if one.identities is not None}
-    compared = {lane: one for lane, one in look.lanes.items() if lane not in samples or findings is not None}
+    samples = {lane: one for lane, one in checked.lanes.items() if one.identities is not None}
+    compared = {lane: one for lane, one in checked.lanes.items() if lane not in samples or findings is not None}
     found = _found(findings, samples) if findings is not None and samples else {}
     disagreements: list[Disagreement] = []
     lanes = []
@@ -39,33 +39,33 @@ def with_second_look(verdict: RunVerdict, look: Look, findings: Path | None, row
         problems = _disagreements(lane, compared[lane.lane], found) if lane.lane in compared else []
         disagreements += problems
         lanes.append(_doubted(lane, problems) if problems else lane)
-    second_look = SecondLook(
+    cross_check = CrossCheck(
         lanes=len(compared),
         whole_lanes=len(compared.keys() - samples.keys()),
         rows=sum(one.rows for one in compared.values()),
         of_rows=rows,
         disagreements=tuple(disagreements),
-        problem=look.problem,
+        problem=checked.problem,
     )
     gravest = Verdict.UNKNOWN if disagreements else verdict.verdict
-    return replace(verdict, lanes=tuple(lanes), verdict=gravest, second_look=second_look)
+    return replace(verdict, lanes=tuple(lanes), verdict=gravest, cross_check=cross_check)
 
 
 def _doubted(lane: LaneVerdict, problems: list[Disagreement]) -> LaneVerdict:
     return replace(lane, verdict=Verdict.UNKNOWN, reasons=(*map(str, problems), *lane.reasons))
 
 
-def _disagreements(lane: LaneVerdict, look: LaneLook, found: Found) -> list[Disagreement]:
+def _disagreements(lane: LaneVerdict, checked: LaneChecked, found: Found) -> list[Disagreement]:
     plain: Counter[str] = Counter()
-    for case, units in look.cases.items():
+    for case, units in checked.cases.items():
         plain[case.anomaly] += units
-    if look.identities is None:
+    if checked.identities is None:
         spark = Counter({name: lane.count(anomaly_named(name)) or 0 for name in LOOKED_FOR})
         differing = [name for name in LOOKED_FOR if spark[name] != plain[name]]
     else:
         cases = found.get(lane.lane, Counter())
         spark = Counter(case.anomaly for case in cases.elements())
-        one_sided = {case.anomaly for case in cases.keys() ^ set(look.cases)}
+        one_sided = {case.anomaly for case in cases.keys() ^ set(checked.cases)}
         differing = [name for name in SAMPLED if name in one_sided]
     return [
         Disagreement(lane=lane.lane, anomaly=name, spark=spark[name], plain=plain[name])
@@ -74,7 +74,7 @@ def _disagreements(lane: LaneVerdict, look: LaneLook, found: Found) -> list[Disa
     ]
 
 
-def _found(findings: Path, samples: Mapping[str, LaneLook]) -> dict[str, Counter[Case]]:
+def _found(findings: Path, samples: Mapping[str, LaneChecked]) -> dict[str, Counter[Case]]:
     """The cases of the sampled records, as findings/ holds them."""
     found: dict[str, Counter[Case]] = {lane: Counter() for lane in samples}
     wanted = pc.field("lane").isin(list(samples)) & pc.field("anomaly").isin(list(SAMPLED))

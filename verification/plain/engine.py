@@ -21,7 +21,7 @@ from kafka_chaos.verification.inputs.documents.events import Report
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.account import not_applied
+from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.causes import PartitionCauses, causes_of
 from kafka_chaos.verification.judging.conclusion import EXAMPLES, Examined
 from kafka_chaos.verification.judging.result import MOST_RECORDS, Observation

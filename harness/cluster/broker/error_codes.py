@@ -1,4 +1,4 @@
-"""Kafka's error codes that are looked at or shown here (org.apache.kafka.common.protocol.Errors)."""
+"""Kafka's error codes that are looked at here (org.apache.kafka.common.protocol.Errors), and the names of all."""
 
 from __future__ import annotations
 
@@ -7,36 +7,13 @@ NOT_LEADER_OR_FOLLOWER = 6
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
 
-_NAMES = {
-    NONE: "NONE",
-    3: "UNKNOWN_TOPIC_OR_PARTITION",
-    5: "LEADER_NOT_AVAILABLE",
-    NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER",
-    7: "REQUEST_TIMED_OUT",
-    11: "STALE_CONTROLLER_EPOCH",
-    14: "COORDINATOR_LOAD_IN_PROGRESS",
-    15: "COORDINATOR_NOT_AVAILABLE",
-    16: "NOT_COORDINATOR",
-    19: "NOT_ENOUGH_REPLICAS",
-    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-    31: "CLUSTER_AUTHORIZATION_FAILED",
-    45: "OUT_OF_ORDER_SEQUENCE_NUMBER",
-    47: "INVALID_PRODUCER_EPOCH",
-    48: "INVALID_TXN_STATE",
-    49: "INVALID_PRODUCER_ID_MAPPING",
-    51: "CONCURRENT_TRANSACTIONS",
-    56: "KAFKA_STORAGE_ERROR",
-    FENCED_LEADER_EPOCH: "FENCED_LEADER_EPOCH",
-    UNKNOWN_LEADER_EPOCH: "UNKNOWN_LEADER_EPOCH",
-    78: "OFFSET_NOT_AVAILABLE",
-    87: "INVALID_RECORD",
-    88: "UNSTABLE_OFFSET_COMMIT",
-    90: "PRODUCER_FENCED",
-    105: "TRANSACTIONAL_ID_NOT_FOUND",
-    120: "TRANSACTION_ABORTABLE",
-}
+_NAMES = {NONE: "NONE", NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER"}
+"""Where kafka-python has none, or a former one."""
 
 
 def error_name(code: int) -> str:
     """Kafka's name of an error code."""
-    return _NAMES.get(code, f"error {code}")
+    from kafka.errors import kafka_errors
+
+    known = kafka_errors.get(code)
+    return _NAMES.get(code) or (known.message if known is not None else f"error {code}")

@@ -46,7 +46,7 @@ class Evidence:
 
     `lanes` are the entries of lanes.json by name, in their order, `judged` those of verdict.json, `predicted` those of
     prediction.json. `tables` maps a table's name to its Parquet files, `verified_tables` to the ledger of its rows.
-    `second_look`: what the plain checker looked at, beside Spark.
+    `cross_check`: what the plain checker looked at, beside Spark.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class Evidence:
     events: tuple[Mapping[str, Any], ...] = ()
     tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     verified_tables: Mapping[str, Any] = field(default_factory=dict)
-    second_look: Mapping[str, Any] = field(default_factory=dict)
+    cross_check: Mapping[str, Any] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
     @property
@@ -107,7 +107,7 @@ def read_evidence(run_dir: Path) -> Evidence:
         events=events,
         tables=tables,
         verified_tables=as_dict(document.get("tables")),
-        second_look=as_dict(document.get("second_look")),
+        cross_check=as_dict(document.get("cross_check") or document.get("second_look")),
         missing=tuple(missing),
     )
 

@@ -125,7 +125,7 @@ def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
 
 
 def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
-    """A table of the lanes: counts, prediction, findings, missing evidence and the second look."""
+    """A table of the lanes: counts, prediction, findings, missing evidence and the cross-check."""
     table = Table(title=f"{verdict.run_dir.name}: {verdict.described}", title_justify="left", title_style="bold")
     table.add_column("lane", no_wrap=True)
     for heading in ("produced", "acknowledged", "lost", "duplicated", "longest gap"):
@@ -148,8 +148,8 @@ def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
         )
     lanes = [(lane.lane, lane.to_json()) for lane in verdict.lanes]
     doubts = [line for name, entry in lanes if (line := incomplete(name, entry))]
-    doubts += [f"{one.lane}: {one}" for one in verdict.second_look.disagreements]
-    return Group(table, str(verdict.second_look), *(Text(line, style="yellow") for line in doubts))
+    doubts += [f"{one.lane}: {one}" for one in verdict.cross_check.disagreements]
+    return Group(table, str(verdict.cross_check), *(Text(line, style="yellow") for line in doubts))
 
 
 def describe_prediction(lane: LaneVerdict) -> str:

@@ -12,7 +12,7 @@ import pytest
 import report_runs as runs
 from test_page import page_of
 
-from kafka_chaos.contract.ledger import Disagreement, SecondLook
+from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.ledger import COLUMNS, Ledger, incomplete, ledger_of
 
@@ -153,22 +153,22 @@ def test_the_terminal_has_a_line_for_each_lane_that_is_not_complete() -> None:
 @pytest.mark.parametrize(
     ("look", "text"),
     [
-        (SecondLook(lanes=2, rows=90, of_rows=1000), "2 lanes, 90 of 1,000 rows. It agrees with Spark."),
+        (CrossCheck(lanes=2, rows=90, of_rows=1000), "2 lanes, 90 of 1,000 rows. It agrees with Spark."),
         (
-            SecondLook(lanes=1, disagreements=(Disagreement(lane="a", anomaly="duplicate", spark=1, plain=2),)),
+            CrossCheck(lanes=1, disagreements=(Disagreement(lane="a", anomaly="duplicate", spark=1, plain=2),)),
             "It disagrees. a: duplicate is 1 by Spark, 2 by this checker.",
         ),
-        (SecondLook(problem="it failed"), "No second look: it failed."),
+        (CrossCheck(problem="it failed"), "No cross-check: it failed."),
     ],
 )
-def test_the_second_look_is_in_words(tmp_path: Path, look: SecondLook, text: str) -> None:
+def test_the_cross_check_is_in_words(tmp_path: Path, look: CrossCheck, text: str) -> None:
     run = run_with(tmp_path, {"a": ledger()})
     verdict = json.loads((run / "verdict.json").read_text())
-    (run / "verdict.json").write_text(json.dumps({**verdict, "second_look": look.to_json()}))
+    (run / "verdict.json").write_text(json.dumps({**verdict, "cross_check": look.to_json()}))
     found = ledger_of(read_evidence(run))
     assert found is not None
-    assert found.second_look.endswith(text)
+    assert found.cross_check.endswith(text)
 
 
-def test_a_verdict_without_a_second_look_claims_none(tmp_path: Path) -> None:
-    assert read(tmp_path, {"a": ledger()}).second_look == ""
+def test_a_verdict_without_a_cross_check_claims_none(tmp_path: Path) -> None:
+    assert read(tmp_path, {"a": ledger()}).cross_check == ""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.ledger import SecondLook, TableLedger
+from kafka_chaos.contract.ledger import CrossCheck, TableLedger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import RunVerdict
@@ -108,7 +108,7 @@ def test_what_is_required_of_an_empty_history_is_unknown() -> None:
 def test_the_verdict_of_a_run_is_that_of_its_gravest_lane_with_all_tables() -> None:
     lane = verdict_of(run())
     table = TableLedger(files=(("log/a.parquet", 5),), rows_by_footer=5, rows_as_read=4)
-    whole = RunVerdict(Path("run"), Verdict.UNKNOWN, (lane,), {"log": table}, SecondLook(lanes=1), seconds=3.0)
+    whole = RunVerdict(Path("run"), Verdict.UNKNOWN, (lane,), {"log": table}, CrossCheck(lanes=1), seconds=3.0)
     assert whole.to_json() == {
         "format_version": 1,
         "verdict": "unknown",
@@ -116,7 +116,7 @@ def test_the_verdict_of_a_run_is_that_of_its_gravest_lane_with_all_tables() -> N
         "tables": {
             "log": {"files": [{"file": "log/a.parquet", "rows": 5}], "rows_by_footer": 5, "rows_as_read": 4},
         },
-        "second_look": SecondLook(lanes=1).to_json(),
+        "cross_check": CrossCheck(lanes=1).to_json(),
         "lanes": [lane.to_json()],
     }
     assert whole.lane("a") is lane

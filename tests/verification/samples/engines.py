@@ -15,7 +15,7 @@ from kafka_chaos.verification import RunDirectoryError, RunVerdict, verify
 if TYPE_CHECKING:
     from kafka_chaos.verification.tables.scope import Method
 
-OF_THE_ENGINE = ("engine", "second_look")
+OF_THE_ENGINE = ("engine", "cross_check")
 """What differs in verdict.json: who judged, and what a second one looked at."""
 ENGINES = ["plain", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
 """The plain engine by day; at night Spark, too."""
@@ -58,7 +58,7 @@ def _told(run_dir: Path, **options: Any) -> str | tuple[dict[str, Any], list[str
         verdict = verify(run_dir, **options)
     except RunDirectoryError as error:
         return str(error)
-    assert not verdict.second_look.disagreements
+    assert not verdict.cross_check.disagreements
     document = {name: value for name, value in verdict.to_json().items() if name not in OF_THE_ENGINE}
     files = list((run_dir / "findings").glob("*.parquet"))
     rows = [str(row) for file in files for row in pq.read_table(file).to_pylist()]

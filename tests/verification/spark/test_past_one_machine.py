@@ -100,8 +100,8 @@ def test_a_run_directory_on_another_file_system(tmp_path: Path, viewfs: str, spa
     assert result.exit_code == 1, result.output
     assert json.loads(result.stdout)["run_dir"] == uri
     found = json.loads((folder / "verdict.json").read_text())
-    assert found["second_look"]["problem"] == "only local run directories are looked at twice"
-    assert found == {**expected, "second_look": found["second_look"]}
+    assert found["cross_check"]["problem"] == "only local run directories are looked at twice"
+    assert found == {**expected, "cross_check": found["cross_check"]}
     assert read_cases(folder) == findings
     assert here.lane("a").count("lost_write") == 1  # type: ignore[arg-type]
     assert [path.name for path in folder.iterdir() if path.name.startswith((".findings", ".verdict"))] == []
@@ -231,6 +231,6 @@ def test_a_cluster_of_processes_finds_the_same(tmp_path: Path, spark: Any, recor
     with standalone(tmp_path) as url:
         answer = submit(tmp_path, url, run_dir)
     # By a URI, the directory is not local: it is not looked at twice.
-    assert answer == {"run_dir": run_dir.as_uri(), **expected, "second_look": answer["second_look"]}
+    assert answer == {"run_dir": run_dir.as_uri(), **expected, "cross_check": answer["cross_check"]}
     assert read_cases(run_dir) == findings
     assert sum(pq.read_metadata(file).num_rows for file in (run_dir / "findings").glob("*.parquet")) > 100

@@ -11,7 +11,7 @@ from rich.console import Console
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.events import Event
-from kafka_chaos.contract.ledger import Disagreement, SecondLook
+from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
 from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
 
@@ -96,12 +96,12 @@ def test_the_table_shows_lost_duplicated_predicted_and_observed() -> None:
     )
     console = Console(file=io.StringIO(), width=150)
     differing = Disagreement(lane="acks1", anomaly="duplicate", spark=1, plain=2)
-    second_look = SecondLook(lanes=1, rows=90, of_rows=37_000, disagreements=(differing,))
-    verdict = RunVerdict(Path("runs/x"), Verdict.CONFORMS, (lane,), second_look=second_look)
+    cross_check = CrossCheck(lanes=1, rows=90, of_rows=37_000, disagreements=(differing,))
+    verdict = RunVerdict(Path("runs/x"), Verdict.CONFORMS, (lane,), cross_check=cross_check)
     console.print(result_table(verdict, {"acks1": 7.04}))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     row = next(line for line in text.splitlines() if "acks1" in line)
     for cell in ("12,345", "12,300", " 300 ", " 0 ", "7.0 s", "loss required", "lost write 300", "conforms"):
         assert cell in row
-    assert "second look: 1 lane, 90 of 37,000 rows" in text
-    assert "acks1: the second look disagrees on duplicate: Spark found 1, the plain checker 2" in text
+    assert "cross-check: 1 lane, 90 of 37,000 rows" in text
+    assert "acks1: the cross-check disagrees on duplicate: Spark found 1, the plain checker 2" in text

@@ -49,7 +49,7 @@ MISFIRES_AFTER_CLEANUP = (
 
 
 @dataclass(slots=True)
-class Account:
+class EvidenceAssessment:
     """A lane's evidence.
 
     `not_applied`: anomalies that are not searched for, and why. `incomplete`: anomalies whose absence proves nothing.
@@ -106,26 +106,26 @@ class Account:
         )
 
 
-def account_of(run: RunDirectory, lane: Lane, facts: LaneFacts, prediction: LanePrediction) -> Account:
-    """The account of a lane's evidence."""
+def assessment_of(run: RunDirectory, lane: Lane, facts: LaneFacts, prediction: LanePrediction) -> EvidenceAssessment:
+    """The assessment of a lane's evidence."""
     replicas = replica_evidence(run, lane, facts) if run.has("replicas") else None
-    account = Account(run, lane, facts, prediction, replicas)
-    account.not_applied.update(not_applied(run, lane, facts))
-    _of_what_is_there(account)
-    _of_history(account)
-    account.incomplete.update(proves_nothing(run, lane, facts))
-    account.incomplete.update(of_groups.proves_nothing(lane, facts))
-    account.doubts += [*doubts_of_transactions(run, lane, facts), *of_groups.doubts_of_groups(lane, facts)]
-    _of_faults(account)
+    assessment = EvidenceAssessment(run, lane, facts, prediction, replicas)
+    assessment.not_applied.update(not_applied(run, lane, facts))
+    _of_what_is_there(assessment)
+    _of_history(assessment)
+    assessment.incomplete.update(proves_nothing(run, lane, facts))
+    assessment.incomplete.update(of_groups.proves_nothing(lane, facts))
+    assessment.doubts += [*doubts_of_transactions(run, lane, facts), *of_groups.doubts_of_groups(lane, facts)]
+    _of_faults(assessment)
     for doubt in run.doubts.get(lane.lane, ()):
-        account.doubts.append(doubt.text)
-        account.incomplete.update({one: doubt.text for one in doubt.rests if one in lane.anomalies})
+        assessment.doubts.append(doubt.text)
+        assessment.incomplete.update({one: doubt.text for one in doubt.rests if one in lane.anomalies})
     if replicas is not None and replicas.problems:
-        account.incomplete[Anomaly.REPLICA_DIVERGENCE] = "; ".join(replicas.problems)
-        account.doubts += replicas.contradictions
+        assessment.incomplete[Anomaly.REPLICA_DIVERGENCE] = "; ".join(replicas.problems)
+        assessment.doubts += replicas.contradictions
     if prediction.model_digest is None:
-        account.doubts.append("the model could not confirm prediction.json: its search was not exhausted")
-    return account
+        assessment.doubts.append("the model could not confirm prediction.json: its search was not exhausted")
+    return assessment
 
 
 def unread(run: RunDirectory, tables: Mapping[str, contract.TableLedger], names: Iterable[str]) -> tuple[str, ...]:
@@ -174,32 +174,32 @@ def _reports(run: RunDirectory, lane: Lane) -> int:
     return sum(report.lane == lane.lane for report in run.events.reports)
 
 
-def _of_what_is_there(account: Account) -> None:
+def _of_what_is_there(assessment: EvidenceAssessment) -> None:
     """Which tables were left out, and which exist but are not read."""
-    run = account.run
+    run = assessment.run
     replicas = run.tables["replicas"]
     if not run.has_log and not run.tables["log"].unread:
-        account.left_out.append("no log/: the final log is unknown")
+        assessment.left_out.append("no log/: the final log is unknown")
     if not replicas.given and not replicas.unread:
-        account.left_out.append("no replicas/: replicas are not compared")
+        assessment.left_out.append("no replicas/: replicas are not compared")
     if replicas.given and not run.checkpoints.given:
-        account.left_out.append("no checkpoints.json: replicas are compared below the lowest log end")
+        assessment.left_out.append("no checkpoints.json: replicas are compared below the lowest log end")
     if run.events.faults is None:
-        account.left_out.append("no events.jsonl: proofs of faults are not judged")
-    account.doubts += [
+        assessment.left_out.append("no events.jsonl: proofs of faults are not judged")
+    assessment.doubts += [
         f"{name}/ is missing: events.jsonl announces it, so the run ended before it was collected"
         for name in run.events.collects
         if not run.tables[name].given and not run.tables[name].unread
     ]
-    if not _reports(run, account.lane):
-        account.left_out.append("no reports of high watermarks")
+    if not _reports(run, assessment.lane):
+        assessment.left_out.append("no reports of high watermarks")
 
 
-def _of_history(account: Account) -> None:
-    run, facts, doubts = account.run, account.facts, account.doubts
+def _of_history(assessment: EvidenceAssessment) -> None:
+    run, facts, doubts = assessment.run, assessment.facts, assessment.doubts
     doubts += [
         f"the load of phase {phase} never ended: events.jsonl reports no phase_ended"
-        for phase in run.events.unfinished(account.lane.lane)
+        for phase in run.events.unfinished(assessment.lane.lane)
     ]
     doubts += run.events.failed_clients.get(account.lane.lane, ())
     acknowledged = facts.total("acknowledged")
@@ -215,45 +215,45 @@ def _of_history(account: Account) -> None:
             read = of_partition.read_end
             far = "nothing of it was read" if read is None else f"the last offset read is {read}"
             doubts.append(f"no consumer reached the end of partition {partition}, offset {end}: {far}")
-    doubts += _cut_logs(account)
+    doubts += _cut_logs(assessment)
     if doubled := facts.total("doubled"):
         doubts.append(f"log/ holds {doubled} rows twice")
-    if account.lane.acks != "0" and (unplaced := facts.total("unplaced")):
+    if assessment.lane.acks != "0" and (unplaced := facts.total("unplaced")):
         why = f"{counted(unplaced, 'acknowledgement')} name no offset"
-        account.incomplete.update(dict.fromkeys((Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET), why))
+        assessment.incomplete.update(dict.fromkeys((Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET), why))
     if facts.unjudged:
         why = f"{facts.unjudged} of {acknowledged} acknowledged records were read by nobody, and "
         if run.has_log:
             doubts.append(why + "are not in the log, from which records are removed")
         else:
-            account.incomplete.update(dict.fromkeys(BY_READING, why + "there is no final log (log/)"))
+            assessment.incomplete.update(dict.fromkeys(BY_READING, why + "there is no final log (log/)"))
 
 
-def _cut_logs(account: Account) -> Iterator[str]:
+def _cut_logs(assessment: EvidenceAssessment) -> Iterator[str]:
     """The partitions whose log/ ends before what every broker knows to be committed. Markers are not in log/."""
-    run, lane = account.run, account.lane
+    run, lane = assessment.run, assessment.lane
     if not run.has_log or lane.cleanup_policy is not None or lane.transactional is not None:
         return
     for partition in range(lane.partitions):
         limit = limit_of({}, run.checkpoints.high_watermarks.get((lane.lane, partition), {}))
-        end = account.facts.partitions.get(partition, PartitionFacts()).log_end
+        end = assessment.facts.partitions.get(partition, PartitionFacts()).log_end
         last = -1 if end is None else end
         if limit is not None and limit > last + 1:
             yield f"partition {partition}: log/ ends at offset {last}, below every broker's high watermark, {limit}"
 
 
-def _of_faults(account: Account) -> None:
-    run, lane, doubts = account.run, account.lane, account.doubts
+def _of_faults(assessment: EvidenceAssessment) -> None:
+    run, lane, doubts = assessment.run, assessment.lane, assessment.doubts
     faults = run.events.concerning(lane.lane)
     requested = [(fault.requested[0], fault.fault_id) for fault in faults if fault.requested]
     if requested:
         first_ns, first = min(requested)
-        acknowledged_ns = account.facts.first_acknowledged_ns
+        acknowledged_ns = assessment.facts.first_acknowledged_ns
         if acknowledged_ns is None or acknowledged_ns >= first_ns:
             doubts.append(f"no acknowledgement before the first fault, {first}")
     doubts += [f"fault {fault.fault_id}: {fault.problem}" for fault in faults if fault.problem is not None]
     if unreported := run.events.unreported(lane):
         doubts.append(f"lanes.json declares faults that events.jsonl does not report: {', '.join(unreported)}")
-    steps = account.prediction.steps
+    steps = assessment.prediction.steps
     if steps and not any(fault.kind == LOCKSTEP and fault.steps == steps for fault in faults):
         doubts.append("prediction.json is for a lock-step phase that events.jsonl does not report")

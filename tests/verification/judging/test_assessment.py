@@ -8,7 +8,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.verification.inputs.documents.events import Events, Report
 from kafka_chaos.verification.inputs.tables import Table
-from kafka_chaos.verification.judging.account import unread
+from kafka_chaos.verification.judging.assessment import unread
 from tests.verification.judging.one_lane import KILL, LANE, REPLICAS, run, verdict_of
 from tests.verification.samples.partitions import FULL
 

@@ -1,8 +1,8 @@
-"""A second look at a run: the plain checker judges what fits it, from the same files and without Spark.
+"""A cross-check at a run: the plain checker judges what fits it, from the same files and without Spark.
 
 Guarantee: rows are read by PyArrow alone. Small lanes are looked at whole. Of larger ones, it looks at records evenly
 spread over each producer's sequence, with everything that was sent, read and stored of them. Which ones depends on the
-run alone, so every look is the same. A look that fails is reported, and never ends the verification.
+run alone, so every cross-check is the same. One that fails is reported, and never ends the verification.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WINDOWS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class LaneLook:
+class LaneChecked:
     """What the plain checker found in a lane; `identities` None: it looked at all rows, otherwise at these records.
 
     `cases`: with the number of counted units that each stands for.
@@ -47,10 +47,10 @@ class LaneLook:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Checked:
     """By lane what was looked at; `problem`: why nothing was."""
 
-    lanes: Mapping[str, LaneLook] = field(default_factory=dict)
+    lanes: Mapping[str, LaneChecked] = field(default_factory=dict)
     problem: str | None = None
 
 
@@ -72,22 +72,22 @@ class _Sample:
         return batch.filter(pa.array(chosen))
 
 
-def look(run: RunDirectory) -> Look:
+def cross_checked(run: RunDirectory) -> Checked:
     """What the plain checker finds in as much of the run as fits it; files that cannot be read are its `problem`."""
     if not isinstance(run.path, Path):
-        return Look(problem="only local run directories are looked at twice")
+        return Checked(problem="only local run directories are looked at twice")
     if any(table.counted for table in run.tables.values()):
-        return Look(problem="not all tables are files of the run directory")
+        return Checked(problem="not all tables are files of the run directory")
     if run.rows > MOST_SCANNED:
-        return Look(problem=f"the run has more than {MOST_SCANNED:,} rows")
+        return Checked(problem=f"the run has more than {MOST_SCANNED:,} rows")
     try:
-        return Look(_look(run))
+        return Checked(_checked(run))
     except (RunDirectoryError, OSError, ValueError, pa.ArrowException) as error:
         # Whatever is wrong with a file, Spark's answer is about what Spark could read.
-        return Look(problem=f"it failed: {type(error).__name__}: {error}")
+        return Checked(problem=f"it failed: {type(error).__name__}: {error}")
 
 
-def _look(run: RunDirectory) -> dict[str, LaneLook]:
+def _checked(run: RunDirectory) -> dict[str, LaneChecked]:
     rows, last_seqs = _rows_by_lane(run)
     whole: list[str] = []
     left = ROWS
@@ -97,7 +97,7 @@ def _look(run: RunDirectory) -> dict[str, LaneLook]:
             whole.append(lane)
     views = {lane: View(history) for lane, history in _histories(run, whole).items()}
     found = {
-        lane.lane: LaneLook(rows[lane.lane], _units(find(views[lane.lane], groups_in(run, lane, views))))
+        lane.lane: LaneChecked(rows[lane.lane], _units(find(views[lane.lane], groups_in(run, lane, views))))
         for lane in run.lanes
         # A group needs the lane that it reads.
         if {lane.lane, *groups_of_lane(lane).values()} <= views.keys()
@@ -114,7 +114,7 @@ def _look(run: RunDirectory) -> dict[str, LaneLook]:
             _keep_producers(history, 2 * left // len(rest))
             identities = frozenset((row.producer_id, row.seq) for row in history.produced)
             if identities:
-                found[lane] = LaneLook(_size(history), Counter(check_sample(history)), identities)
+                found[lane] = LaneChecked(_size(history), Counter(check_sample(history)), identities)
     return found
 
 

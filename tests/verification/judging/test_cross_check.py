@@ -13,14 +13,14 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
-from kafka_chaos.contract.ledger import SecondLook
+from kafka_chaos.contract.ledger import CrossCheck
 from kafka_chaos.verification.checker import verify
 from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
-from kafka_chaos.verification.plain import second_look
+from kafka_chaos.verification.plain import cross_check
 from kafka_chaos.verification.plain.cases import Case
-from kafka_chaos.verification.plain.comparison import with_second_look
-from kafka_chaos.verification.plain.second_look import LaneLook, Look, look
+from kafka_chaos.verification.plain.comparison import with_cross_check
+from kafka_chaos.verification.plain.cross_check import Checked, LaneChecked, cross_checked
 from tests.verification.samples.run_dirs import Rows
 
 LOST = Case("lost_write", 0, 7, 0, 7)
@@ -54,17 +54,19 @@ def judged(lane: str = "a", not_judged: tuple[Anomaly, ...] = (), **counts: int)
 
 def test_a_small_run_is_looked_at_whole(tmp_path: Path) -> None:
     run = open_run(rows_of(10, lost=(7,)).write(tmp_path / "run"))
-    assert look(run) == Look({"a": LaneLook(10 + 9 + 9, Counter([LOST, Case("offset_gap", 0, 7, None, None)]))})
+    assert cross_checked(run) == Checked(
+        {"a": LaneChecked(10 + 9 + 9, Counter([LOST, Case("offset_gap", 0, 7, None, None)]))}
+    )
 
 
 def test_replicas_are_compared_below_the_lowest_high_watermark(tmp_path: Path) -> None:
     rows = rows_of(2).replica(1, 0, 0).replica(1, 1, 1).replica(2, 0, 0).replica(2, 1, 5)
-    found = look(open_run(rows.write(tmp_path / "run"))).lanes["a"].cases
+    found = cross_checked(open_run(rows.write(tmp_path / "run"))).lanes["a"].cases
     assert [case.anomaly for case in found] == ["replica_divergence"]
     rows.checkpoints = {
         "brokers": {str(broker): {"a/0": {"high_watermark": mark}} for broker, mark in ((1, 2), (2, 1), (3, None))}
     }
-    assert look(open_run(rows.write(tmp_path / "again"))).lanes["a"].cases == {}
+    assert cross_checked(open_run(rows.write(tmp_path / "again"))).lanes["a"].cases == {}
 
 
 def test_lanes_that_fit_are_looked_at_whole_and_of_others_a_sample(
@@ -74,8 +76,8 @@ def test_lanes_that_fit_are_looked_at_whole_and_of_others_a_sample(
     rows.lanes.append({"lane": "small"})
     for number in range(10):
         rows.all(number, number, lane="small")
-    monkeypatch.setattr(second_look, "ROWS", 500)
-    found = look(open_run(rows.write(tmp_path / "run"))).lanes
+    monkeypatch.setattr(cross_check, "ROWS", 500)
+    found = cross_checked(open_run(rows.write(tmp_path / "run"))).lanes
     assert (found["small"].rows, found["small"].identities) == (30, None)
     large = found["large"]
     assert large.identities is not None
@@ -88,8 +90,8 @@ def test_lanes_that_fit_are_looked_at_whole_and_of_others_a_sample(
 
 
 def test_a_sample_of_many_producers_holds_some_of_them_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_look, "ROWS", 300)
-    sample = look(open_run(rows_of(4000, producers=20).write(tmp_path / "run"))).lanes["a"]
+    monkeypatch.setattr(cross_check, "ROWS", 300)
+    sample = cross_checked(open_run(rows_of(4000, producers=20).write(tmp_path / "run"))).lanes["a"]
     assert sample.identities is not None
     producers = {producer_id for producer_id, _ in sample.identities}
     assert 1 < len(producers) < 20
@@ -100,13 +102,13 @@ def test_a_sample_of_many_producers_holds_some_of_them_whole(tmp_path: Path, mon
 
 def test_offsets_far_apart_are_not_counted_one_by_one(tmp_path: Path) -> None:
     rows = rows_of(2).all(10**12, 2)
-    cases = look(open_run(rows.write(tmp_path / "run"))).lanes["a"].cases
+    cases = cross_checked(open_run(rows.write(tmp_path / "run"))).lanes["a"].cases
     assert cases == {Case("offset_gap", 0, 2, None, None): 10**12 - 2}
 
 
 def test_a_run_that_is_too_large_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_look, "MOST_SCANNED", 5)
-    assert look(open_run(rows_of(2).write(tmp_path / "run"))).problem == "the run has more than 5 rows"
+    monkeypatch.setattr(cross_check, "MOST_SCANNED", 5)
+    assert cross_checked(open_run(rows_of(2).write(tmp_path / "run"))).problem == "the run has more than 5 rows"
 
 
 def test_a_damaged_file_is_a_problem_and_no_crash(tmp_path: Path) -> None:
@@ -116,38 +118,39 @@ def test_a_damaged_file_is_a_problem_and_no_crash(tmp_path: Path) -> None:
     content = bytearray(file.read_bytes())
     content[4:-2000] = b"\xff" * len(content[4:-2000])
     file.write_bytes(content)
-    problem = look(run).problem
+    problem = cross_checked(run).problem
     assert problem is not None
     assert problem.startswith("it failed: ")
     file.unlink()
-    assert "can't be read" in str(look(run).problem)
+    assert "can't be read" in str(cross_checked(run).problem)
 
 
 @pytest.mark.parametrize("found", [{}, {"lost_write": 2}, {"lost_write": 1, "duplicate": 1}])
 def test_counts_that_differ_make_lane_and_run_unknown(found: dict[str, int]) -> None:
-    verdict = with_second_look(judged(**found), Look({"a": LaneLook(10, Counter([LOST]))}), None, 10)
+    verdict = with_cross_check(judged(**found), Checked({"a": LaneChecked(10, Counter([LOST]))}), None, 10)
     assert (verdict.verdict, verdict.lanes[0].verdict) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
-    assert len(verdict.second_look.disagreements) == 1
-    assert verdict.lanes[0].reasons[0].startswith("the second look disagrees on ")
+    assert len(verdict.cross_check.disagreements) == 1
+    assert verdict.lanes[0].reasons[0].startswith("the cross-check disagrees on ")
 
 
 def test_equal_counts_change_nothing() -> None:
-    verdict = with_second_look(judged(lost_write=1), Look({"a": LaneLook(10, Counter([LOST]))}), None, 30)
+    verdict = with_cross_check(judged(lost_write=1), Checked({"a": LaneChecked(10, Counter([LOST]))}), None, 30)
     assert verdict.verdict == Verdict.CONFORMS
-    assert verdict.second_look == SecondLook(lanes=1, whole_lanes=1, rows=10, of_rows=30)
-    assert str(verdict.second_look) == "second look: 1 lane, 10 of 30 rows"
+    assert verdict.cross_check == CrossCheck(lanes=1, whole_lanes=1, rows=10, of_rows=30)
+    assert str(verdict.cross_check) == "cross-check: 1 lane, 10 of 30 rows"
 
 
 def test_what_is_not_judged_is_not_compared() -> None:
     not_judged = judged(not_judged=(Anomaly.LOST_WRITE,))
     assert (
-        with_second_look(not_judged, Look({"a": LaneLook(10, Counter([LOST]))}), None, 10).verdict == Verdict.CONFORMS
+        with_cross_check(not_judged, Checked({"a": LaneChecked(10, Counter([LOST]))}), None, 10).verdict
+        == Verdict.CONFORMS
     )
 
 
 def test_a_sample_without_findings_is_not_compared() -> None:
-    sampled = Look({"a": LaneLook(10, Counter([LOST]), frozenset({(0, 7)}))})
-    assert str(with_second_look(judged(), sampled, None, 30).second_look) == "second look: 0 lanes, 0 of 30 rows"
+    sampled = Checked({"a": LaneChecked(10, Counter([LOST]), frozenset({(0, 7)}))})
+    assert str(with_cross_check(judged(), sampled, None, 30).cross_check) == "cross-check: 0 lanes, 0 of 30 rows"
 
 
 def findings(folder: Path, *cases: tuple[str, Case]) -> Path:
@@ -159,7 +162,7 @@ def findings(folder: Path, *cases: tuple[str, Case]) -> Path:
 
 
 OTHER, UNSEEN = Case("lost_write", 0, 8, 0, 8), Case("unseen", 0, 7, 0, 7)
-SAMPLE = Look({"a": LaneLook(10, Counter([LOST]), frozenset({(0, 6), (0, 7)}))})
+SAMPLE = Checked({"a": LaneChecked(10, Counter([LOST]), frozenset({(0, 6), (0, 7)}))})
 
 
 @pytest.mark.parametrize(
@@ -176,8 +179,8 @@ SAMPLE = Look({"a": LaneLook(10, Counter([LOST]), frozenset({(0, 6), (0, 7)}))})
 def test_a_sample_is_compared_record_by_record(
     tmp_path: Path, found: list[tuple[str, Case]], differing: tuple[str, int, int] | None
 ) -> None:
-    verdict = with_second_look(judged(lost_write=1), SAMPLE, findings(tmp_path / "findings", *found), 30)
-    look = verdict.second_look
+    verdict = with_cross_check(judged(lost_write=1), SAMPLE, findings(tmp_path / "findings", *found), 30)
+    look = verdict.cross_check
     assert (look.lanes, look.whole_lanes, look.rows) == (1, 0, 10)
     assert [(one.anomaly, one.spark, one.plain) for one in look.disagreements] == ([differing] if differing else [])
     assert verdict.verdict == (Verdict.UNKNOWN if differing else Verdict.CONFORMS)
@@ -188,7 +191,7 @@ def test_a_run_on_which_both_agree_says_what_was_looked_at(tmp_path: Path, spark
     run_dir = rows_of(50, lanes=("a", "b")).write(tmp_path / "run")
     verdict = verify(run_dir, spark=spark)
     assert verdict.verdict == Verdict.CONFORMS
-    assert json.loads((run_dir / "verdict.json").read_text())["second_look"] == {
+    assert json.loads((run_dir / "verdict.json").read_text())["cross_check"] == {
         "lanes": 2, "whole_lanes": 2, "rows": 300, "of_rows": 300, "disagreements": [], "problem": None,
     }  # fmt: skip
 
@@ -200,14 +203,14 @@ def test_a_bug_in_spark_makes_the_run_unknown(
 ) -> None:
     from kafka_chaos.verification.detection import anomalies
 
-    monkeypatch.setattr(second_look, "ROWS", most_rows)
+    monkeypatch.setattr(cross_check, "ROWS", most_rows)
     run_dir = rows_of(1000, lost=tuple(range(0, 1000, 2))).write(tmp_path / "run")
     assert verify(run_dir, spark=spark).verdict == Verdict.VIOLATION
     right = anomalies.lost_write
     monkeypatch.setattr(anomalies, "lost_write", lambda *given, **more: right(*given, **more).where("seq > 900"))
     verdict = verify(run_dir, spark=spark)
     assert verdict.verdict == Verdict.UNKNOWN
-    (disagreement,) = verdict.second_look.disagreements
+    (disagreement,) = verdict.cross_check.disagreements
     assert (disagreement.lane, disagreement.anomaly) == ("a", "lost_write")
     assert disagreement.plain > disagreement.spark
     assert verdict.lane("a").reasons[0] == str(disagreement)
