@@ -20,6 +20,7 @@ with warnings.catch_warnings():
     )
     from kafka.protocol.admin.transactions import DescribeTransactionsRequest
     from kafka.protocol.api_header import RequestHeader, ResponseHeader
+    from kafka.protocol.api_key import ApiKey
     from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.consumer.fetch import FetchRequest
     from kafka.protocol.consumer.group import OffsetFetchRequest
@@ -42,42 +43,3 @@ with warnings.catch_warnings():
     from kafka.record.legacy_records import LegacyRecordBatch
     from kafka.record.memory_records import MemoryRecordsBuilder
     from kafka.record.util import calc_crc32c, size_of_varint
-
-__all__ = [
-    "AddOffsetsToTxnRequest",
-    "AddPartitionsToTxnRequest",
-    "AlterPartitionReassignmentsRequest",
-    "ApiMessage",
-    "ApiVersionsRequest",
-    "DefaultRecordBatch",
-    "DescribeQuorumRequest",
-    "DescribeTransactionsRequest",
-    "ElectLeadersRequest",
-    "EndTxnRequest",
-    "FetchRequest",
-    "FindCoordinatorRequest",
-    "InitProducerIdRequest",
-    "Int16",
-    "Int32",
-    "InvalidReceiveError",
-    "KafkaError",
-    "KafkaProtocol",
-    "LegacyRecordBatch",
-    "ListOffsetsRequest",
-    "ListPartitionReassignmentsRequest",
-    "MemoryRecordsBuilder",
-    "MetadataRequest",
-    "OffsetFetchRequest",
-    "ProduceRequest",
-    "RequestHeader",
-    "ResponseHeader",
-    "SaslAuthenticateRequest",
-    "SaslHandshakeRequest",
-    "ScramClient",
-    "String",
-    "TxnOffsetCommitRequest",
-    "UUID",
-    "UnsignedVarInt32",
-    "calc_crc32c",
-    "size_of_varint",
-]

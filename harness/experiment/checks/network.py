@@ -6,7 +6,6 @@ from kafka_chaos.faults.fault import Fault, parameters
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
-from kafka_chaos.harness.cluster.links.frames import no_api
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
 from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
@@ -57,6 +56,8 @@ def check_control_port(cluster: ClusterSpec, place: tuple[str | int, ...], fault
 
 def check_links(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
     """Refuse what a link can't do, and what can't be done past one."""
+    from kafka_chaos.harness.cluster.links.frames import no_api
+
     keys = parameters(fault)
     if not fault.needs_links:
         by_link = cluster.links or _has_fault_of_links(phase)
