@@ -126,8 +126,8 @@ def anomalies() -> str:
     """Every anomaly with its short meaning and its specification: the docstring of its function."""
     from kafka_chaos.contract.anomalies import Anomaly
     from kafka_chaos.contract.groups import GroupAnomaly
+    from kafka_chaos.contract.traits import TRAITS
     from kafka_chaos.contract.transactions import TransactionAnomaly
-    from kafka_chaos.harness.report import matrix
     from kafka_chaos.verification.detection import anomalies as functions
     from kafka_chaos.verification.groups import anomalies as of_groups
     from kafka_chaos.verification.transactions import anomalies as of_transactions
@@ -142,15 +142,15 @@ def anomalies() -> str:
     ]
     for anomaly in Anomaly:
         function = getattr(functions, anomaly.value)
-        lines += [f"## {anomaly}", "", f"*{matrix.meaning(anomaly).capitalize()}.*", "", _prose(function.__doc__), ""]
+        lines += [f"## {anomaly}", "", f"*{TRAITS[anomaly].meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
     lines += ["The following are looked for in transactional lanes only.", "", _prose(COMMITTED_RECORD), ""]
     for one in TransactionAnomaly:
         function = getattr(of_transactions, one.value)
-        lines += [f"## {one}", "", f"*{matrix.meaning(one).capitalize()}.*", "", _prose(function.__doc__), ""]
+        lines += [f"## {one}", "", f"*{TRAITS[one].meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
     lines += ["The following are looked for in lanes with a consumer group, the first two in those of loops only.", ""]
     for grouped in GroupAnomaly:
         function = getattr(of_groups, grouped.value)
-        lines += [f"## {grouped}", "", f"*{matrix.meaning(grouped).capitalize()}.*", "", _prose(function.__doc__), ""]
+        lines += [f"## {grouped}", "", f"*{TRAITS[grouped].meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
     return "\n".join(lines)
 
 

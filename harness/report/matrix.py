@@ -29,35 +29,6 @@ STATES = {
 }
 """What the state of a cell means, as in the legend."""
 
-_MEANINGS: Mapping[AnyAnomaly, str] = {
-    Anomaly.LOST_WRITE: "acknowledged, but not in the final log",
-    Anomaly.DUPLICATE: "one record at two or more offsets",
-    Anomaly.FALSE_FAILURE: "reported as failed, yet in the log or read",
-    Anomaly.PHANTOM: "in the log or read, but never produced",
-    Anomaly.INCONSISTENT_OFFSET: "two different records seen at one offset",
-    Anomaly.OFFSET_MISMATCH: "acknowledged at one offset, in the log only at others",
-    Anomaly.TRUNCATED_READ: "read by a consumer, but not in the final log",
-    Anomaly.REORDERED: "a producer's records out of order within a partition",
-    Anomaly.UNSEEN: "in the log, yet delivered to no consumer that read to the end",
-    Anomaly.NONMONOTONIC_POLL: "a consumer's offsets went backwards",
-    Anomaly.SKIPPED_POLL: "a consumer stepped over an offset that the log holds",
-    Anomaly.OFFSET_GAP: "a hole in the final log",
-    Anomaly.REPLICA_DIVERGENCE: "two replicas differ below the high watermark",
-    Anomaly.HIGH_WATERMARK_REGRESSION: "a high watermark went down within one leader epoch",
-    TransactionAnomaly.ABORTED_READ: "a record of an aborted transaction, given to a read_committed consumer",
-    TransactionAnomaly.TORN_TRANSACTION: "a transaction committed in part, or given in part",
-    TransactionAnomaly.LOST_TRANSACTION: "commit acknowledged, but nothing of it is committed in the log",
-    TransactionAnomaly.ZOMBIE_COMMIT: "a commit by an incarnation that a later one had fenced",
-    TransactionAnomaly.HANGING_TRANSACTION: "a transaction that stays open past its time-out",
-    TransactionAnomaly.DEPENDENCY_CYCLE: "transactions with records before each other's, in a cycle",
-    GroupAnomaly.PROCESSED_TWICE: "an input of a loop with two outputs or more",
-    GroupAnomaly.NOT_PROCESSED: "an input of a loop without an output, though its offset was committed",
-    GroupAnomaly.COMMIT_LOST: "a group went on behind an acknowledged commit",
-    GroupAnomaly.COMMIT_REGRESSED: "a committed offset lower than one before it",
-    GroupAnomaly.SKIPPED_AFTER_REBALANCE: "a record that a group committed past and no member processed",
-    GroupAnomaly.OWNED_TWICE: "a partition with two owners in one generation",
-}
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -103,11 +74,6 @@ def columns(table: Sequence[Row]) -> list[AnyAnomaly]:
     """The anomalies that are looked for in some lane; those of all lanes where there is no lane."""
     named = {*Anomaly, *(cell.anomaly for row in table for cell in row.cells)}
     return [anomaly for anomaly in ALL_ANOMALIES if anomaly in named]
-
-
-def meaning(anomaly: AnyAnomaly) -> str:
-    """What an anomaly means, in a few words."""
-    return _MEANINGS[anomaly]
 
 
 def rows(evidence: Evidence) -> list[Row]:

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.causes import CAUSED, Cause
 from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.traits import TRAITS
 from kafka_chaos.contract.transactions import anomaly_named
 from kafka_chaos.harness.report import ledger, matrix, offsets, sequence, words
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
@@ -118,7 +119,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "left_out": len(everything) - len(table),
         "phases": phases,
         "anomalies": matrix.columns(everything),
-        "meanings": {anomaly: matrix.meaning(anomaly) for anomaly in matrix.columns(everything)},
+        "meanings": {anomaly: TRAITS[anomaly].meaning for anomaly in matrix.columns(everything)},
         "states": matrix.STATES,
         "notable": matrix.notable_anomalies(everything),
         "quiet_columns": matrix.quiet_columns(everything),

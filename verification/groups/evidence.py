@@ -10,20 +10,14 @@ from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.groups import OF_LOOPS, GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
+from kafka_chaos.contract.traits import those
 from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import GroupFacts, LaneFacts
 
-BY_THE_LOG = (*OF_LOOPS, GroupAnomaly.SKIPPED_AFTER_REBALANCE)
-"""These need the final log of the lane that is read; those of loops also that of the output."""
-BY_COMMITS = (
-    GroupAnomaly.NOT_PROCESSED,
-    GroupAnomaly.COMMIT_LOST,
-    GroupAnomaly.COMMIT_REGRESSED,
-    GroupAnomaly.SKIPPED_AFTER_REBALANCE,
-)
-"""Without an acknowledged commit, these can't occur."""
+BY_THE_LOG = those(GroupAnomaly, "by_log")
+"""Of the lane that is read; those of loops also of the output."""
 
 
 def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
@@ -62,7 +56,8 @@ def proves_nothing(lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
                 f"groups.json does not say what group {group.group} had committed in partition {unknown[0]} in the end"
             )
         if not group.acknowledged:
-            reasons.update(dict.fromkeys(BY_COMMITS, f"no commit of group {group.group} was acknowledged"))
+            without = f"no commit of group {group.group} was acknowledged"
+            reasons.update(dict.fromkeys(those(GroupAnomaly, "by_commits"), without))
         if not group.processed:
             reasons.update(dict.fromkeys(GroupAnomaly, f"no member of group {group.group} processed a record"))
     return {anomaly: why for anomaly, why in reasons.items() if anomaly in lane.group_anomalies}

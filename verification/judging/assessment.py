@@ -13,6 +13,7 @@ from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.traits import those
 from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.groups import evidence as of_groups
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
@@ -26,26 +27,8 @@ from kafka_chaos.verification.transactions.evidence import (
     transactions_ledger,
 )
 
-NEEDS_LOG = (Anomaly.OFFSET_MISMATCH, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_GAP)
 HISTORY = ("produced", "consumed", "log")
 """The tables that show all anomalies except those of replicas."""
-BY_READING = (
-    Anomaly.LOST_WRITE,
-    Anomaly.DUPLICATE,
-    Anomaly.FALSE_FAILURE,
-    Anomaly.PHANTOM,
-    Anomaly.REORDERED,
-    Anomaly.UNSEEN,
-)
-"""Without a final log, only reads show these."""
-MISFIRES_AFTER_CLEANUP = (
-    Anomaly.LOST_WRITE,
-    Anomaly.REORDERED,
-    Anomaly.OFFSET_MISMATCH,
-    Anomaly.TRUNCATED_READ,
-    Anomaly.OFFSET_GAP,
-)
-"""Compaction and retention remove records, even first occurrences, without any fault."""
 
 
 @dataclass(slots=True)
@@ -144,14 +127,14 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
     """The anomalies that are not searched for in this lane, and why. They never count as clean."""
     reasons: dict[AnyAnomaly, str] = {}
     if not run.has_log:
-        reasons.update(dict.fromkeys(NEEDS_LOG, "there is no final log (log/)"))
+        reasons.update(dict.fromkeys(those(Anomaly, "by_log"), "there is no final log (log/)"))
     if not run.has("replicas"):
         reasons[Anomaly.REPLICA_DIVERGENCE] = "there are no replica logs (replicas/)"
     if not _reports(run, lane):
         reasons[Anomaly.HIGH_WATERMARK_REGRESSION] = "events.jsonl holds no high_watermark reports of this lane"
     if lane.cleanup_policy is not None:
         gone = f"cleanup.policy={lane.cleanup_policy} removes records"
-        reasons.update(dict.fromkeys(MISFIRES_AFTER_CLEANUP, gone))
+        reasons.update(dict.fromkeys(those(Anomaly, "not_after_cleanup"), gone))
         if not run.has_log:
             reasons[Anomaly.SKIPPED_POLL] = gone
     if lane.transactional is not None:
@@ -226,7 +209,8 @@ def _of_history(assessment: EvidenceAssessment) -> None:
         if run.has_log:
             doubts.append(why + "are not in the log, from which records are removed")
         else:
-            assessment.incomplete.update(dict.fromkeys(BY_READING, why + "there is no final log (log/)"))
+            why += "there is no final log (log/)"
+            assessment.incomplete.update(dict.fromkeys(those(Anomaly, "by_reads"), why))
 
 
 def _cut_logs(assessment: EvidenceAssessment) -> Iterator[str]:

@@ -11,25 +11,14 @@ from collections.abc import Mapping
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import AnyAnomaly, TransactionAnomaly
+from kafka_chaos.contract.traits import TRAITS
+from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import EvidenceAssessment, assessment_of
 from kafka_chaos.verification.judging.known_defects import explaining
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts
-
-LOST_FOR_CERTAIN = (
-    Anomaly.LOST_WRITE,
-    Anomaly.DUPLICATE,
-    Anomaly.REORDERED,
-    Anomaly.PHANTOM,
-    Anomaly.FALSE_FAILURE,
-    Anomaly.UNSEEN,
-)
-"""A lane is unknown if one of these is forbidden or required, but could not be judged."""
-NEVER_LEFT_OUT = (*TransactionAnomaly, Anomaly.LOST_WRITE, Anomaly.UNSEEN, Anomaly.SKIPPED_POLL)
-"""A transactional lane is unknown if one of these could not be judged; any lane, if an anomaly of groups could not."""
 
 
 def judge(
@@ -100,12 +89,10 @@ def _not_judged_doubts(
         if predicted.get(anomaly) == Status.REQUIRED:
             doubts.append(f"{anomaly} is required and could not be judged: {why}")
         elif isinstance(anomaly, GroupAnomaly) or (
-            assessment.lane.transactional is not None and anomaly in NEVER_LEFT_OUT
+            assessment.lane.transactional is not None and TRAITS[anomaly].certain_in_transactions
         ):
             doubts.append(f"{anomaly} could not be judged: {why}")
-        elif (
-            anomaly in LOST_FOR_CERTAIN and anomaly in assessment.incomplete and predicted[anomaly] == Status.FORBIDDEN
-        ):
+        elif TRAITS[anomaly].certain and anomaly in assessment.incomplete and predicted[anomaly] == Status.FORBIDDEN:
             doubts.append(why)
     return doubts
 

@@ -11,21 +11,15 @@ from collections.abc import Mapping
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import CommittedLedger, TransactionsLedger
+from kafka_chaos.contract.traits import those
 from kafka_chaos.contract.transactions import AnyAnomaly, TransactionAnomaly
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, TransactionFacts
 
 SLACK_NS = 30_000_000_000
 """A broker looks for transactions past their time-out every 10 s; a new coordinator first loads its log."""
-BY_THE_LOG = (
-    TransactionAnomaly.TORN_TRANSACTION,
-    TransactionAnomaly.LOST_TRANSACTION,
-    TransactionAnomaly.HANGING_TRANSACTION,
-    TransactionAnomaly.DEPENDENCY_CYCLE,
-)
-"""These need the final log and the markers in it."""
-BY_READING = (TransactionAnomaly.ABORTED_READ, TransactionAnomaly.TORN_TRANSACTION)
-"""These need a read_committed consumer."""
+BY_THE_LOG = those(TransactionAnomaly, "by_log")
+BY_READING = those(TransactionAnomaly, "by_reads")
 
 
 def hangs(run: RunDirectory, lane: Lane, facts: TransactionFacts, end: OpenEnd) -> bool:

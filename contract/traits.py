@@ -1,0 +1,42 @@
+"""What each anomaly means, and what its judgement rests on, stated once: in anomalies.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TypeVar
+
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly
+
+A = TypeVar("A", bound=AnyAnomaly)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """`meaning`: in a few words.
+
+    `by_log`: only the final log shows it. `by_reads`: without a final log, only reads show it; of transactions, only
+    those of a read_committed consumer. `by_commits`: it can't occur without an acknowledged commit of an offset.
+    `not_after_cleanup`: misfires where compaction or retention remove records, even first occurrences, without any
+    fault. `certain`: a lane is unknown where this is forbidden or required, and its evidence is incomplete.
+    `certain_in_transactions`: a transactional lane is unknown where this was not judged.
+    """
+
+    meaning: str
+    by_log: bool = False
+    by_reads: bool = False
+    by_commits: bool = False
+    not_after_cleanup: bool = False
+    certain: bool = False
+    certain_in_transactions: bool = False
+
+
+_GIVEN = tomllib.loads(files(__package__).joinpath("anomalies.toml").read_text(encoding="utf-8"))
+TRAITS: Mapping[AnyAnomaly, Traits] = {anomaly: Traits(**_GIVEN[anomaly]) for anomaly in ALL_ANOMALIES}
+
+
+def those(anomalies: Iterable[A], trait: str) -> tuple[A, ...]:
+    """The anomalies that have a trait."""
+    return tuple(anomaly for anomaly in anomalies if getattr(TRAITS[anomaly], trait))
