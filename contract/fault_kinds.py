@@ -1,7 +1,7 @@
 """The kinds of faults that a lane may go through, as `faults` in lanes.json names them.
 
 These are the kinds that the model distinguishes. Each fault kind of an experiment says which of them the model has to
-expect (`Fault.counts_as`).
+expect (`Fault.model_faults`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ COUNTS_AS: Mapping[str, str | None] = {
     **dict.fromkeys(("packet-duplicate", "clock-step", "clock-drift", "controller-move", "partition-growth")),
     **dict.fromkeys(("client-kill", "client-pause")),
 }
-"""By kind, what each broker that it hits goes through in the model; None: nothing. Of other kinds the events say so
-themselves (`model_faults`)."""
+"""By this project's kinds, what each broker that they hit goes through in the model; None: nothing."""
 LOCKSTEP = "lockstep"
 """The kind of a whole lock-step phase, of which only the single faults are healed."""
 LOCKSTEP_COUNTS_AS = ("partition", "kill")
