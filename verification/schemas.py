@@ -14,11 +14,25 @@ from pyspark.sql.types import (
 
 from kafka_chaos.contract import columns as contract
 
-_TYPES: dict[str, DataType] = {"string": StringType(), "int32": IntegerType(), "int64": LongType()}
+PLACE = StructType([StructField("partition", IntegerType()), StructField("offset", LongType())])
+
+_TYPES: dict[str, DataType] = {
+    "string": StringType(),
+    "int32": IntegerType(),
+    "int64": LongType(),
+    "boolean": BooleanType(),
+    "place": PLACE,
+}
+
+
+def schema(columns: str) -> StructType:
+    """The columns that a text names with their types, such as `lane string, partition int32, at place`."""
+    named = (column.split() for column in columns.split(","))
+    return StructType([StructField(name, _TYPES[kind]) for name, kind in named])
 
 
 def _schema(columns: tuple[contract.Column, ...]) -> StructType:
-    return StructType([StructField(column.name, _TYPES[column.type], True) for column in columns])
+    return schema(", ".join(f"{column.name} {column.type}" for column in columns))
 
 
 PRODUCED = _schema(contract.PRODUCED)
@@ -37,29 +51,13 @@ CASES = StructType([*FINDINGS.fields, StructField("units", LongType(), False)])
 IDENTITY = ("lane", "producer_id", "seq")
 POSITION = ("lane", "partition", "offset")
 
-PLACE = StructType([StructField("partition", IntegerType()), StructField("offset", LongType())])
-
 OUTCOME_CODES = {"ok": 1, "fail": 2, "info": 3}
 """Outcomes inside Spark: whole numbers aggregate without a sort, strings do not."""
 
-OCCURRENCES = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("producer_id", IntegerType()),
-        StructField("seq", LongType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("outcome", IntegerType()),
-        StructField("copies", LongType()),
-        StructField("stored_copies", LongType()),
-        StructField("acknowledged", BooleanType()),
-        StructField("claimed", BooleanType()),
-        StructField("read", BooleanType()),
-        StructField("in_log", BooleanType()),
-        StructField("surfaced", BooleanType()),
-        StructField("end_reached", BooleanType()),
-        StructField("passed", BooleanType()),
-    ]
+OCCURRENCES = schema(
+    "lane string, producer_id int32, seq int64, partition int32, offset int64, outcome int32, copies int64, "
+    "stored_copies int64, acknowledged boolean, claimed boolean, read boolean, in_log boolean, surfaced boolean, "
+    "end_reached boolean, passed boolean"
 )
 """One row per identity and position: where a record was sent, read or stored.
 
@@ -73,20 +71,9 @@ OCCURRENCES = StructType(
 An identity without any position has one row with a null position.
 """
 
-RECORDS = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("producer_id", IntegerType()),
-        StructField("seq", LongType()),
-        StructField("outcome", IntegerType()),
-        StructField("acknowledged_at", PLACE),
-        StructField("acknowledged_stored", BooleanType()),
-        StructField("acknowledged_passed", BooleanType()),
-        StructField("first_read", PLACE),
-        StructField("first_in_log", PLACE),
-        StructField("last_in_log", PLACE),
-        StructField("due_at", PLACE),
-    ]
+RECORDS = schema(
+    "lane string, producer_id int32, seq int64, outcome int32, acknowledged_at place, acknowledged_stored boolean, "
+    "acknowledged_passed boolean, first_read place, first_in_log place, last_in_log place, due_at place"
 )
 """One row per produced identity: its outcome, where it was acknowledged, whether the log has it just there
 (`acknowledged_stored`) and whether a record at or past that was read (`acknowledged_passed`), its lowest
@@ -97,13 +84,5 @@ consumer read to the end, so that a delivery was due (`due_at`). A place is null
 POLLS = StructType([field for field in CONSUMED.fields if field.name not in {"leader_epoch"}])
 """Reads of produced records, one row per read."""
 
-HIGH_WATERMARKS = StructType(
-    [
-        StructField("ts_ns", LongType()),
-        StructField("lane", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("leader_epoch", IntegerType()),
-        StructField("high_watermark", LongType()),
-    ]
-)
+HIGH_WATERMARKS = schema("ts_ns int64, lane string, partition int32, leader_epoch int32, high_watermark int64")
 """The `high_watermark` events of events.jsonl: the reports of partitions' leaders, in the order of `ts_ns`."""

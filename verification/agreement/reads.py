@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.verification.run_length.encoding import of_lanes
+from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.hashes import hashed
 from kafka_chaos.verification.tables.history import local_frame
@@ -21,16 +21,7 @@ from kafka_chaos.verification.tables.scope import keep
 
 BLOCK = ("lane", "partition", "block")
 READER = ("lane", "consumer", "partition")
-_SPANS = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("consumer", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("lowest", LongType()),
-        StructField("highest", LongType()),
-        StructField("is_given_all", BooleanType()),
-    ]
-)
+_SPANS = schema("lane string, consumer string, partition int32, lowest int64, highest int64, is_given_all boolean")
 
 
 def record_hash() -> str:

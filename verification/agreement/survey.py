@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegerType, StringType, StructField, StructType
 
 from kafka_chaos.verification.agreement.pieces import Agreement, facts_rows, words_of
 from kafka_chaos.verification.agreement.reads import (
@@ -24,19 +23,13 @@ from kafka_chaos.verification.agreement.reads import (
     out_of_order,
 )
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.schemas import IDENTITY, POSITION
+from kafka_chaos.verification.schemas import IDENTITY, POSITION, schema
 from kafka_chaos.verification.tables import blocks, counts, history
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import LaneFacts
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey, keep, keys
 
-_NEEDS = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("all_due", BooleanType()),
-    ]
-)
+_NEEDS = schema("lane string, partition int32, all_due boolean")
 
 
 @dataclass(frozen=True, slots=True)

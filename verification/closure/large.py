@@ -8,13 +8,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.transactions import ABORT, COMMIT
 from kafka_chaos.verification.closure.documents import documents, limits
 from kafka_chaos.verification.closure.relations import VIEWS, asked
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.hashes import hashed
 from kafka_chaos.verification.tables.history import local_frame
@@ -65,10 +66,7 @@ def _views(run: RunDirectory, lanes: Collection[str], frames: Frames) -> dict[st
 
 
 def _schema(columns: str) -> StructType:
-    def kind(name: str) -> DataType:
-        return StringType() if name in _TEXTS else LongType()
-
-    return StructType([StructField(name, kind(name)) for name in columns.split(", ")])
+    return schema(", ".join(f"{name} {'string' if name in _TEXTS else 'int64'}" for name in columns.split(", ")))
 
 
 def _orphans(run: RunDirectory, produced: DataFrame) -> DataFrame:

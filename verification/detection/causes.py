@@ -12,25 +12,17 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.causes import Cause
 from kafka_chaos.verification.judging.causes import PartitionCauses
-from kafka_chaos.verification.schemas import CASES, IDENTITY
+from kafka_chaos.verification.schemas import CASES, IDENTITY, schema
 from kafka_chaos.verification.tables.history import local_frame
 from kafka_chaos.verification.tables.scope import keys
 
 _KINDS = ("drops", "sends", "retries")
 _ENTRIES = "array<struct<first: bigint, `end`: bigint, since_ns: bigint, until_ns: bigint, cause: string>>"
-_ROWS = StructType(
-    [
-        StructField("of_lane", StringType()),
-        StructField("of_partition", IntegerType()),
-        StructField("of_kind", StringType()),
-        StructField("entries", StringType()),
-    ]
-)
+_ROWS = schema("of_lane string, of_partition int32, of_kind string, entries string")
 _UNKNOWN_PARTITION = -1
 
 _IS_DUPLICATE = f"anomaly = '{Anomaly.DUPLICATE}'"

@@ -12,7 +12,6 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.causes import CAUSED
@@ -25,7 +24,7 @@ from kafka_chaos.verification.judging.causes import causes_of
 from kafka_chaos.verification.judging.conclusion import EXAMPLES
 from kafka_chaos.verification.judging.replicas import limit_of
 from kafka_chaos.verification.judging.result import MOST_RECORDS, Identity, Observation
-from kafka_chaos.verification.schemas import IDENTITY
+from kafka_chaos.verification.schemas import IDENTITY, schema
 from kafka_chaos.verification.tables import history
 from kafka_chaos.verification.tables.evidence import is_small
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -37,13 +36,7 @@ from kafka_chaos.verification.transactions.survey import Transactions, with_tran
 
 _EXAMPLE = ("partition", "offset", "producer_id", "seq")
 
-_LIMITS = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("limit", LongType()),
-    ]
-)
+_LIMITS = schema("lane string, partition int32, limit int64")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.verification.agreement.pieces import Agreement
 from kafka_chaos.verification.groups import tables
@@ -22,6 +21,7 @@ from kafka_chaos.verification.groups.tables import GROUP, Tables
 from kafka_chaos.verification.groups.visible import Visible
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables import evidence
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import GroupFacts, GroupPartitionFacts, LaneFacts
@@ -29,18 +29,9 @@ from kafka_chaos.verification.tables.history import gathered, local_frame
 from kafka_chaos.verification.tables.scope import keep
 from kafka_chaos.verification.transactions.survey import Transactions
 
-_STRINGS = {name: StructField(name, StringType()) for name in ("judged", "lane", "group")}
-_GROUPS = StructType([_STRINGS["judged"], _STRINGS["lane"], _STRINGS["group"]])
-_LOOPS = StructType([_STRINGS["judged"], _STRINGS["lane"]])
-_ENDS = StructType(
-    [
-        *_GROUPS.fields,
-        StructField("partition", IntegerType()),
-        StructField("first", LongType()),
-        StructField("past", LongType()),
-        StructField("final", LongType()),
-    ]
-)
+_GROUPS = schema("judged string, lane string, group string")
+_LOOPS = schema("judged string, lane string")
+_ENDS = schema("judged string, lane string, group string, partition int32, first int64, past int64, final int64")
 
 
 @dataclass(frozen=True, slots=True)

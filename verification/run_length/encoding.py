@@ -21,9 +21,9 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from kafka_chaos.verification.run_length.stride import Stride
+from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables.hashes import hashed, lane_key
 from kafka_chaos.verification.tables.history import OUTCOME_CODE, READ, SENT, STORED, gathered, local_frame
 
@@ -38,9 +38,7 @@ _ENDS = ("first", "last", "first_seq", "last_seq", "whole")
 _OF_LANE = ("lane", "stride", "tick")
 _FIRST_STEP = f"shiftleft((word - pmod(word, stride)) div stride, {STEP_BITS})"
 
-_LANES = StructType(
-    [StructField("lane", StringType()), StructField("stride", LongType()), StructField("tick", LongType())]
-)
+_LANES = schema("lane string, stride int64, tick int64")
 
 
 def lanes_frame(spark: SparkSession, known: Mapping[str, Stride]) -> DataFrame:

@@ -12,23 +12,16 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts, ReplicaFacts
 from kafka_chaos.verification.tables.history import OK, OUTCOME_CODE, READ, SENT, STORED, local_frame
 from kafka_chaos.verification.tables.refusals import refuse_outcome, refuse_partition, refuse_stray_lane
 
-ENDS = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("read_end", LongType()),
-        StructField("end_reached", BooleanType()),
-    ]
-)
+ENDS = schema("lane string, partition int32, read_end int64, end_reached boolean")
 
 
 def gather_facts(run: RunDirectory, frames: Frames) -> dict[str, LaneFacts]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables.facts import TransactionFacts
 from kafka_chaos.verification.tables.history import local_frame, numbers
 from kafka_chaos.verification.tables.scope import keep
@@ -26,17 +26,9 @@ MOST_UNTRIMMED = 2_000_000
 MOST_ENTANGLED = 5_000_000
 """Cycles are searched among up to this many dependencies of all lanes, the first ones of each."""
 
-_NUMBERS = StructType([StructField("lane", StringType()), StructField("number", LongType())])
+_NUMBERS = schema("lane string, number int64")
 _ENDS = ("producer_id", "transaction", "to_producer_id", "to_transaction")
-_CYCLES = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("producer_id", IntegerType()),
-        StructField("transaction", LongType()),
-        StructField("size", LongType()),
-        StructField("producers", StringType()),
-    ]
-)
+_CYCLES = schema("lane string, producer_id int32, transaction int64, size int64, producers string")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,11 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.transactions import READ_COMMITTED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.schemas import CASES, IDENTITY, POSITION
+from kafka_chaos.verification.schemas import CASES, IDENTITY, POSITION, schema
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.evidence import is_small
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -31,34 +30,10 @@ from kafka_chaos.verification.transactions.tables import ABORTED, TRANSACTION, T
 
 _READER = ("lane", "consumer", "partition")
 
-_RANGES = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("consumer", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("lowest", LongType()),
-        StructField("highest", LongType()),
-    ]
-)
-_READERS = StructType([StructField("lane", StringType()), StructField("consumer", StringType())])
-_REACHED = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("committed_reached", BooleanType()),
-        StructField("all_reached", BooleanType()),
-    ]
-)
-_OPEN = StructType(
-    [
-        StructField("lane", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("producer_id", IntegerType()),
-        StructField("seq", LongType()),
-        StructField("transaction", LongType()),
-    ]
-)
+_RANGES = schema("lane string, consumer string, partition int32, lowest int64, highest int64")
+_READERS = schema("lane string, consumer string")
+_REACHED = schema("lane string, partition int32, committed_reached boolean, all_reached boolean")
+_OPEN = schema("lane string, partition int32, offset int64, producer_id int32, seq int64, transaction int64")
 
 
 def cases_of_transactions(
