@@ -1,11 +1,13 @@
-"""What brokers, controllers and ZooKeeper servers are started with: a test cluster's defaults, each with its reason.
+"""What brokers, controllers and ZooKeeper servers are started with: their own settings over those of defaults.toml.
 
 A default that a version of Kafka does not have is not written for it.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 
 from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
 from kafka_chaos.harness.cluster.configuration.keys import known_keys
@@ -25,57 +27,14 @@ ZOOKEEPER_DATA = "/var/lib/zookeeper"
 PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
 
 CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
-"""A run ends when the high watermarks are on disk: 5 s later at most by default. Nobody truncates by them since 0.11
-(KIP-101); brokers before that keep Kafka's default."""
+"""Brokers before 0.11 truncate by the high watermarks on disk, and keep Kafka's default."""
 
 GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
 
-BROKER_DEFAULTS: Mapping[str, str] = {
-    # Topics are made with the experiment's own settings, or not at all.
-    "auto.create.topics.enable": "false",
-    # Leaders move only when a fault or a step moves them.
-    "auto.leader.rebalance.enable": "false",
-    "group.initial.rebalance.delay.ms": "0",
-    "offsets.topic.num.partitions": "1",
-    "transaction.state.log.num.partitions": "1",
-    # Nothing is deleted for its age during a run, unless a topic says so.
-    "log.retention.ms": "-1",
-    # A killed container's address vanishes and its peers hang in SYN until this time-out (10 s by default), which
-    # holds up LeaderAndIsr handling; experiments that show that set it back.
-    "socket.connection.setup.timeout.ms": "1000",
-    "socket.connection.setup.timeout.max.ms": "1000",
-    # Preallocated twice per partition, and read with every file of a stopped broker: 10 MiB by default, where 3 MiB
-    # are enough for a segment of 1 GiB.
-    "log.index.size.max.bytes": "3145728",
-    CHECKPOINT_INTERVAL: "1000",
-    # 128 MiB by default, of a 300 MiB heap.
-    "log.cleaner.dedupe.buffer.size": "8388608",
-    # No JMX port is open: hundreds of MBeans would be registered for nobody at every start. The first key is that of
-    # 3.4 to 3.9; the second alone says so since 4.0.
-    "auto.include.jmx.reporter": "false",
-    "metric.reporters": "",
-}
-
-ZOOKEEPER_MODE_DEFAULTS: Mapping[str, str] = {
-    # A sixth of Kafka's default, 18 s: a failure is noticed within a test's patience.
-    "zookeeper.session.timeout.ms": "3000",
-    "zookeeper.connection.timeout.ms": "30000",
-}
-KRAFT_DEFAULTS: Mapping[str, str] = {
-    # A third and a fourth of Kafka's defaults, 9 s and 2 s: brokers are fenced as fast as ZooKeeper's sessions expire.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-    # A tenth of Kafka's default: requests to a frozen controller, such as changes of an ISR, hang for so long.
-    "controller.socket.timeout.ms": "3000",
-    # Half of Kafka's default: the first election is a part of every start.
-    "controller.quorum.election.timeout.ms": "500",
-    # Members of groups with the protocol `consumer` (KIP-848) have the time-out that other members bring themselves:
-    # 6 s, where Kafka's default is 45 s.
-    GROUP_SESSION_TIMEOUT: "6000",
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.heartbeat.interval.ms": "2000",
-    "group.consumer.min.heartbeat.interval.ms": "500",
-}
+DEFAULTS: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    files(__package__).joinpath("defaults.toml").read_text(encoding="utf-8")
+)
+"""By group of servers, in defaults.toml."""
 
 
 def broker_properties(
@@ -104,7 +63,7 @@ def broker_properties(
         owned["control.plane.listener.name"] = "CONTROL"
         owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
         owned["advertised.listeners"] += f",CONTROL://{broker_name(broker)}:{CONTROL_PORT}"
-    defaults = _known({**BROKER_DEFAULTS, **ZOOKEEPER_MODE_DEFAULTS, **_replicated(brokers)}, version)
+    defaults = _known({**DEFAULTS["brokers"], **DEFAULTS["brokers_with_zookeeper"], **_replicated(brokers)}, version)
     if not version.at_least("0.11"):
         defaults.pop(CHECKPOINT_INTERVAL, None)
     return _text({**defaults, **_texts(configs), **owned})
@@ -139,7 +98,7 @@ def kraft_properties(
         owned["listeners"] = ",".join([owned["listeners"], *controls])
     else:
         owned |= {**listener_properties(PLAINTEXT), "listeners": ",".join(controls)}
-    defaults = _known({**BROKER_DEFAULTS, **KRAFT_DEFAULTS, **_replicated(brokers)}, version)
+    defaults = _known({**DEFAULTS["brokers"], **DEFAULTS["kraft"], **_replicated(brokers)}, version)
     return _text({**defaults, **_texts(configs), **owned})
 
 
@@ -178,18 +137,9 @@ def _replicated(brokers: int) -> dict[str, str]:
 
 def zookeeper_properties(*, zookeepers: Sequence[str]) -> str:
     """The text of a ZooKeeper server's configuration, alone or in an ensemble."""
-    values = {
-        "dataDir": ZOOKEEPER_DATA,
-        "clientPort": str(ZOOKEEPER_PORT),
-        # The resolution of session expiry: sessions of 1 s and more are granted as asked for.
-        "tickTime": "500",
-        "minSessionTimeout": "1000",
-        "maxSessionTimeout": "120000",
-        "maxClientCnxns": "0",
-        "4lw.commands.whitelist": "*",
-    }
+    values = {"dataDir": ZOOKEEPER_DATA, "clientPort": str(ZOOKEEPER_PORT), **DEFAULTS["zookeeper"]}
     if len(zookeepers) > 1:
-        values |= {"initLimit": "20", "syncLimit": "10"}
+        values |= DEFAULTS["zookeeper_ensemble"]
         values |= {f"server.{index}": f"{name}:2888:3888" for index, name in enumerate(zookeepers, start=1)}
     return _text(values)
 

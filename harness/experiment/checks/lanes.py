@@ -6,7 +6,7 @@ from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.groups import CONSUMER
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.cluster.configuration.keys import check_keys
-from kafka_chaos.harness.cluster.configuration.server_properties import GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS
+from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS, GROUP_SESSION_TIMEOUT
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
 from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
@@ -53,7 +53,7 @@ def check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[
 
 def _check_session(cluster: ClusterSpec, place: tuple[str | int, ...], lane: LaneSpec) -> None:
     """Refuse a session time-out that brokers would not have where they decide it (KIP-848)."""
-    session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, KRAFT_DEFAULTS[GROUP_SESSION_TIMEOUT]))
+    session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, DEFAULTS["kraft"][GROUP_SESSION_TIMEOUT]))
     loop = None if lane.loop is None else lane.loop.group
     for key, group in (("group",), lane.group), (("loop", "group"), loop):
         if group is not None and group.protocol == CONSUMER and group.session_timeout_ms != session:
