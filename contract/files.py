@@ -1,12 +1,15 @@
-"""Files and folders that appear whole or not at all, whoever reads the folder in the meantime."""
+"""Files and folders that appear whole or not at all, whoever reads the folder in the meantime; files of a package."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 UNFINISHED = ".*.part"
 """The names of files that are still being written, or never were to the end, as a pattern."""
@@ -38,3 +41,8 @@ def write_whole(path: Path, text: str) -> None:
     """Write a text file, in UTF-8; one that is there already is replaced. Raises `OSError`."""
     with appearing_whole(path) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def toml_of(package: str | None, name: str) -> dict[str, Any]:
+    """A TOML file of a package, be it in a folder, a wheel or a zip file."""
+    return tomllib.loads(files(str(package)).joinpath(name).read_text(encoding="utf-8"))

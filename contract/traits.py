@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TypeVar
 
+from kafka_chaos.contract.files import toml_of
 from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly
 
 A = TypeVar("A", bound=AnyAnomaly)
@@ -33,7 +32,7 @@ class Traits:
     certain_in_transactions: bool = False
 
 
-_GIVEN = tomllib.loads(files(__package__).joinpath("anomalies.toml").read_text(encoding="utf-8"))
+_GIVEN = toml_of(__package__, "anomalies.toml")
 TRAITS: Mapping[AnyAnomaly, Traits] = {anomaly: Traits(**_GIVEN[anomaly]) for anomaly in ALL_ANOMALIES}
 
 

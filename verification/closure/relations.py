@@ -10,12 +10,11 @@ anomalies themselves.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
 from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.files import toml_of
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.transactions import AnyAnomaly, anomaly_named
 from kafka_chaos.verification.inputs.run_directory import Doubt
@@ -61,7 +60,7 @@ class Relation:
 
 
 def _read() -> Iterator[Relation]:
-    content = tomllib.loads(files(__package__).joinpath("relations.toml").read_text(encoding="utf-8"))
+    content = toml_of(__package__, "relations.toml")
     together: dict[str, Sequence[str]] = {**content["together"], "of_groups": list(GroupAnomaly)}
     for one in content["relations"]:
         rests = [name for entry in one.get("rests", ()) for name in together.get(entry, [entry])]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.files import toml_of
 from kafka_chaos.verification.spark.errors import SparkUnavailableError
 from kafka_chaos.verification.spark.jars import cache_dir, ensure_jars
 
@@ -28,29 +29,7 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"
 REMOTE = "SPARK_REMOTE"
 """PySpark's own name of the variable with a server of Spark Connect."""
 
-_SETTINGS = {
-    "spark.app.name": "kafka-chaos verify",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.caseSensitive": "true",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-    "spark.sql.dataFrameQueryContext.enabled": "false",
-    "spark.sql.parquet.compression.codec": "zstd",
-    "spark.sql.sources.commitProtocolClass": (
-        "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
-    ),
-    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
-    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    # One verification compiles more classes than the default cache keeps: the next would compile all again.
-    "spark.sql.codegen.cache.maxEntries": "4000",
-    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-    "spark.cleaner.periodicGC.interval": "10min",
-}
+_SETTINGS: Mapping[str, str] = toml_of(__package__, "settings.toml")
 
 
 def spark_session(

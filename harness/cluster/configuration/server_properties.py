@@ -5,10 +5,9 @@ A default that a version of Kafka does not have is not written for it.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 
+from kafka_chaos.contract.files import toml_of
 from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
 from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
@@ -31,9 +30,7 @@ CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
 
 GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
 
-DEFAULTS: Mapping[str, Mapping[str, str]] = tomllib.loads(
-    files(__package__).joinpath("defaults.toml").read_text(encoding="utf-8")
-)
+DEFAULTS: Mapping[str, Mapping[str, str]] = toml_of(__package__, "defaults.toml")
 """By group of servers, in defaults.toml."""
 
 
