@@ -6,12 +6,12 @@ clients see: a broker that is down, frozen or isolated does not answer them, one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, ClassVar, cast
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.faults.cluster import ClusterControl
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof, all_took_effect, at_once
 from kafka_chaos.faults.network.isolate import Isolate
 from kafka_chaos.faults.network.partition import Partition
@@ -28,14 +28,12 @@ CUT_OFF = "cut off"
 class _ShownBy:
     """What proves a fault: the `state` that it leaves a node in, and whether a broker then answers clients."""
 
+    commands: tuple[str, ...]
     leaves: str
-    answers: bool
+    answers: bool = False
 
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Every node is in this state, and answers clients or not."""
-        return all_took_effect({node.name: self._shown(node.state()) for node in nodes})
-
-    def _shown(self, state: dict[str, Any]) -> Proof:
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        state = _own(node).state()
         if state["state"] != self.leaves:
             return Proof(False, state, f"it is {state['state']}, not {self.leaves}")
         if state["answers"] not in (self.answers, None):
@@ -46,39 +44,38 @@ class _ShownBy:
 class AttachedKill(_ShownBy, Kill):
     """`kill` by the commands `kill` and `start`."""
 
-    leaves, answers = DOWN, False
+    commands, leaves = ("state", "kill", "start"), DOWN
 
 
 class AttachedStop(_ShownBy, Stop):
     """`stop` by the commands `stop` and `start`."""
 
-    leaves, answers = DOWN, False
+    commands, leaves = ("state", "stop", "start"), DOWN
 
 
 class AttachedPause(_ShownBy, Pause):
     """`pause` by the commands `pause` and `thaw`."""
 
-    leaves, answers = FROZEN, False
+    commands, leaves = ("state", "pause", "thaw"), FROZEN
 
 
 class AttachedIsolate(_ShownBy, Isolate):
     """`isolate` by the commands `isolate` and `mend`."""
 
-    leaves, answers = RUNNING, False
+    commands, leaves = ("state", "isolate", "mend"), RUNNING
     holds: ClassVar[str] = CUT_OFF
 
-    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Cut the nodes off from everybody."""
-        at_once(nodes, lambda node: _own(node).break_by("isolate"))
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        _own(node).break_by("isolate")
 
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Let them be reached again."""
-        at_once(nodes, lambda node: _own(node).mend())
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        _own(node).mend()
 
 
 class AttachedPartition(Partition):
     """`partition` by the commands `cut` and `mend`; `stopped` proves it."""
 
+    commands = ("state", "cut", "stopped", "mend")
     holds: ClassVar[str] = CUT_OFF
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
@@ -108,22 +105,9 @@ def _stopped(node: AttachedNode) -> Proof:
     return Proof(packets > 0, {"packets": packets}, "" if packets else "no packet was stopped yet")
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How a kind is done: the class, and the commands that it needs."""
-
-    kind: Any
-    commands: tuple[str, ...]
-
-
-WAYS: dict[str, _Way] = {
-    "kill": _Way(AttachedKill, ("state", "kill", "start")),
-    "stop": _Way(AttachedStop, ("state", "stop", "start")),
-    "pause": _Way(AttachedPause, ("state", "pause", "thaw")),
-    "isolate": _Way(AttachedIsolate, ("state", "isolate", "mend")),
-    "partition": _Way(AttachedPartition, ("state", "cut", "stopped", "mend")),
-}
-"""The kinds that commands can do."""
+_BY_COMMANDS = (AttachedKill, AttachedStop, AttachedPause, AttachedIsolate, AttachedPartition)
+WAYS: Mapping[str, Any] = {way.kind: way for way in _BY_COMMANDS}
+"""By kind, the class that does it by its `commands`."""
 
 
 def by_commands(fault: Fault) -> Fault:
@@ -134,7 +118,7 @@ def by_commands(fault: Fault) -> Fault:
     if isinstance(fault, Partition) and (fault.direction, fault.port, fault.action) != ("both", None, "drop"):
         raise UsageFailure("partition: the command `cut` drops all packets, in both directions: leave its keys out")
     values = {one.name: getattr(fault, one.name) for one in fields(fault)}
-    done: Fault = way.kind(**values)
+    done: Fault = way(**values)
     return done
 
 
