@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, LANES_FILE, REPORT_FILE, VERDICT_FILE
-from kafka_chaos.harness.report.inputs.evidence import named_entries, read_verdict
+from kafka_chaos.harness.report.inputs.evidence import as_dict, named_entries, read_verdict
 from kafka_chaos.harness.run.directory import LATEST
+from kafka_chaos.verification.inputs.documents.reading import parsed_yaml
 
 UNVERIFIED = "not verified"
 
@@ -156,7 +154,6 @@ def _shown(value: object) -> str:
 
 def _experiment(path: Path) -> Mapping[str, Any]:
     try:
-        document = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, YAMLError):
+        return as_dict(parsed_yaml(path.read_bytes()))
+    except (OSError, ValueError):
         return {}
-    return document if isinstance(document, dict) else {}

@@ -11,15 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.verification.inputs.documents.reading import json_lines
+from kafka_chaos.verification.inputs.documents.reading import json_lines, parsed_yaml
 
 _NODE = re.compile(r"(?P<role>broker|zookeeper|controller)-(?P<number>\d+)")
 _OF_A_RUN = ("recorded",)
@@ -52,8 +49,8 @@ def realised_values(run: Path) -> dict[str, Any]:
 
 def _values(path: Path) -> dict[str, Any]:
     try:
-        document = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, YAMLError) as error:
+        document = parsed_yaml(path.read_bytes())
+    except (OSError, ValueError) as error:
         raise UsageFailure(f"{path}: can't be read as YAML: {error}") from None
     if not isinstance(document, dict) or not isinstance(document.get("phases"), list):
         raise UsageFailure(f"{path}: expected the experiment of a run of kafka-chaos, with its phases")

@@ -11,14 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, LANES_FILE, PREDICTION_FILE, VERDICT_FILE
 from kafka_chaos.contract.transactions import PREDICTED_IN
-from kafka_chaos.verification.inputs.documents.reading import parsed, read_object
+from kafka_chaos.verification.inputs.documents.reading import parsed, parsed_yaml, read_object
 
 _LACKS = {
     PREDICTION_FILE: "the model's traces",
@@ -163,11 +160,10 @@ def _optional_json(path: Path, missing: list[str]) -> Any:
 
 def _parse_yaml(text: str, missing: list[str]) -> Mapping[str, Any]:
     try:
-        document = YAML(typ="safe").load(text) if text else {}
-    except (YAMLError, ValueError):
+        return as_dict(parsed_yaml(text)) if text else {}
+    except ValueError:
         missing.append(f"experiment.yaml is not valid YAML: no {_LACKS['experiment.yaml']}")
         return {}
-    return as_dict(document)
 
 
 def _read_events(lines: Iterable[str], missing: list[str]) -> list[Mapping[str, Any]]:

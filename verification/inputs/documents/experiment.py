@@ -11,7 +11,7 @@ from typing import Any
 from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, RunDirectoryError
-from kafka_chaos.verification.inputs.documents.reading import expect, is_given, opened
+from kafka_chaos.verification.inputs.documents.reading import expect, is_given, opened, parsed_yaml
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 _SETTINGS = (
@@ -51,16 +51,11 @@ def _differences(lane: Lane, planned: Mapping[str, Any]) -> list[str]:
 
 
 def _lanes_of(path: RunPath) -> dict[str, Mapping[str, Any]]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
     with opened(path) as file:
         try:
-            document = YAML(typ="safe", pure=True).load(file.read().decode("utf-8"))
-        except (YAMLError, ValueError, RecursionError) as error:
-            raise RunDirectoryError(
-                path, f"not valid YAML ({(str(error).splitlines() or ['nested too deep'])[0]})"
-            ) from error
+            document = parsed_yaml(file.read())
+        except ValueError as error:
+            raise RunDirectoryError(path, str(error)) from error
     phases = document.get("phases") if isinstance(document, dict) else None
     expect(isinstance(phases, list), path, "phases", "expected a list of phases")
     found: dict[str, Mapping[str, Any]] = {}

@@ -49,6 +49,17 @@ def parsed(text: str | bytes) -> Any:
     return value
 
 
+def parsed_yaml(text: str | bytes) -> Any:
+    """The value that a YAML text has, such as experiment.yaml; `ValueError` says why it has none."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="safe", pure=True).load(text.decode("utf-8") if isinstance(text, bytes) else text)
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"not valid YAML ({(str(error).splitlines() or ['nested too deep'])[0]})") from error
+
+
 def is_given(path: RunPath) -> bool:
     """Whether the run has the document: a link to nowhere is one that can't be read."""
     return path.exists() or (isinstance(path, Path) and path.is_symlink())
