@@ -1,1 +1,1 @@
-"""What controllers in ZooKeeper mode tell brokers: seen, made up, and refused."""
+"""Requests of controllers in ZooKeeper mode: captured, built, and refused."""

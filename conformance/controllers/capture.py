@@ -1,4 +1,4 @@
-"""What controllers in ZooKeeper mode really send to brokers, and what brokers answer, as the cluster's links see it.
+"""The requests of controllers in ZooKeeper mode and the answers of brokers, captured from the cluster's links.
 
 Guarantee: every request that arrived from the beginning of the `with` block to its end is there, with its answer if
 there was one, or `Capture.unread` is not 0.

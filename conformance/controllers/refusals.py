@@ -1,4 +1,4 @@
-"""Ways to have brokers refuse a controller's request, which work in containers without privileges.
+"""Makes brokers refuse a controller's requests, in containers without privileges.
 
 By an authorizer: clients without names (PLAINTEXT) are all `User:ANONYMOUS`, but access control lists also know hosts:
 ClusterAction is allowed to the brokers' own addresses alone, everything else to everybody. By an offline log directory:

@@ -1,4 +1,4 @@
-"""The controller's requests made up for one partition, in any version, sent by us, and the errors of their answers.
+"""Requests of a controller, built in any version and sent by kafka-chaos, and the errors in their answers.
 
 What a scenario changes about a request is what it is about: an epoch, a leader. How a version arranges it is not. Any
 listener takes such requests: brokers tell controllers by epochs, and where there is an authorizer by the principal, not

@@ -1,4 +1,4 @@
-"""Scenarios by id: functions of a `Play`, in packages that the entry point group `kafka_chaos.scenarios` names.
+"""Scenarios by id: functions and YAML files, in packages that the entry point group `kafka_chaos.scenarios` names.
 
 Such a package has `SOURCES`: the source of each of its scenarios by id, in the order in which they are listed, run
 and documented. It may have `DIFFERENCES`: where the documents and the brokers differ. Its scenarios are in its modules

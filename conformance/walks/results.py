@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean
@@ -56,12 +55,6 @@ def timed_steps(group: Group, record: ScenarioRecord) -> Iterator[tuple[str, flo
 def text_of(document: Mapping[str, Any]) -> str:
     """JSON with a line per group, so that a change of one group is a change of few lines."""
     return dump(document).replace('{"seed":', '\n{"seed":')
-
-
-def read_text(text: str) -> dict[str, Any]:
-    """The inverse of `text_of`."""
-    found: dict[str, Any] = json.loads(text)
-    return found
 
 
 def _run_json(group: Group, record: ScenarioRecord) -> dict[str, Any]:

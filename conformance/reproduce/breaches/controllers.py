@@ -1,4 +1,4 @@
-"""What controllers decide, and when each broker learns of it.
+"""The controllers of a breach: their decisions, and when each broker receives the LeaderAndIsr request of one.
 
 Links hold every LeaderAndIsr request about the topic until its step. A controller sends a broker one request after the
 other, each when the one before is answered: so a broker that is to learn of a leader epoch, but not of those before, is

@@ -1,4 +1,4 @@
-"""What brokers hold, beside what the model tells: their segments, high watermarks and roles, and ZooKeeper's record."""
+"""The replicas of a breach, compared with the model: segments, high watermarks, roles, and ZooKeeper's record."""
 
 from __future__ import annotations
 

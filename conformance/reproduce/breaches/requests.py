@@ -1,4 +1,4 @@
-"""What brokers were told by controllers, as the trace of the links has it."""
+"""The LeaderAndIsr requests that brokers have taken, read from the trace of the links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run directory of a story that was played: what any run leaves, so that any of the tools can verify it again."""
+"""The run directory of a story that was played, in the form of any run, so that every tool can verify it."""
 
 from __future__ import annotations
 

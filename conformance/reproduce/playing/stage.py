@@ -90,7 +90,7 @@ class Stage:
     def leader_before(self, step: StoryStep) -> int:
         """The broker that leads when a step begins."""
         leader = self.story.leader(step.before)
-        assert leader is not None, f"nobody leads before: {step.sentence}"
+        assert leader is not None, f"no broker leads before: {step.sentence}"
         return leader
 
     # --- What is observed ------------------------------------------------------------------------------------------

@@ -199,7 +199,8 @@ class Members:
     def observe(self) -> GroupObservation:
         """Everything that can be observed of the group now.
 
-        Raises `ClusterFailure` if nobody tells, or if a rebalance goes on in which no member has to be waited for.
+        Raises `ClusterFailure` without an answer of the coordinator, or if a rebalance goes on in which no member has to
+        be waited for.
         """
         described = self._described()
         each = {number: self._member(process) for number, process in self._processes.items()}
@@ -226,7 +227,7 @@ class Members:
         try:
             return self._admin.describe_consumer_groups([self.id], request_timeout=_ASKED)[self.id].result()
         except KafkaException as failure:
-            raise ClusterFailure(f"nobody describes the group: {failure.args[0].str()}") from failure
+            raise ClusterFailure(f"the coordinator does not describe the group: {failure.args[0].str()}") from failure
 
     def _committed(self) -> tuple[int, ...]:
         asked = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
@@ -234,7 +235,7 @@ class Members:
             wanted = [ConsumerGroupTopicPartitions(self.id, asked)]
             found = self._admin.list_consumer_group_offsets(wanted, request_timeout=_ASKED)[self.id].result()
         except KafkaException as failure:
-            raise ClusterFailure(f"nobody tells what is committed: {failure.args[0].str()}") from failure
+            raise ClusterFailure(f"the committed offsets can't be read: {failure.args[0].str()}") from failure
         return tuple(max(one.offset, 0) for one in sorted(found.topic_partitions, key=lambda one: one.partition))
 
     def _number(self, described: Any) -> int:

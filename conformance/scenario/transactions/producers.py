@@ -189,7 +189,7 @@ def coordinator_of(cluster: Cluster, key: str, kind: CoordinatorKind = Coordinat
             found = client.coordinator(key, kind)
         if found is not None and cluster.brokers[found].is_running():
             return found
-    raise ClusterFailure(f"nobody knows the coordinator of {key}")
+    raise ClusterFailure(f"no broker knows the coordinator of {key}")
 
 
 def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
