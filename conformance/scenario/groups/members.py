@@ -199,8 +199,8 @@ class Members:
     def observe(self) -> GroupObservation:
         """Everything that can be observed of the group now.
 
-        Raises `ClusterFailure` without an answer of the coordinator, or if a rebalance goes on in which no member has to
-        be waited for.
+        Raises `ClusterFailure` without an answer of the coordinator, or if a rebalance goes on in which no member has
+        to be waited for.
         """
         described = self._described()
         each = {number: self._member(process) for number, process in self._processes.items()}

@@ -52,23 +52,6 @@ def scenario_a(protocol: str) -> ClusterModel:
     return model
 
 
-def test_without_epochs_a_follower_drops_a_committed_record_and_then_leads() -> None:
-    model = scenario_a("truncate-to-high-watermark")
-    assert records(model, 3) == ["m1"]
-    model.apply(step("kill", broker=2))
-    assert records(model, 3) == ["m1"]
-    assert only(model, 3, "role") == "leader"
-    assert acknowledged(model) == {"m1": 0, "m2": 1}
-
-
-def test_with_epochs_it_waits_for_the_leaders_answer_and_keeps_the_record() -> None:
-    model = scenario_a("kip320")
-    assert only(model, 3, "truncating") is True
-    model.apply(step("kill", broker=2))
-    assert records(model, 3) == ["m1", "m2"]
-    assert only(model, 3, "epochs") == ((0, 0), (2, 2))
-
-
 def scenario_b(protocol: str) -> ClusterModel:
     config = ClusterConfig(brokers=(1, 2), controller=1, protocol=PROTOCOLS[protocol])
     model = run(config, produce("m1"), produce("m2"))
@@ -80,60 +63,6 @@ def scenario_b(protocol: str) -> ClusterModel:
     ):
         model.apply(action)
     return model
-
-
-def test_without_epochs_two_logs_diverge_under_equal_high_watermarks() -> None:
-    model = scenario_b("truncate-to-high-watermark")
-    assert records(model, 1) == ["m1", "m2", "m4"]
-    assert records(model, 2) == ["m1", "m3", "m4"]
-    assert any(s.replica(1).high_watermark == s.replica(2).high_watermark == 3 for s in model.states)
-
-
-def test_with_epochs_the_old_leader_truncates_and_agrees() -> None:
-    model = scenario_b("kip320")
-    assert records(model, 1) == records(model, 2) == ["m1", "m3", "m4"]
-    first, *others = only(model, 1, "epochs")  # type: ignore[misc]
-    assert first == (0, 0)
-    assert [start for _, start in others] == [1]
-
-
-def recovery(acks: str, *, idempotent: bool = False) -> ClusterModel:
-    """X=1, Y=2, Z=3 of the document on replica recovery."""
-    return run(
-        ClusterConfig(controller=2),
-        *(produce(record, acks, idempotent=idempotent) for record in ("M1", "M2")),
-        cut(3, 1),
-        produce("M3", acks, idempotent=idempotent),
-        cut(2, 1),
-        produce("M4", acks, idempotent=idempotent),
-        step("kill", broker=1),
-    )
-
-
-def test_acks_all_without_idempotence_duplicates_the_record_that_the_heir_has() -> None:
-    model = recovery("all")
-    assert records(model, 2) == records(model, 3) == ["M1", "M2", "M3", "M3", "M4"]
-    assert acknowledged(model) == {"M1": 0, "M2": 1, "M3": 3, "M4": 4}
-    assert only(model, 2, "epochs") == ((0, 0), (1, 3))
-    model.apply(step("start", broker=1))
-    for action in (heal(3, 1), heal(2, 1)):
-        model.apply(action)
-    assert records(model, 1) == ["M1", "M2", "M3", "M3", "M4"]
-    assert only(model, 2, "isr") == (1, 2, 3)
-
-
-def test_acks_all_with_idempotence_recognises_it() -> None:
-    model = recovery("all", idempotent=True)
-    assert records(model, 2) == ["M1", "M2", "M3", "M4"]
-    assert acknowledged(model) == {"M1": 0, "M2": 1, "M3": 2, "M4": 3}
-
-
-def test_acks_1_loses_what_only_the_dead_leader_had() -> None:
-    model = recovery("1")
-    assert records(model, 2) == records(model, 3) == ["M1", "M2", "M3"]
-    assert acknowledged(model) == {"M1": 0, "M2": 1, "M3": 2, "M4": 3}
-    model.apply(step("start", broker=1))
-    assert records(model, 1) == ["M1", "M2", "M3"]
 
 
 def test_two_views_of_the_leader_and_their_healing() -> None:
@@ -195,18 +124,6 @@ def test_acks_0_may_be_handed_to_a_former_leader() -> None:
     assert {tuple(entry.record for entry in s.replica(2).log) for s in model.states} == {("m1",), ("m1", "m2")}
 
 
-@pytest.mark.parametrize("unclean", [False, True])
-def test_without_a_live_member_of_the_isr_unclean_election_decides(unclean: bool) -> None:
-    model = run(
-        ClusterConfig(brokers=(1, 2), controller=2, unclean_leader_election=unclean),
-        *(cut(2, 1), produce("m1"), step("expire_lag"), step("kill", broker=1)),
-    )
-    assert acknowledged(model) == {"m1": 0}
-    assert only(model, 2, "role") == ("leader" if unclean else "follower")
-    model.apply(step("start", broker=1))
-    assert records(model, 1) == ([] if unclean else ["m1"])
-
-
 def test_a_controlled_shutdown_moves_the_leader_first() -> None:
     model = run(ClusterConfig(controller=2), produce("m1"), step("stop", broker=1))
     assert only(model, 2, "role") == "leader"
@@ -255,25 +172,6 @@ def test_a_failed_log_directory_takes_the_replica_offline() -> None:
     model = run(ClusterConfig(controller=3), produce("m1"), step("fail_log_directory", broker=1))
     assert only(model, 1, "role") == "offline"
     assert only(model, 2, "role") == "leader"
-
-
-def test_retention_rolls_an_expired_active_segment_and_moves_the_log_start() -> None:
-    model = run(ClusterConfig(), produce("m1"), produce("m2"))
-    assert model.narrow(Observation(replicas={b: ReplicaObservation(high_watermark=2) for b in (1, 2, 3)})).conforms
-    model.apply(step("apply_retention"))
-    for broker in (1, 2, 3):
-        assert records(model, broker) == []
-        assert only(model, broker, "log_start") == only(model, broker, "active_segment") == 2
-    model.apply(produce("m3"))
-    assert acknowledged(model)["m3"] == 2
-    assert records(model, 3) == ["m3"]
-
-
-def test_compaction_keeps_the_last_record_per_key_and_the_offsets() -> None:
-    keyed = [step("produce", record=f"m{n}", key=key) for n, key in enumerate(("a", "b", "a", "a"))]
-    model = run(ClusterConfig(brokers=(1,)), *keyed[:3], step("roll", broker=1), keyed[3], step("compact"))
-    (log,) = {state.replica(1).log for state in model.states}
-    assert [(entry.offset, entry.record) for entry in log] == [(1, "m1"), (2, "m2"), (3, "m3")]
 
 
 def test_an_observation_outside_the_model_names_replica_and_field() -> None:

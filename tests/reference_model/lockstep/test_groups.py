@@ -9,7 +9,6 @@ from kafka_chaos.reference_model.groups.rules import (
     CONSUMER_RULES,
     COOPERATIVE_RULES,
     EAGER_RULES,
-    PROTOCOL_RULES,
     Rules,
 )
 from kafka_chaos.reference_model.groups.state import Setup
@@ -20,8 +19,6 @@ from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Obse
 from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
-
-every_protocol = pytest.mark.parametrize("rules", PROTOCOL_RULES, ids=lambda rules: rules.name)
 
 
 def group(rules: Rules, commits: str = AFTER, *, partitions: int = 1, is_static: bool = False) -> GroupModel:
@@ -44,15 +41,6 @@ def seen(model: GroupModel, **values: object) -> None:
 
 def all_seen(model: GroupModel, name: str) -> set[object]:
     return {observe_group(state, model.setup).values()[name] for state in model.states}
-
-
-def two_members(rules: Rules, commits: str = AFTER) -> GroupModel:
-    """Member 1 has read record 0 and keeps the partition when member 2 joins."""
-    model = group(rules, commits)
-    do(model, "polls", *(("processes", "commits") if commits == AFTER else ("commits", "processes")), member=1)
-    do(model, "joins", member=2)
-    seen(model, owners=(1,))
-    return model
 
 
 def taken_over(*, is_static: bool = True) -> GroupModel:
@@ -83,16 +71,6 @@ def test_a_member_that_is_not_static_can_not_come_back() -> None:
     do(model, "crashes", member=1)
     with pytest.raises(ActionError, match="impossible"):
         do(model, "comes_back", member=1)
-
-
-def frozen_and_removed(rules: Rules) -> GroupModel:
-    """Member 1 froze with a processed record; member 2 has the partition and has committed that record."""
-    model = two_members(rules)
-    do(model, "polls", "processes", "freezes", member=1)
-    assert all_seen(model, "members") == {(1, 2), (2,)}
-    seen(model, members=(2,), owners=(2,))
-    do(model, "polls", "processes", "commits", member=2)
-    return model
 
 
 @pytest.mark.parametrize("name", ["polls", "processes", "commits"])

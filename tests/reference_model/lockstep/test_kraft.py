@@ -91,25 +91,6 @@ def test_the_last_member_leaves_the_isr_and_is_eligible() -> None:
     assert (partition.leader, partition.isr, partition.eligible, partition.last_known) == (0, (), (1, 2), (1,))
 
 
-def test_an_eligible_replica_is_elected_and_holds_what_was_committed() -> None:
-    """Broker 2 left an ISR that was too small from then on, so nothing was committed that it lacks."""
-    model = run(ELIGIBLE, produce("m1"), stop(2), produce("m2", acks="1"), stop(1), start(2))
-    partition = the_partition(model)
-    assert (partition.leader, partition.isr, partition.eligible) == (2, (2,), (1,))
-    assert {tuple(e.record for e in state.replica(2).log) for state in model.states} == {("m1",)}
-
-
-def test_without_eligible_replicas_only_the_last_member_of_the_isr_may_lead() -> None:
-    config = replace(ELIGIBLE, elects_eligible=False)
-    model = run(config, produce("m1"), stop(2), produce("m2", acks="1"), stop(1), start(2))
-    assert (the_partition(model).leader, the_partition(model).isr) == (0, (1,))
-
-
-def test_a_broker_is_not_eligible_after_an_unclean_shutdown() -> None:
-    steps = (produce("m1"), kill(2), kill(1), start(2))
-    assert (the_partition(run(ELIGIBLE, *steps)).leader, the_partition(run(ELIGIBLE, *steps)).eligible) == (0, (1,))
-
-
 def test_the_last_known_leader_leads_where_nobody_is_eligible() -> None:
     model = run(ELIGIBLE, kill(2), kill(1), start(2), start(1))
     partition = the_partition(model)

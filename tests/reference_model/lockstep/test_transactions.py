@@ -56,11 +56,6 @@ class Played:
         return self.seen.producers[producer].reply
 
 
-def offsets(one: Played, partition: int = 0) -> tuple[int, int]:
-    found = one.seen.partitions[partition]
-    return found.last_stable_offset, found.high_watermark
-
-
 def test_a_marker_that_was_held_arrives_where_its_coordinator_is_the_same() -> None:
     one = Played().begin().write("a").take("hold_markers", partition=0).end(commit=True)
     assert one.take("release_markers").log() == ["a·0", "COMMIT·0"]
@@ -70,11 +65,6 @@ def test_a_request_to_a_transaction_that_cannot_end_is_refused_as_a_step() -> No
     one = Played().begin().write("a").take("hold_markers", partition=0).end(commit=True)
     with pytest.raises(ActionError, match="ask forever"):
         one.write("b")
-
-
-def late_commit(rules: Rules) -> Played:
-    one = Played(rules).begin().write("a").take("hold_end", producer="p", commit=True).end(commit=True)
-    return one.write("b").take("release")
 
 
 def test_what_differs_is_named() -> None:
