@@ -178,9 +178,8 @@ class ModelPlay(Play):
             yield stage
 
 
-@pytest.fixture
-def play_on_model(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScenarioRecord]:
-    """Plays a scenario by its id; raises `ScenarioViolation` where an expectation does not hold."""
+def player(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScenarioRecord]:
+    """What plays a scenario by its id; raises `ScenarioViolation` where an expectation does not hold."""
 
     def observer(_: Any, metadata: Any, clients: Any, topic: str, replicas: Any, reads: Any) -> Any:
         return SimpleNamespace(without_files=frozenset(), sees_controller=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -12,6 +13,7 @@ from kafka_chaos.conformance.scenario.groups import stage as group_stage
 from kafka_chaos.conformance.scenario.lockstep import ScenarioViolation
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import all_scenarios
+from kafka_chaos.conformance.scenario.script import play_acts
 from kafka_chaos.conformance.scenario.transactions import stage as transactions_stage
 from kafka_chaos.reference_model.groups.rules import COOPERATIVE_RULES
 from kafka_chaos.reference_model.lockstep import clients as cluster_clients
@@ -19,10 +21,15 @@ from kafka_chaos.reference_model.lockstep import controller as cluster_controlle
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.transactions.rules import BROKEN as TRANSACTIONS_WITHOUT
+from tests.conformance.scenario.on_model import ModelPlay, player
 
-pytest_plugins = ("tests.conformance.scenario.on_model",)
 PlayOnModel = Callable[..., ScenarioRecord]
 SCRIPTS = [one.id for one in all_scenarios().values() if one.file]
+
+
+@pytest.fixture
+def play_on_model(monkeypatch: pytest.MonkeyPatch) -> PlayOnModel:
+    return player(monkeypatch)
 
 
 @pytest.mark.parametrize("scenario_id", SCRIPTS)
@@ -88,3 +95,9 @@ def test_without_a_rule_an_expectation_fails(
     monkeypatch.setattr(*rule, broken)
     with pytest.raises(ScenarioViolation, match=expected):
         play_on_model(scenario_id)
+
+
+def test_what_is_neither_a_step_nor_a_part_is_refused(play_on_model: PlayOnModel) -> None:
+    play = ModelPlay(MagicMock(), ScenarioRecord("any", "", ""))
+    with pytest.raises(LookupError, match="'kil' is neither a step nor a part"):
+        play_acts(play, [{"act": "a typing error", "steps": [{"kil": 1}]}], {})
