@@ -47,7 +47,7 @@ def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomal
     return {anomaly: why for anomaly, why in reasons.items() if anomaly in anomalies}
 
 
-def proves_nothing(lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
+def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
     """The anomalies whose absence in a lane proves nothing, and why."""
     reasons: dict[AnyAnomaly, str] = {}
     for group in facts.groups:
@@ -67,7 +67,7 @@ def _without_end(group: GroupFacts) -> list[int]:
     return [number for number, at in group.partitions.items() if at.acknowledged is not None and at.final is None]
 
 
-def doubts_of_groups(lane: Lane, facts: LaneFacts) -> list[str]:
+def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
     """Why a lane with a group or a loop can't conform, whatever was found."""
     sentences = [
         f"assignments/ and commits/ hold {counted(group.doubled, 'row')} of group {group.group} twice"

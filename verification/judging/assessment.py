@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.anomalies import Anomaly
@@ -20,15 +21,30 @@ from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.replicas import ReplicaEvidence, limit_of, replica_evidence
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
-from kafka_chaos.verification.transactions.evidence import (
-    doubts_of_transactions,
-    not_shown,
-    proves_nothing,
-    transactions_ledger,
-)
+from kafka_chaos.verification.transactions import evidence as of_transactions
 
 HISTORY = ("produced", "consumed", "log")
 """The tables that show all anomalies except those of replicas."""
+
+
+class Family(Protocol):
+    """What a family of anomalies says of a lane's evidence; nothing of a lane that has none of them."""
+
+    def not_shown(self, run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
+        """The anomalies that are not searched for, and why."""
+        ...
+
+    def proves_nothing(self, run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
+        """The anomalies whose absence proves nothing, and why."""
+        ...
+
+    def doubts(self, run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
+        """Why the lane can't conform, whatever was found."""
+        ...
+
+
+FAMILIES: tuple[Family, ...] = (of_transactions, of_groups)
+"""The families that only some lanes have. Those of all lanes are assessed here."""
 
 
 @dataclass(slots=True)
@@ -77,7 +93,7 @@ class EvidenceAssessment:
                 recomputed=self.prediction.model_digest is not None,
                 model_digest=self.prediction.model_digest,
             ),
-            transactions=transactions_ledger(facts),
+            transactions=of_transactions.transactions_ledger(facts),
             groups=of_groups.groups_ledger(facts),
         )
 
@@ -96,9 +112,9 @@ def assessment_of(run: RunDirectory, lane: Lane, facts: LaneFacts, prediction: L
     assessment.not_applied.update(not_applied(run, lane, facts))
     _of_what_is_there(assessment)
     _of_history(assessment)
-    assessment.incomplete.update(proves_nothing(run, lane, facts))
-    assessment.incomplete.update(of_groups.proves_nothing(lane, facts))
-    assessment.doubts += [*doubts_of_transactions(run, lane, facts), *of_groups.doubts_of_groups(lane, facts)]
+    for family in FAMILIES:
+        assessment.incomplete.update(family.proves_nothing(run, lane, facts))
+        assessment.doubts += family.doubts(run, lane, facts)
     _of_faults(assessment)
     for doubt in run.doubts.get(lane.lane, ()):
         assessment.doubts.append(doubt.text)
@@ -137,20 +153,9 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
         reasons.update(dict.fromkeys(those(Anomaly, "not_after_cleanup"), gone))
         if not run.has_log:
             reasons[Anomaly.SKIPPED_POLL] = gone
-    if lane.transactional is not None:
-        reasons.update(_not_applied_to_transactions(run, facts))
-        reasons.update(not_shown(run, lane, facts))
-    reasons.update(of_groups.not_shown(run, lane, facts))
+    for family in FAMILIES:
+        reasons.update(family.not_shown(run, lane, facts))
     return reasons
-
-
-def _not_applied_to_transactions(run: RunDirectory, facts: LaneFacts) -> dict[AnyAnomaly, str]:
-    """Markers take offsets: without them, holes misfire."""
-    if not run.has_log:
-        return {}
-    if facts.transactions is None or facts.transactions.markers is None:
-        return {Anomaly.OFFSET_GAP: "replicas/ does not show the markers that end transactions"}
-    return {}
 
 
 def _reports(run: RunDirectory, lane: Lane) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import CommittedLedger, TransactionsLedger
@@ -45,7 +46,9 @@ def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomal
     if not run.has_log:
         reasons.update(dict.fromkeys(BY_THE_LOG, "there is no final log (log/)"))
     elif found.markers is None:
-        reasons.update(dict.fromkeys(BY_THE_LOG, "replicas/ does not show the markers that end transactions"))
+        # Markers take offsets: without them, holes misfire.
+        unmarked = "replicas/ does not show the markers that end transactions"
+        reasons.update(dict.fromkeys((Anomaly.OFFSET_GAP, *BY_THE_LOG), unmarked))
     elif lane.cleanup_policy is not None:
         reasons.update(dict.fromkeys(BY_THE_LOG, f"cleanup.policy={lane.cleanup_policy} removes records and markers"))
     elif short := _without_markers(facts):
@@ -101,7 +104,7 @@ def _behind(facts: LaneFacts, found: TransactionFacts) -> list[str]:
     return sentences
 
 
-def doubts_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
+def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
     """Why a transactional lane can't conform, whatever was found."""
     if lane.transactional is None:
         return []
