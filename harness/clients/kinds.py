@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
 from kafka_chaos.harness.clients.fetching import ADAPTERS, by_go, by_maven, by_npm, by_pip, folder_of, prepare, required
+from kafka_chaos.verification.inputs.topics.java_client import java_client_configs
 
 IN_PROCESS = "librdkafka"
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
@@ -23,6 +24,7 @@ _NODE = "Node 20.15 or later with npm"
 _WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
 
 Say = Callable[[str], None]
+Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,7 @@ class ClientKind:
     """A client library. `version`: the usual one. `sources`: what its library is compiled with, or beside.
 
     `needs`: programs, and what to install for each. `idempotent_in_flight`: how many requests an idempotent producer
-    may have in flight.
+    may have in flight. `secured`: translates librdkafka's keys for a secured listener, where it has any use of them.
     """
 
     name: str
@@ -42,6 +44,7 @@ class ClientKind:
     roles: tuple[str, ...] = ("producer", "idempotent producer", "consumer")
     idempotent_in_flight: Sequence[int] = range(1, 6)
     has_configs: bool = True
+    secured: Secured | None = None
 
     def lacks(self) -> list[str]:
         """What this machine lacks for it."""
@@ -66,6 +69,7 @@ _OWN: tuple[ClientKind, ...] = (
         fill=by_pip("confluent-kafka"),
         needs={},
         command=_python("librdkafka"),
+        secured=dict,
     ),
     ClientKind(
         name="kafka-python",
@@ -90,6 +94,7 @@ _OWN: tuple[ClientKind, ...] = (
         fill=by_maven,
         needs={"mvn": "Maven 3.6 or later", "java": "a JRE 17 or later"},
         command=lambda folder: ["java", *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
+        secured=java_client_configs,
     ),
     ClientKind(
         name="franz-go",
@@ -140,6 +145,11 @@ class ChosenClient:
         return self.kind.idempotent_in_flight
 
     @property
+    def secured(self) -> Secured | None:
+        """What translates librdkafka's keys for a secured listener."""
+        return self.kind.secured
+
+    @property
     def has_configs(self) -> bool:
         """Whether it takes the configs of its library."""
         return self.kind.has_configs
@@ -171,6 +181,7 @@ class OwnClient:
     version: str = ""
     idempotent_in_flight: Sequence[int] = range(1, 6)
     has_configs: bool = True
+    secured: Secured | None = dict
 
     def __str__(self) -> str:
         return f"of the command {self.command[0]}"

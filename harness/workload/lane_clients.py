@@ -104,10 +104,15 @@ class LoadSettings:
         """librdkafka's configuration of the lane's producers, the keys for a secured listener included."""
         return {**producer_configs(lane, self.bootstrap_servers), **self.client_configs}
 
-    def start(self, lane: LaneSpec, role: str, name: str, settings: Mapping[str, object]) -> Start:
-        """Starts a process of the lane's client."""
+    def start(
+        self, lane: LaneSpec, role: str, name: str, settings: Mapping[str, object], configs: Mapping[str, object]
+    ) -> Start:
+        """Starts a process of the lane's client. `configs`: of its library, beside those for a secured listener."""
         client = chosen(lane.client)
         assert client is not None
+        if self.client_configs and client.secured is None:
+            raise UsageFailure(f"lane {lane.lane}: {client} can't connect to a secured listener here")
+        secured = {} if client.secured is None else client.secured(self.client_configs)
         begin = {
             "role": role,
             "lane": lane.lane,
@@ -115,6 +120,7 @@ class LoadSettings:
             "partitions": lane.partitions,
             "bootstrap_servers": self.bootstrap_servers,
             "client_id": name,
+            "configs": {**configs, **secured},
             **settings,
         }
         log = self.tables.run_directory / LOGS_FOLDER / f"client-{name}-{role}.log"
@@ -208,8 +214,8 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
                         "max_in_flight": lane.max_in_flight,
                         "linger_ms": _LINGER_MS,
                         "delivery_timeout_ms": _DELIVERY_TIMEOUT_MS,
-                        "configs": {**lane.producer_configs, **load.client_configs},
                     },
+                    lane.producer_configs,
                 ),
                 lane=lane.lane,
                 producer_id=number,
@@ -314,9 +320,8 @@ def _follower(
     lane: LaneSpec, load: LoadSettings, start_offsets: Mapping[int, int] | None
 ) -> RecordedConsumer | ProcessConsumer | ConsumerPerIsolation:
     if lane.client != IN_PROCESS:
-        settings = {"start_offsets": start_offsets or {}, "configs": dict(load.client_configs)}
         return ProcessConsumer(
-            load.start(lane, "consumer", lane.lane, settings),
+            load.start(lane, "consumer", lane.lane, {"start_offsets": start_offsets or {}}, {}),
             lane=lane.lane,
             partitions=lane.partitions,
             writer=load.tables.consumed,

@@ -7,6 +7,7 @@ from kafka_chaos.contract.groups import CONSUMER
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS, GROUP_SESSION_TIMEOUT
+from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
 from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
@@ -44,7 +45,7 @@ def check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[
             check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS, kafka_version=oldest.number)
         except UsageFailure as failure:
             raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
-        _check_client(place, lane)
+        _check_client(cluster, place, lane)
         _check_client_keys((*place, "producer_configs"), lane)
         _check_source(place, lane, phase)
         _check_fresh((*place, "fresh_producers"), lane, phase)
@@ -80,7 +81,7 @@ def _check_fresh(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec)
         raise ExperimentError((*place, "at"), message)
 
 
-def _check_client(place: tuple[str | int, ...], lane: LaneSpec) -> None:
+def _check_client(cluster: ClusterSpec, place: tuple[str | int, ...], lane: LaneSpec) -> None:
     """Refuse what a client that runs as a process of its own has not."""
     client = chosen(lane.client)
     if client is None:
@@ -93,6 +94,9 @@ def _check_client(place: tuple[str | int, ...], lane: LaneSpec) -> None:
         wanted = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
         message = f"expected {wanted}, as {client} has it with idempotence, got {lane.max_in_flight}"
         raise ExperimentError((*place, "max_in_flight"), message)
+    if cluster.security != PLAINTEXT and client.secured is None:
+        message = f"{client} can't connect to a secured listener here: expected librdkafka, java or one of your own"
+        raise ExperimentError((*place, "client"), message)
     if lane.producer_configs and not client.has_configs:
         message = f"{client} takes no other configs: leave them out"
         raise ExperimentError((*place, "producer_configs"), message)

@@ -80,6 +80,14 @@ def test_what_a_client_lacks_is_refused_by_name(keys: dict[str, Any], message: s
     assert message in experiment(**keys)
 
 
+def test_a_client_that_knows_no_security_here_is_refused_on_a_secured_cluster() -> None:
+    values: dict[str, Any] = {"name": "x", "cluster": {"security": "mtls"}}
+    for client in ("librdkafka", "librdkafka 2.3.0", "java", ["./service"]):
+        experiment_of({**values, "lanes": [{"lane": "a", "client": client}]}, "file")
+    with pytest.raises(UsageFailure, match=r"lanes\[0\].client: sarama .* can't connect to a secured listener here"):
+        experiment_of({**values, "lanes": [{"lane": "a", "client": "sarama"}]}, "file")
+
+
 def test_configs_have_the_names_of_the_client() -> None:
     values = {"name": "x", "lanes": [{"lane": "a", "client": "kafka-python", "producer_configs": {"linger_ms": 1}}]}
     assert experiment_of(values, "file").phases[0].lanes[0].producer_configs == {"linger_ms": 1}
