@@ -56,24 +56,25 @@ async function produce() {
   await producer.connect();
   tell("ready", { client: "my service", version: "1" });
   const open = new Set();
-  const send = async (seq) => {
+  const send = async (seqs) => {
+    const messages = seqs.map((seq) => ({ partition: begin.first_partition + (seq % begin.partitions), value: encode(seq) }));
     try {
-      const [answer] = await producer.send({
-        topic: begin.topic,
-        acks: { 0: 0, 1: 1, all: -1 }[begin.acks],
-        messages: [{ partition: begin.first_partition + (seq % begin.partitions), value: encode(seq) }],
-      });
-      tell("outcome", { outcome: "ok", seq: [seq], offset: [answer ? Number(answer.baseOffset) : null] });
+      const answers = await producer.send({ topic: begin.topic, acks: { 0: 0, 1: 1, all: -1 }[begin.acks], messages });
+      // An answer has the offset of the first record in its partition; the others follow it.
+      const next = Object.fromEntries((answers ?? []).map((one) => [one.partition, Number(one.baseOffset)]));
+      const offset = messages.map(({ partition }) => (partition in next ? next[partition]++ : null));
+      tell("outcome", { outcome: "ok", seq: seqs, offset });
     } catch (error) {
       // An earlier attempt may be in the log: in doubt.
-      tell("outcome", { outcome: "info", seq: [seq], error: String(error) });
+      tell("outcome", { outcome: "info", seq: seqs, error: String(error) });
     }
   };
   while (true) {
     const order = await next();
-    for (let seq = order.first_seq; seq < order.first_seq + order.count; seq++) {
-      const sending = send(seq).finally(() => open.delete(sending));
+    if (order.order === "produce") {
+      const sending = send(Array.from({ length: order.count }, (_, step) => order.first_seq + step));
       open.add(sending);
+      sending.finally(() => open.delete(sending));
     }
     if (order.order === "flush" || order.order === "leave") await Promise.all(open);
     if (order.order === "flush") tell("flushed");
