@@ -1,4 +1,4 @@
-"""Shared by the kinds that move wall clocks: the clock of a node, the proof, and whether this machine can.
+"""The kinds that move wall clocks: the clock of a node, the proof, and whether this machine can.
 
 Such a kind says so by `needs_clock`. Clusters get clocks that can be moved only where a fault of the schedule needs
 them.
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Fault, Proof, mark
+from kafka_chaos.faults.fault import Appearance, Fault, Pattern, Proof, mark
 from kafka_chaos.faults.machine import why_not_inside
 from kafka_chaos.faults.parts import ClockControl
 
@@ -83,3 +83,53 @@ def clock_of(node: NodeControl) -> ClockControl:
     if node.clock is None:
         raise UsageFailure(f"the clock of {node.name} can't be moved: start the cluster with clocks")
     return node.clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockDrift(MovedClock):
+    """Let the wall clocks of the targets go `percent` too fast (or too slow, if negative), in steps of about a second,
+    and set them right at the fault's end. The monotonic clock goes on as it was. Its proof: each process tells that it
+    is off by as much, asked by the JVM's attach mechanism."""
+
+    percent: float = 10.0
+    kind: ClassVar[str] = "clock-drift"
+    appearance: ClassVar[Appearance] = Appearance("#6d4a2f", "#c9a282", Pattern.BACK_DIAGONALS)
+
+    def __post_init__(self) -> None:
+        if not 1 <= abs(self.percent) <= 100:
+            raise ValueError(f"percent: {self.percent:g} is not valid: expected 1 to 100, or -100 to -1")
+        if self.furthest > MOST_SECONDS:
+            raise ValueError(f"duration: {self.duration:g} is not valid: the clock would be off by {self.furthest:g} s")
+
+    @property
+    def furthest(self) -> float:
+        """What it has drifted at its end."""
+        return abs(self.percent) / 100 * self.duration
+
+    def _shift(self) -> dict[str, float]:
+        return {"per_second": self.percent / 100}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockStep(MovedClock):
+    """Set the wall clocks of the targets `seconds` ahead (or behind, if negative), and back at the fault's end. One
+    that begins with the load and lasts is a skew. The monotonic clock goes on as it was. Its proof: each process tells
+    that time, asked by the JVM's attach mechanism."""
+
+    seconds: float = 60.0
+    kind: ClassVar[str] = "clock-step"
+    appearance: ClassVar[Appearance] = Appearance("#9a3b5b", "#e08aa8", Pattern.LINES)
+
+    def __post_init__(self) -> None:
+        if not 1 <= abs(self.seconds) <= MOST_SECONDS:
+            raise ValueError(
+                f"seconds: {self.seconds:g} is not valid: expected 1 to {MOST_SECONDS}, or -{MOST_SECONDS} to -1"
+            )
+
+    @property
+    def furthest(self) -> float:
+        """What it steps."""
+        return abs(self.seconds)
+
+    def _shift(self) -> dict[str, float]:
+        return {"seconds": self.seconds}

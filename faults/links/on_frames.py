@@ -1,4 +1,4 @@
-"""Shared by the kinds that act on single requests and responses: which ones, and whether this machine can have links.
+"""The kinds that act on single requests and responses: which ones, and whether this machine can have links.
 
 Such a kind says so by `needs_links`. Where a schedule has one, every connection to a broker or controller passes a link
 from the start of the cluster on, so that a fault neither breaks connections nor misses one.
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Fault, Nodes, Proof, at_once, mark
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once, mark
 from kafka_chaos.faults.machine import why_not_inside
 from kafka_chaos.faults.parts import LinkControl
 
@@ -146,3 +146,64 @@ def why_no_links() -> str | None:
     if shutil.which("nsenter") is None:
         return "nsenter not found in PATH: install util-linux"
     return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut(OnFrames):
+    """Break the connection: with `side: request` as soon as the request has gone on to the target, which handles it;
+    with `side: response` as soon as the target has answered. Whoever asked learns nothing either way. Its proof: the
+    frames after or before which it was cut, counted, with their correlation ids."""
+
+    kind: ClassVar[str] = "cut"
+    appearance: ClassVar[Appearance] = Appearance("#2f6b3a", "#8fd19e", Pattern.CROSSES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delay(OnFrames):
+    """Let requests to the targets, or their responses, arrive `seconds` later, but at the fault's end at the latest.
+    What comes after one on its connection waits behind it. Its proof: the frames delayed, counted, with their
+    correlation ids."""
+
+    seconds: float = 1.0
+    kind: ClassVar[str] = "delay"
+    appearance: ClassVar[Appearance] = Appearance("#7a5c00", "#d9b84a", Pattern.LINES)
+
+    def __post_init__(self) -> None:
+        OnFrames.__post_init__(self)
+        if not self.seconds > 0:
+            raise ValueError(f"seconds: {self.seconds:g} is not valid: expected more than 0")
+
+    def _action(self) -> dict[str, Any]:
+        return {"action": self.kind, "seconds": self.seconds}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop(OnFrames):
+    """Lose requests to the targets, or their responses. All that follows one in its direction of its connection is lost
+    with it, as in a network that swallows packets, until its sender gives the connection up; those left at the fault's
+    end are closed. Its proof: the frames lost, counted, with their correlation ids."""
+
+    kind: ClassVar[str] = "drop"
+    appearance: ClassVar[Appearance] = Appearance("#a8324a", "#f093a5", Pattern.BACK_DIAGONALS)
+
+
+THEN = ("release", "drop")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold(OnFrames):
+    """Hold requests to the targets, or their responses, until the fault ends. `then` is what happens to them at the
+    end: `release` or `drop`. What comes after one on its connection waits behind it. Whoever sent it may have given
+    up by then; it arrives all the same. Its proof: the frames held, counted, with their correlation ids."""
+
+    then: str = "release"
+    kind: ClassVar[str] = "hold"
+    appearance: ClassVar[Appearance] = Appearance("#6b4fa0", "#b9a3e3", Pattern.DOTS)
+
+    def __post_init__(self) -> None:
+        OnFrames.__post_init__(self)
+        if self.then not in THEN:
+            raise ValueError(f"then: {self.then!r} is not valid: expected {' or '.join(THEN)}")
+
+    def _releases(self) -> bool:
+        return self.then == "release"

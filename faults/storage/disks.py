@@ -1,4 +1,4 @@
-"""Shared by the kinds that break disks: a broker's own disk, and whether this machine can give brokers one.
+"""The kinds that break disks: a broker's own disk, and whether this machine can give brokers one.
 
 Clusters get disks only where a fault of the schedule needs them.
 """
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.errors import UsageFailure, counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import DOWN, Fault, Nodes, at_once
+from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Nodes, Pattern, Proof, at_once
 from kafka_chaos.faults.machine import CAP_SYS_ADMIN, engine_elsewhere, has_capability
 from kafka_chaos.faults.parts import DiskControl
+from kafka_chaos.faults.storage.log_files import SHOWN
 
 _TOOLS = ("mkfs.ext4", "mount", "umount", "losetup")
 
@@ -78,3 +79,127 @@ def described_end(evidence: Mapping[str, Any]) -> str:
 
 def _is_broken(disk: DiskControl) -> bool:
     return disk.is_filled() or disk.refuses_writes() or any(disk.refused().values())
+
+
+_FIRST_OF_SIGNALS = 128
+"""From here on, exit codes say which signal ended a process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullDisk(FailsWrites):
+    """The disks of the brokers are filled to the last block. A broker whose write fails takes its log directory
+    offline, and ends if it has no other. Its proof: the file system has no free block left, or the broker has ended by
+    itself, which may free some."""
+
+    kind: ClassVar[str] = "full-disk"
+    # It ends without a controlled shutdown, and keeps what it had written.
+    counts_as: ClassVar[str] = "kill"
+    appearance: ClassVar[Appearance] = Appearance("#7a5c2e", "#d3ae72", Pattern.LINES)
+
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        disk_of(node).fill()
+
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        disk, became = disk_of(node), what_became(node)
+        free = disk.free_bytes()
+        evidence = {"free_bytes": free, **became}
+        if not disk.is_filled():
+            return Proof(False, evidence, "its disk was not filled")
+        # A process that ends gives back what it had reserved for its files.
+        ended_by_itself = not became["Running"] and 0 < int(became["ExitCode"]) < _FIRST_OF_SIGNALS
+        return Proof(free == 0 or ended_by_itself, evidence, f"{free} bytes of its disk are free")
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """How full the disk is, and what became of the broker."""
+        return f"{evidence['free_bytes']:,} bytes free; {described_end(evidence)}"
+
+
+# So ext4 behaves with `errors=remount-ro`, the usual setting of Debian and others. What had not been flushed by then
+# never reaches the disk: it is lost when the broker, which ends on the failed write, comes back.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOnlyDisk(FailsWrites):
+    """The file systems of the brokers find an error of their disks and become read-only; what was not flushed is lost.
+    A broker whose write fails takes its log directory offline, and ends if it has no other. Its proof: a write is
+    refused with EROFS."""
+
+    kind: ClassVar[str] = "read-only-disk"
+    # It ends, and what it had not flushed is gone when it is back.
+    counts_as: ClassVar[str] = "power-loss"
+    appearance: ClassVar[Appearance] = Appearance("#4d6b2f", "#a9cc83", Pattern.BACK_DIAGONALS)
+
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        disk_of(node).fail()
+
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        evidence = {"refused": disk_of(node).refuses_writes(), **what_became(node)}
+        return Proof(evidence["refused"], evidence, "its disk takes writes")
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """The refusal, and what became of the broker."""
+        return f"a write was refused: read-only file system; {described_end(evidence)}"
+
+
+# A disk that stalls, as a broken controller or a storage network that hangs lets it. Whoever writes waits, and can't be
+# ended until the disk goes on. Whoever does not write goes on: a leader with a stalled disk keeps its session, so it
+# stays leader and answers nobody whose records it should append.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeDisk(OnDisk):
+    """The disks of the brokers stall: every write waits until the fault is healed. Its proof: the kernel holds all
+    writers of each disk, so that it refuses to freeze it once more."""
+
+    kind: ClassVar[str] = "freeze-disk"
+    holds: ClassVar[str] = "disk frozen"
+    # Requests to a leader pile up and are appended later, as after a pause, whether another broker has become leader
+    # or not; a follower stops fetching. What goes on without writing changes no log and acknowledges nothing.
+    counts_as: ClassVar[str] = "pause"
+    appearance: ClassVar[Appearance] = Appearance("#1f6f8b", "#7cc4de", Pattern.DIAGONALS)
+
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        disk_of(node).freeze()
+
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        frozen = disk_of(node).is_frozen()
+        return Proof(frozen, {"frozen": frozen}, "" if frozen else "its disk takes writes")
+
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        disk_of(node).thaw()
+
+    @staticmethod
+    def describe_evidence(evidence: Any) -> str:
+        """Who says that writes wait."""
+        return "every write waits: the kernel reports the file system as frozen"
+
+
+# The kernel refuses writes to the file with EPERM, also by those who have it open. To a broker it is what a bad block
+# would be, EIO: an append that fails, for whichever reason, takes the log directory offline.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingSegment(FailsWrites):
+    """Writes to the newest segment of each partition fail on the brokers, with `lane` to those of that lane alone; all
+    else of their disks works. A broker whose append fails takes its log directory offline, and ends if it has no other.
+    Its proof: the kernel refuses to let each of these files be written to."""
+
+    lane: str | None = None
+    kind: ClassVar[str] = "failing-segment"
+    only_brokers: ClassVar[bool] = True
+    # It ends without a controlled shutdown, and keeps what it had written.
+    counts_as: ClassVar[str] = "kill"
+    appearance: ClassVar[Appearance] = Appearance("#8a3f2b", "#dd9680", Pattern.CROSSES)
+
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        disk_of(node).refuse_appends(None if self.lane is None else cluster.topic(self.lane))
+
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        refused = disk_of(node).refused()
+        evidence = {"files": sorted(refused), **what_became(node)}
+        taken = [name for name, refuses in refused.items() if not refuses]
+        if not refused:
+            return Proof(False, evidence, "it has no such segment")
+        return Proof(not taken, evidence, f"{first_of(taken, SHOWN)} can be written to")
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """Which files, and what became of the broker."""
+        files = evidence["files"]
+        return f"writes to {counted(len(files), 'file')} refused: {first_of(files, SHOWN)}; {described_end(evidence)}"

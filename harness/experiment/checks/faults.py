@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_chaos.faults.clients.client_pause import ClientPause
+from kafka_chaos.faults.clients.members import ClientPause
 from kafka_chaos.faults.fault import Fault, fits, parameters
 from kafka_chaos.faults.target import OF_CLIENTS, TargetError
 from kafka_chaos.harness.experiment.checks.clocks import check_clock

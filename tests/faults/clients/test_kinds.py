@@ -8,9 +8,8 @@ import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.clients import connection_reset
-from kafka_chaos.faults.clients.client_kill import ClientKill
-from kafka_chaos.faults.clients.client_pause import ClientPause
 from kafka_chaos.faults.clients.connection_reset import ConnectionReset
+from kafka_chaos.faults.clients.members import ClientKill, ClientPause
 from kafka_chaos.faults.target import Target, VacantRoleError
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment

@@ -13,9 +13,8 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_chaos.contract.events import Event, FaultNotProven, FaultProven, MemberChanged
-from kafka_chaos.faults.clients.client_kill import ClientKill
-from kafka_chaos.faults.clients.client_pause import ClientPause
 from kafka_chaos.faults.clients.connection_reset import ConnectionReset
+from kafka_chaos.faults.clients.members import ClientKill, ClientPause
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.target import Target

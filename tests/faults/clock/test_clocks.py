@@ -8,9 +8,7 @@ import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults import machine
-from kafka_chaos.faults.clock.clock_drift import ClockDrift
-from kafka_chaos.faults.clock.clock_step import ClockStep
-from kafka_chaos.faults.clock.clocks import MovedClock
+from kafka_chaos.faults.clock.clocks import ClockDrift, ClockStep, MovedClock
 from kafka_chaos.faults.fault import mark
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeClock, FakeCluster

@@ -9,9 +9,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 
-from kafka_chaos.faults.clock.clock_drift import ClockDrift
-from kafka_chaos.faults.clock.clock_step import ClockStep
-from kafka_chaos.faults.clock.clocks import MovedClock
+from kafka_chaos.faults.clock.clocks import ClockDrift, ClockStep, MovedClock
 from kafka_chaos.faults.fault import Proof
 from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.target import Target

@@ -7,10 +7,7 @@ import pytest
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults import machine
 from kafka_chaos.faults.links import on_frames
-from kafka_chaos.faults.links.cut import Cut
-from kafka_chaos.faults.links.delay import Delay
-from kafka_chaos.faults.links.drop import Drop
-from kafka_chaos.faults.links.hold import Hold
+from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeLink, FakeNode
 

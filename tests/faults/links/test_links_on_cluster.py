@@ -17,11 +17,7 @@ from confluent_kafka import Producer
 
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.links.cut import Cut
-from kafka_chaos.faults.links.delay import Delay
-from kafka_chaos.faults.links.drop import Drop
-from kafka_chaos.faults.links.hold import Hold
-from kafka_chaos.faults.links.on_frames import why_no_links
+from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold, why_no_links
 from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin

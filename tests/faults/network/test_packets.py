@@ -8,11 +8,8 @@ import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault
-from kafka_chaos.faults.network.packet_delay import PacketDelay
-from kafka_chaos.faults.network.packet_duplicate import PacketDuplicate
 from kafka_chaos.faults.network.packet_filter import chain_name
-from kafka_chaos.faults.network.packet_rate import PacketRate
-from kafka_chaos.faults.network.packet_reorder import PacketReorder
+from kafka_chaos.faults.network.packets import PacketDelay, PacketDuplicate, PacketRate, PacketReorder
 from kafka_chaos.faults.network.queued import Queued
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeNode

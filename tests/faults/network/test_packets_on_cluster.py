@@ -15,11 +15,8 @@ from confluent_kafka import Producer
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.network.packet_delay import PacketDelay
-from kafka_chaos.faults.network.packet_duplicate import PacketDuplicate
 from kafka_chaos.faults.network.packet_filter import chain_name
-from kafka_chaos.faults.network.packet_rate import PacketRate
-from kafka_chaos.faults.network.packet_reorder import PacketReorder
+from kafka_chaos.faults.network.packets import PacketDelay, PacketDuplicate, PacketRate, PacketReorder
 from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin

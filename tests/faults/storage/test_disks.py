@@ -12,11 +12,8 @@ from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage import disks
-from kafka_chaos.faults.storage.failing_segment import FailingSegment
-from kafka_chaos.faults.storage.freeze_disk import FreezeDisk
-from kafka_chaos.faults.storage.full_disk import FullDisk
+from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, ReadOnlyDisk
 from kafka_chaos.faults.storage.power_loss import PowerLoss
-from kafka_chaos.faults.storage.read_only_disk import ReadOnlyDisk
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeDisk, FakeNode, Notes

@@ -16,12 +16,8 @@ from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.process.pause import Pause
 from kafka_chaos.faults.process.stop import Stop
-from kafka_chaos.faults.storage.disks import why_no_disks
-from kafka_chaos.faults.storage.failing_segment import FailingSegment
-from kafka_chaos.faults.storage.freeze_disk import FreezeDisk
-from kafka_chaos.faults.storage.full_disk import FullDisk
+from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, ReadOnlyDisk, why_no_disks
 from kafka_chaos.faults.storage.power_loss import PowerLoss
-from kafka_chaos.faults.storage.read_only_disk import ReadOnlyDisk
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin

@@ -12,7 +12,7 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault, Nodes, parameters
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.isolate import Isolate
-from kafka_chaos.faults.network.packet_loss import PacketLoss
+from kafka_chaos.faults.network.packets import PacketLoss
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.process.kill import Kill
 from kafka_chaos.faults.process.pause import Pause

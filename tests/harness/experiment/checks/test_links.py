@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.faults.links.cut import Cut
-from kafka_chaos.faults.links.delay import Delay
-from kafka_chaos.faults.links.drop import Drop
-from kafka_chaos.faults.links.hold import Hold
+from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.disks import layout_of
