@@ -15,9 +15,8 @@ from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof, all_took_effect, at_once
 from kafka_chaos.faults.network.isolate import Isolate
 from kafka_chaos.faults.network.partition import Partition
-from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.ended import Kill, Stop
 from kafka_chaos.faults.process.pause import Pause
-from kafka_chaos.faults.process.stop import Stop
 from kafka_chaos.harness.attached.node import DOWN, FROZEN, RUNNING, AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
 

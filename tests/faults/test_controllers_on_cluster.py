@@ -9,9 +9,8 @@ import pytest
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.network.isolate import Isolate
 from kafka_chaos.faults.network.partition import Partition
-from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.ended import Kill, Stop
 from kafka_chaos.faults.process.pause import Pause
-from kafka_chaos.faults.process.stop import Stop
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient

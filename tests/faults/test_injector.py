@@ -10,7 +10,7 @@ import pytest
 
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target, TargetError
 from kafka_chaos.harness.waiting import wait_until
 from tests.faults.fakes import FakeCluster, FakeFault, FakeNode, Notes

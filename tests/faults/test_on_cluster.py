@@ -15,9 +15,8 @@ from kafka_chaos.faults.network.isolate import Isolate
 from kafka_chaos.faults.network.packet_filter import chain_name
 from kafka_chaos.faults.network.packets import PacketLoss
 from kafka_chaos.faults.network.partition import Partition
-from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.ended import Kill, Stop
 from kafka_chaos.faults.process.pause import Pause
-from kafka_chaos.faults.process.stop import Stop
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.registry import fault_kind
 
 

@@ -94,7 +94,7 @@ def test_experiments_tests_and_the_report_know_the_kind_and_its_own_keys(tmp_pat
         ("slow_fault:Fast", "fault kind slow of slow-fault (slow_fault:Fast) can't be loaded"),
         ("slow_fault:Proof", "slow of slow-fault (slow_fault:Proof) is no subclass of kafka_chaos.faults.fault.Fault"),
         ("slow_fault:Fault", "fault kind slow of slow-fault (slow_fault:Fault) lacks kind"),
-        ("kafka_chaos.faults.process.kill:Kill", "calls itself 'kill'"),
+        ("kafka_chaos.faults.process.ended:Kill", "calls itself 'kill'"),
     ],
 )
 def test_a_kind_that_can_not_be_used_is_one_line_and_exit_code_3(

@@ -1,17 +1,20 @@
-"""Refuses faults that their cluster or their lanes can't have, and those that come after the load."""
+"""Refuses faults and lock-step phases that their cluster or their lanes can't have, and faults after the load."""
 
 from __future__ import annotations
 
 from kafka_chaos.faults.clients.members import ClientPause
-from kafka_chaos.faults.fault import Fault, fits, parameters
-from kafka_chaos.faults.target import OF_CLIENTS, TargetError
-from kafka_chaos.harness.experiment.checks.clocks import check_clock
-from kafka_chaos.harness.experiment.checks.coordination import check_growth, check_reassignment
-from kafka_chaos.harness.experiment.checks.lockstep import check_lockstep
+from kafka_chaos.faults.clock.clocks import MovedClock
+from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
+from kafka_chaos.faults.coordination.reassignment import Reassignment
+from kafka_chaos.faults.fault import Fault, concerns, fits, parameters
+from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
+from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.experiment.checks.network import check_control_port, check_cut, check_links, check_peers
 from kafka_chaos.harness.experiment.checks.targets import check_target
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
-from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
+from kafka_chaos.harness.experiment.lane_specs import MOST_PARTITIONS
+from kafka_chaos.harness.experiment.specs import ExperimentError, LockstepSpec, PhaseSpec
+from kafka_chaos.reference_model import LockstepStep
 
 
 def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
@@ -106,3 +109,82 @@ def _check_power(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Faul
     if phase and "power-loss" in fault.model_faults(cluster.brokers):
         message = "takes records of the phases before, too, which expect no loss of power: put it into the first phase"
         raise ExperimentError((*place, "fault"), f"{fault.kind} {message}")
+
+
+def check_clock(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
+    """Raise `ExperimentError` where a clock would be further off than records or transactions of a lane last."""
+    if not isinstance(fault, MovedClock):
+        return
+    key = "percent" if fault.kind == "clock-drift" else "seconds"
+    for lane in phase.lanes:
+        kept = int(lane.topic_configs.get("retention.ms", cluster.broker_configs.get("log.retention.ms", -1)))
+        if 0 <= kept <= fault.furthest * 1000:
+            message = f"{fault.furthest:g} s is past the retention.ms of lane {lane.lane}, {kept}: brokers would delete"
+            raise ExperimentError((*place, key), message)
+        if lane.transactional is not None and lane.transactional.timeout_ms <= fault.furthest * 1000:
+            timeout = f"the timeout_ms of lane {lane.lane}, {lane.transactional.timeout_ms}"
+            message = f"{fault.furthest:g} s is past {timeout}: its coordinator would abort transactions that go on"
+            raise ExperimentError((*place, key), message)
+
+
+def check_reassignment(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
+    """Raise `ExperimentError` where a lane's replicas can't move, or where they are all that its promise rests on.
+
+    While a replica moves, a partition has one more. That changes no answer of the model unless a record that was
+    acknowledged is in every replica: then it is not in the new one.
+    """
+    if not isinstance(fault, Reassignment):
+        return
+    hit = fault.target.brokers_hit(cluster.brokers)
+    for lane in (lane for lane in phase.lanes if concerns(fault, lane.lane)):
+        replicas, name = lane.replication_factor, f"lane {lane.lane}"
+        if replicas > cluster.brokers - hit:
+            others = f"the {cluster.brokers} brokers but for {hit} that are hit"
+            message = f"the {replicas} replicas of {name} have no place on {others}: expected {replicas + hit} brokers"
+            raise ExperimentError((*place, "fault"), f"{fault.kind}: {message}, or another lane")
+        if replicas == 1:
+            message = f"{name} has one replica, and two while it moves: a record may be in one alone"
+            raise ExperimentError((*place, "fault"), f"{fault.kind}: {message}; expected replication_factor 2 or more")
+        if lane.unclean_leader_election and lane.min_insync_replicas == replicas:
+            message = f"an unclean election may choose a replica of {name} that has just begun, although all have to be"
+            expected = "expected min_insync_replicas below replication_factor, or no unclean_leader_election"
+            raise ExperimentError((*place, "fault"), f"{fault.kind}: {message} in sync; {expected}")
+
+
+def check_growth(place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
+    """Raise `ExperimentError` where nobody would write to a lane's new partitions, or there would be too many."""
+    if not isinstance(fault, PartitionGrowth):
+        return
+    for lane in (lane for lane in phase.grown().lanes if concerns(fault, lane.lane)):
+        if lane.loop is not None:
+            message = f"the loop of lane {lane.lane} writes to the partitions that its topic begins with"
+            raise ExperimentError((*place, "fault"), f"{fault.kind}: {message}; expected another lane")
+        if lane.client != IN_PROCESS:
+            message = (
+                f"{lane.client}, the client of lane {lane.lane}, writes to the partitions that its topic begins with"
+            )
+            raise ExperimentError((*place, "fault"), f"{fault.kind}: {message}; expected another lane")
+        if lane.partitions > MOST_PARTITIONS:
+            message = f"lane {lane.lane} would have {lane.partitions} partitions: expected {MOST_PARTITIONS} at most"
+            raise ExperimentError((*place, "add"), message)
+
+
+def check_lockstep(
+    cluster: ClusterSpec, place: tuple[str | int, ...], phase: PhaseSpec, lockstep: LockstepSpec
+) -> None:
+    """Refuse a lock-step phase; raises `ExperimentError`."""
+    for index, step in enumerate(lockstep.steps):
+        if step not in set(LockstepStep):
+            raise ExperimentError(
+                (*place, "steps", index), f"{step!r} is not a step: expected one of {', '.join(LockstepStep)}"
+            )
+    try:
+        target = Target.parse(lockstep.target)
+    except TargetError as error:
+        raise ExperimentError((*place, "target"), str(error)) from error
+    if target.role != "leader":
+        raise ExperimentError((*place, "target"), f"{lockstep.target}: a lock-step phase acts on leader(LANE)")
+    check_target(cluster, (*place, "target"), target, phase)
+    leaders = {lane.leader for lane in phase.lanes}
+    if len(leaders) != 1 or None in leaders:
+        raise ExperimentError(place, "all lanes of a lock-step phase need the same leader")

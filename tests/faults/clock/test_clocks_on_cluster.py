@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from kafka_chaos.faults.clock.clocks import ClockDrift, ClockStep, MovedClock
 from kafka_chaos.faults.fault import Proof
-from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold, why_no_links
-from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout

@@ -9,7 +9,7 @@ import pytest
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.process.kill import Kill
+from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage import disks
 from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, ReadOnlyDisk
