@@ -12,53 +12,17 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
+from kafka_chaos.contract.files import toml_of
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
 from kafka_chaos.verification.inputs.documents.events import read_events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.leadership import Change, Election, IsrSeen, is_unclean
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 
-_FAULTS = {
-    "kill": "kill",
-    "stop": "stop",
-    "pause": "pause",
-    "partition": "partition",
-    "isolate": "partition",
-    "power-loss": "power_loss",
-    "session-expiry": "session_expiry",
-}
-"""The action of a fault, by its kind."""
-_ENDS = {"kill": "restart", "stop": "restart", "power-loss": "restart", "pause": "thaw"}
-"""The action of its end."""
-_ERRORS = {
-    "NOT_ENOUGH_REPLICAS": "not_enough_replicas",
-    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "not_enough_replicas_after_append",
-    "OUT_OF_ORDER_SEQUENCE_NUMBER": "out_of_order_sequence",
-}
-"""By the error that a producer reported last; an answer that it tried again after has no trace."""
-_OUTCOMES = {"ok": "acknowledge", "info": "give_up"}
-
-ACTIONS: Mapping[str, str] = {
-    "kill": "the proof of a kill",
-    "stop": "the proof of a stop",
-    "pause": "the proof of a pause",
-    "partition": "the proof of a partition or an isolation",
-    "power_loss": "the proof of a loss of power",
-    "session_expiry": "the proof that a session expired",
-    "restart": "the end of a kill, a stop, or a loss of power",
-    "thaw": "the end of a pause",
-    "learn": "the end of a fault whose broker led before it, lived on, and was replaced",
-    "elect": "an election from the ISR",
-    "elect_unclean": "an election from outside of the ISR",
-    "shrink_isr": "an ISR without one of its members",
-    "expand_isr": "an ISR with a new member",
-    "acknowledge": "an acknowledged record",
-    "give_up": "a record whose outcome is unknown",
-    "not_enough_replicas": "a record refused for too small an ISR",
-    "not_enough_replicas_after_append": "a record appended, and not acknowledged for too small an ISR",
-    "out_of_order_sequence": "a record refused for its sequence number",
-}
-"""What shows each action. Their names are those of the model's steps (`reference_model.lane.story`)."""
+_SHOWN = toml_of(__package__, "actions.toml")
+_FAULTS, _ENDS, _ERRORS, _OUTCOMES = (_SHOWN[name] for name in ("faults", "ends", "errors", "outcomes"))
+ACTIONS: Mapping[str, str] = _SHOWN["actions"]
+"""What shows each action, in actions.toml."""
 
 
 def actions_of(run_dir: Path) -> dict[str, Counter[str]]:

@@ -14,29 +14,12 @@ from functools import cache
 from importlib.resources import files
 
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.files import toml_of
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import known_version
 
-OWNED_BROKER_KEYS = frozenset(
-    {
-        "advertised.listeners",
-        "broker.id",
-        "control.plane.listener.name",
-        "controller.listener.names",
-        "controller.quorum.bootstrap.servers",
-        "controller.quorum.voters",
-        "inter.broker.listener.name",
-        "listener.security.protocol.map",
-        "listeners",
-        "log.dir",
-        "log.dirs",
-        "metadata.log.dir",
-        "node.id",
-        "process.roles",
-        "zookeeper.connect",
-    }
-)
+OWNED_BROKER_KEYS = frozenset(toml_of(__package__, "defaults.toml")["owned"])
 """Keys that the harness sets itself: an experiment may not."""
 
 AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})

@@ -6,6 +6,7 @@ A default that a version of Kafka does not have is not written for it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kafka_chaos.contract.files import toml_of
 from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
@@ -30,8 +31,8 @@ CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
 
 GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
 
-DEFAULTS: Mapping[str, Mapping[str, str]] = toml_of(__package__, "defaults.toml")
-"""By group of servers, in defaults.toml."""
+DEFAULTS: Mapping[str, Any] = toml_of(__package__, "defaults.toml")
+"""Properties by group of servers, in defaults.toml."""
 
 
 def broker_properties(
