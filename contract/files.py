@@ -45,4 +45,9 @@ def write_whole(path: Path, text: str) -> None:
 
 def toml_of(package: str | None, name: str) -> dict[str, Any]:
     """A TOML file of a package, be it in a folder, a wheel or a zip file."""
-    return tomllib.loads(files(str(package)).joinpath(name).read_text(encoding="utf-8"))
+    return tomllib.loads(text_in(package, name))
+
+
+def text_in(package: str | None, name: str) -> str:
+    """The text of a file of a package."""
+    return files(str(package)).joinpath(name).read_text(encoding="utf-8")

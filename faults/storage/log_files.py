@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.errors import counted, first_of
+from kafka_chaos.contract.files import text_in
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Pattern, Proof
 
@@ -19,25 +20,7 @@ Sizes = Mapping[str, int]
 """Bytes by path, inside a container."""
 
 SHOWN = 3
-_OF_EVERY_KIND = """
-set -eu
-topic=$1; bytes=$2; shift 2
-partitions() { # The folders of all partitions, or of the topic's, but never the log of KRaft's metadata.
-  for directory; do
-    for folder in "$directory"/*; do
-      name=${folder##*/}
-      case ${name##*-} in '' | *[!0-9]*) continue ;; esac
-      [ "${name%-*}" != __cluster_metadata ] || continue
-      if [ -d "$folder" ] && { [ -z "$topic" ] || [ "${name%-*}" = "$topic" ]; }; then echo "$folder"; fi
-    done
-  done
-}
-lose() { # Files that are there; each is told with its size.
-  for file; do
-    if [ -f "$file" ]; then stat -c '%s %n' "$file"; rm "$file"; fi
-  done
-}
-"""
+_OF_EVERY_KIND = text_in(__package__, "log_files.sh")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.files import text_in
 from kafka_chaos.harness.cluster.containers.secrets import SecretFolder
 
 if TYPE_CHECKING:
@@ -33,21 +34,6 @@ AddUser = Callable[[str, Mapping[str, str]], None]
 
 _PEM_FOLDER = "/etc/kafka-chaos/pem"
 _ITERATIONS = 4096
-_MAKE_CERTIFICATES = f"""
-set -eu
-umask 077
-mkdir {_PEM_FOLDER}
-cd {_PEM_FOLDER}
-key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
-openssl req -x509 $key -keyout ca.key -out ca.pem -subj /CN=kafka-chaos-ca -days 30
-for name in broker client; do
-  openssl req $key -keyout $name.key -out $name.csr -subj /CN=$name
-  printf 'subjectAltName=IP:127.0.0.1,DNS:localhost' >$name.extensions
-  openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -extfile $name.extensions \\
-    -out $name.crt
-  cat $name.key $name.crt >$name.pem
-done
-"""
 
 
 @dataclass(frozen=True)
@@ -128,7 +114,7 @@ def scram_credential(password: str) -> str:
 
 def make_certificates(maker: Node) -> tuple[bytes, bytes, bytes]:
     """The certificate authority's certificate, then key and certificate of the brokers and of the client, in PEM."""
-    maker.must_execute("sh", "-c", _MAKE_CERTIFICATES)
+    maker.must_execute("sh", "-c", text_in(__package__, "make-certificates.sh"), "sh", _PEM_FOLDER)
     made = [maker.read_file(f"{_PEM_FOLDER}/{name}.pem") for name in ("ca", "broker", "client")]
     maker.must_execute("rm", "-r", _PEM_FOLDER)
     return made[0], made[1], made[2]

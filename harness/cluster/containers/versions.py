@@ -1,4 +1,4 @@
-"""The supported versions of Kafka as data: their metadata modes, the jars that they lack, and what else differs."""
+"""The supported versions of Kafka, of versions.toml: metadata modes, the jars that they lack, and what else differs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_chaos.contract.errors import UsageFailure, quoted
+from kafka_chaos.contract.files import toml_of
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER, elects_from_elr
-
-_LOG4J_1 = ("log4j:log4j:1.2.17", "org.slf4j:slf4j-log4j12:1.7.25")
-_JAXB = "javax.xml.bind:jaxb-api:2.3.1"
-_LOG4J_2 = "org.apache.logging.log4j:log4j-slf4j-impl"
-_BOTH = (ZOOKEEPER, KRAFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +19,9 @@ class KafkaVersion:
     """
 
     number: str
-    modes: tuple[str, ...] = (ZOOKEEPER,)
-    scala: str = "2.13"
-    extra_jars: tuple[str, ...] = ()
+    modes: tuple[str, ...]
+    scala: str
+    extra_jars: tuple[str, ...]
 
     def at_least(self, number: str) -> bool:
         """Whether it is this version or a later one, by as many parts as `number` has."""
@@ -64,27 +60,10 @@ class KafkaVersion:
         return self.at_least("2.7")
 
 
-_VERSIONS = (
-    KafkaVersion("4.3.1", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.25.4",)),
-    KafkaVersion("4.2.0", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.25.4",)),
-    KafkaVersion("4.1.1", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.24.3",)),
-    KafkaVersion("4.0.0", (KRAFT,), extra_jars=(f"{_LOG4J_2}:2.24.3",)),
-    KafkaVersion("3.9.2", _BOTH),
-    KafkaVersion("3.9.1", _BOTH),
-    KafkaVersion("3.8.1", _BOTH),
-    KafkaVersion("3.6.2", _BOTH),
-    KafkaVersion("3.6.0", _BOTH),
-    KafkaVersion("2.8.2"),
-    KafkaVersion("2.4.1"),
-    # ZooKeeper 3.4.13, which 2.0.0 brings, can't read its own address on Java 14 and later.
-    KafkaVersion("2.0.0", scala="2.12", extra_jars=(*_LOG4J_1, "org.apache.zookeeper:zookeeper:3.4.10")),
-    KafkaVersion("1.1.1", scala="2.12", extra_jars=_LOG4J_1),
-    KafkaVersion("1.0.2", scala="2.12"),
-    # Java 11 and later have no JAXB, with which these encode what they write to ZooKeeper.
-    KafkaVersion("0.11.0.3", scala="2.12", extra_jars=(*_LOG4J_1, _JAXB)),
-    KafkaVersion("0.10.2.2", scala="2.12", extra_jars=(*_LOG4J_1, _JAXB)),
-)
-VERSIONS = {version.number: version for version in _VERSIONS}
+VERSIONS = {
+    number: KafkaVersion(number, tuple(of["modes"]), of.get("scala", "2.13"), tuple(of.get("extra_jars", ())))
+    for number, of in toml_of(__package__, "versions.toml").items()
+}
 
 
 def oldest_of(versions: Iterable[KafkaVersion]) -> KafkaVersion:
@@ -101,7 +80,7 @@ def known_version(number: str) -> KafkaVersion:
 
 def versions_of(mode: str) -> tuple[str, ...]:
     """The versions that can be run in a metadata mode, the newest first."""
-    return tuple(version.number for version in _VERSIONS if mode in version.modes)
+    return tuple(version.number for version in VERSIONS.values() if mode in version.modes)
 
 
 def check_version(number: str, mode: str) -> KafkaVersion:
