@@ -1,4 +1,4 @@
-"""`partition`: nodes that can't reach each other: brokers, or in KRaft mode controllers and brokers.
+"""The kinds that cut nodes off, from each other (brokers, or in KRaft mode controllers and brokers) or from everybody.
 
 `DROP` blackholes packets: the peer waits for its time-outs. `REJECT` answers with a TCP reset: the peer fails fast.
 These are different faults.
@@ -86,3 +86,36 @@ class Partition(Fault):
             rule += ["-p", "tcp"]
         jump = ["-j", "DROP"] if self.action == "drop" else ["-j", "REJECT", "--reject-with", "tcp-reset"]
         return (*rule, *jump)
+
+
+_EVERYTHING = {"INPUT": [("!", "-i", "lo", "-j", "DROP")], "OUTPUT": [("!", "-o", "lo", "-j", "DROP")]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isolate(Fault):
+    """Cut the targets off from everybody: brokers, ZooKeeper or controllers, and clients. Its proof: packets that were
+    dropped, counted by the kernel."""
+
+    kind: ClassVar[str] = "isolate"
+    ends_with_process: ClassVar[bool] = True
+    # The model's may cut off clients, too.
+    counts_as: ClassVar[str] = "partition"
+    appearance: ClassVar[Appearance] = Appearance("#8a2f6b", "#d98abf", Pattern.BACK_DIAGONALS)
+
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        self._rules.install(node)
+
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        return self._rules.matched(node)
+
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        self._rules.remove(node)
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """How many packets were dropped."""
+        return f"{counted_packets(evidence)} dropped"
+
+    @property
+    def _rules(self) -> Rules:
+        return Rules(chain_name(self), _EVERYTHING)

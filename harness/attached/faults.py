@@ -13,8 +13,7 @@ from typing import Any, ClassVar, cast
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof, all_took_effect, at_once
-from kafka_chaos.faults.network.isolate import Isolate
-from kafka_chaos.faults.network.partition import Partition
+from kafka_chaos.faults.network.partition import Isolate, Partition
 from kafka_chaos.faults.process.ended import Kill, Stop
 from kafka_chaos.faults.process.pause import Pause
 from kafka_chaos.harness.attached.node import DOWN, FROZEN, RUNNING, AttachedNode

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kafka_chaos.faults.fault import Fault
-from kafka_chaos.faults.network.isolate import Isolate
-from kafka_chaos.faults.network.partition import Partition
+from kafka_chaos.faults.network.partition import Isolate, Partition
 from kafka_chaos.faults.process.ended import Kill, Stop
 from kafka_chaos.faults.process.pause import Pause
 from kafka_chaos.faults.target import Target

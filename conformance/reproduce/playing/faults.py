@@ -8,7 +8,7 @@ from kafka_chaos.conformance.engine import TraceNotReproduced
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage
 from kafka_chaos.conformance.reproduce.stories.reading import StoryStep
 from kafka_chaos.faults.coordination.session_expiry import SessionExpiry
-from kafka_chaos.faults.storage.power_loss import PowerLoss
+from kafka_chaos.faults.storage.disks import PowerLoss
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.waiting import wait_until

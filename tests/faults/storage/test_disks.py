@@ -12,8 +12,7 @@ from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage import disks
-from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, ReadOnlyDisk
-from kafka_chaos.faults.storage.power_loss import PowerLoss
+from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeDisk, FakeNode, Notes

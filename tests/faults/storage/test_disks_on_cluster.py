@@ -15,8 +15,7 @@ from kafka_chaos.faults.fault import Fault, Proof
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.ended import Kill, Stop
 from kafka_chaos.faults.process.pause import Pause
-from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, ReadOnlyDisk, why_no_disks
-from kafka_chaos.faults.storage.power_loss import PowerLoss
+from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk, why_no_disks
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin

@@ -10,7 +10,7 @@ import pytest
 
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.faults.storage import disks
-from kafka_chaos.faults.storage.power_loss import PowerLoss
+from kafka_chaos.faults.storage.disks import PowerLoss
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.file import parse_experiment
