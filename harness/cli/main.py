@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from functools import partial
-from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -15,55 +14,29 @@ import click
 from kafka_chaos import __version__
 from kafka_chaos.contract.command_line import DEBUG, console, invoke, run_and_exit
 from kafka_chaos.contract.errors import EnvironmentFailure, Interrupted, KafkaChaosError, UsageFailure, counted
+from kafka_chaos.contract.files import toml_of
 from kafka_chaos.harness.signals import end_on_signals, was_interrupted
 
 RUNS = Path("runs")
 
-_ELSEWHERE = {
-    "verify": ("kafka_chaos.harness.cli.verify_command", "verify_command"),
-    "nightly": ("kafka_chaos.harness.nightly.command", "nightly_command"),
-    "faults": ("kafka_chaos.harness.cli.faults_command", "faults_command"),
-    "cluster": ("kafka_chaos.harness.standing.command", "cluster_command"),
-    "break": ("kafka_chaos.harness.standing.command", "break_command"),
-    "heal": ("kafka_chaos.harness.standing.command", "heal_command"),
-    "state": ("kafka_chaos.harness.standing.command", "state_command"),
-    "plan": ("kafka_chaos.harness.cli.plan_command", "plan_command"),
-    "hunt": ("kafka_chaos.harness.replay.hunt_command", "hunt_command"),
-    "replay": ("kafka_chaos.harness.replay.command", "replay_command"),
-    "shrink": ("kafka_chaos.harness.replay.command", "shrink_command"),
-    "trace": ("kafka_chaos.harness.cli.trace_command", "trace_command"),
-    "runs": ("kafka_chaos.harness.cli.runs_command", "runs_command"),
-    "serve": ("kafka_chaos.harness.cli.serve", "serve_command"),
-    "clients": ("kafka_chaos.harness.cli.clients_command", "clients_command"),
-    "client": ("kafka_chaos.harness.cli.clients_command", "client_command"),
-    "doctor": ("kafka_chaos.harness.cli.doctor", "doctor_command"),
-    "import": ("kafka_chaos.verification.importers.cli", "import_command"),
-    "watch": ("kafka_chaos.verification.watch.cli", "watch_command"),
-    "predict": ("kafka_chaos.reference_model.cli", "predict_command"),
-    "explore": ("kafka_chaos.reference_model.cli", "explore_command"),
-}
-"""Commands of modules that the harness knows, as (module, attribute)."""
 GROUP = "kafka_chaos.commands"
 """The entry point group by which every other package brings its commands: a name, and where its click command is."""
+_KNOWN = {name: EntryPoint(name, place, GROUP) for name, place in toml_of(__package__, "commands.toml").items()}
 
 
 class _Commands(click.Group):
     """Imports a command when it is called, so that starting the program loads next to nothing."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *_ELSEWHERE, *entry_points(group=GROUP).names})
+        return sorted({*super().list_commands(ctx), *_KNOWN, *entry_points(group=GROUP).names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in _ELSEWHERE:
-            module, name = _ELSEWHERE[cmd_name]
-            command = getattr(import_module(module), name)
-        elif own := super().get_command(ctx, cmd_name):
+        if own := super().get_command(ctx, cmd_name):
             return own
-        else:
-            found = next(iter(entry_points(group=GROUP, name=cmd_name)), None)
-            if found is None:
-                return None
-            command = found.load()
+        found = _KNOWN.get(cmd_name) or next(iter(entry_points(group=GROUP, name=cmd_name)), None)
+        if found is None:
+            return None
+        command = found.load()
         assert isinstance(command, click.Command)
         return command
 

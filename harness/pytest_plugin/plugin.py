@@ -6,6 +6,7 @@ would start its own cluster; that happens only with --kafka-chaos-cluster-per-wo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,19 +27,7 @@ MARKER = (
     "controller=None, broker_configs=None, disk_mib=0, security='plaintext'): "
     "the cluster that the test needs as kafka_chaos_cluster"
 )
-_KEYS = (
-    "brokers",
-    "metadata_mode",
-    "zookeepers",
-    "controllers",
-    "kafka_version",
-    "broker_versions",
-    "elr",
-    "controller",
-    "broker_configs",
-    "disk_mib",
-    "security",
-)
+_KEYS = tuple(re.findall(r"(\w+)=", MARKER))
 _KEPT = ("runs", "cluster")
 ENGINES = ("spark", "plain")
 ACCEPT_KNOWN = "--kafka-chaos-accept-known"
