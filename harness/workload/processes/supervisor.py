@@ -24,7 +24,7 @@ from kafka_chaos.contract.errors import quoted
 PROTOCOL = 1
 MOST_OF_A_LINE = 4 * 2**20
 _LAST_LINES = 5
-_ENDS_WITHIN = 1.0
+_ENDS_WITHIN = 5.0
 _OF_A_LINE, _OF_THE_LOG = 500, 4_096
 
 

@@ -209,7 +209,7 @@ def test_silence_is_a_problem_and_leaves_records_in_doubt(tmp_path: Path, monkey
 def test_one_that_reads_no_orders_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_chaos.harness.workload.processes.producer._LEAVES_WITHIN", 0.5)
     made = Produced("time.sleep(60)", tmp_path, records=20_000, timeout=0.1, most=1)
-    assert 500 < made.producer.sent < 10_000, "no more is handed out than the pipe holds"
+    assert 0 < made.producer.sent < 10_000, "no more is handed out than the pipe holds"
     assert made.problem == f"{made.producer.sent} of {made.producer.sent} records never got an outcome"
     assert [row["seq"] for row in made.rows] == list(range(made.producer.sent))
 
