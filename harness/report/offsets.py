@@ -16,8 +16,9 @@ from kafka_chaos.contract.transactions import ALL_ANOMALIES
 from kafka_chaos.harness.report.inputs.ranges import FindingRange
 from kafka_chaos.harness.report.inputs.series import Series
 from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks
-from kafka_chaos.harness.report.timeline.events import Election, TimelineEvents, Truncation
+from kafka_chaos.harness.report.timeline.events import TimelineEvents
 from kafka_chaos.harness.report.words import join, label
+from kafka_chaos.verification.inputs.documents.leadership import Election, Truncation
 
 WIDTH = 1000
 LEFT, RIGHT = 150, 992

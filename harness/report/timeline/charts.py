@@ -18,11 +18,12 @@ from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.series import ErrorCount, LaneSeries, Series
 from kafka_chaos.harness.report.timeline import elections
 from kafka_chaos.harness.report.timeline.activity import Activity
-from kafka_chaos.harness.report.timeline.events import Phase, Place, TimelineEvents
+from kafka_chaos.harness.report.timeline.events import Phase, TimelineEvents
 from kafka_chaos.harness.report.timeline.frame import Frame
 from kafka_chaos.harness.report.timeline.members import draw_group
 from kafka_chaos.harness.report.timeline.picture import Strip, draw
 from kafka_chaos.harness.report.timeline.transactions import draw_transactions
+from kafka_chaos.verification.inputs.documents.leadership import Place
 
 _LONGEST_NAME = 120
 

@@ -13,6 +13,8 @@ from typing import Any
 from kafka_chaos.contract.fault_kinds import LOCKSTEP
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.report.inputs.evidence import Evidence
+from kafka_chaos.verification.inputs.documents import leadership
+from kafka_chaos.verification.inputs.documents.leadership import Election, IsrSeen, Place, Truncation
 
 WHOLE_RUN = "run"
 """Name of the one phase of a run that recorded none."""
@@ -68,26 +70,6 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Election:
-    """A broker became leader of a partition in `leader_epoch`, whose records start at `start_offset`."""
-
-    ts_ns: int
-    broker: int
-    leader_epoch: int
-    start_offset: int
-
-
-@dataclass(frozen=True)
-class Truncation:
-    """A broker dropped all that its replica held from `offset` on."""
-
-    ts_ns: int
-    broker: int
-    offset: int
-    reason: str
-
-
-@dataclass(frozen=True)
 class Offsets:
     """What a partition's leader reported last: its high watermark, and its last stable offset."""
 
@@ -108,10 +90,6 @@ class MemberChange:
     ts_ns: int
     member: str
     change: str
-
-
-Place = tuple[str, int]
-"""Lane and partition."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +125,7 @@ def timeline_events_of(evidence: Evidence) -> TimelineEvents:
     controllers: list[Change] = []
     members: dict[str, list[MemberChange]] = {}
     notices, seconds = 0, None
+    partitions = {name: lane.get("partitions", 1) for name, lane in evidence.lanes.items()}
     for event in evidence.events:
         ts_ns = event["ts_ns"]
         try:
@@ -154,17 +133,16 @@ def timeline_events_of(evidence: Evidence) -> TimelineEvents:
                 case "leader_changed":
                     change = Change(ts_ns, _broker(event["leader"]))
                     leaders.setdefault(_place(event), []).append(change)
-                case "isr_changed":
-                    isr = " ".join(str(int(broker)) for broker in sorted(event["isr"]))
-                    isrs.setdefault(_place(event), []).append(Change(ts_ns, isr or "nobody"))
-                case "leader_elected":
-                    election = Election(ts_ns, *_whole(event, "broker", "leader_epoch", "start_offset"))
-                    elections.setdefault(_place(event), []).append(election)
-                case "log_truncated":
-                    truncation = Truncation(
-                        ts_ns, int(event["broker"]), int(event["offset"]), str(event.get("reason", ""))
-                    )
-                    truncations.setdefault(_place(event), []).append(truncation)
+                case kind if kind in leadership.TYPES:
+                    place, told = leadership.change_of(event, partitions)
+                    match told:
+                        case Election():
+                            elections.setdefault(place, []).append(told)
+                        case Truncation():
+                            truncations.setdefault(place, []).append(told)
+                        case IsrSeen():
+                            isr = " ".join(map(str, sorted(told.isr)))
+                            isrs.setdefault(place, []).append(Change(ts_ns, isr or "nobody"))
                 case "controller_changed":
                     controllers.append(Change(ts_ns, _broker(event["controller"])))
                 case "member_changed":
@@ -222,10 +200,6 @@ def _place(event: Mapping[str, Any]) -> Place:
 
 def _broker(broker: object) -> str:
     return "nobody" if broker is None else str(int(str(broker)))
-
-
-def _whole(event: Mapping[str, Any], *names: str) -> tuple[int, ...]:
-    return tuple(int(event[name]) for name in names)
 
 
 def _phases(evidence: Evidence) -> tuple[Phase, ...]:

@@ -323,7 +323,7 @@ def _restless(name: str, changes: int, partitions: int) -> Sequence[dict[str, ob
         for index in range(changes)
     ] + [
         runs.event(index / 10, "leader_elected", lane=name, partition=index % partitions, broker=1, leader_epoch=index,
-                   start_offset=index * 10)
+                   start_offset=index * 10, isr=[1])
         for index in range(changes)
     ]  # fmt: skip
 
