@@ -125,6 +125,8 @@ class ProcessProducer:
         if kind == "outcome":
             self._outcome(**values)
         elif kind == "flushed":
+            if left := self.sent - self.answered:
+                raise ProtocolBreach(f"said that it has flushed while {left} records had no outcome")
             self.flushed += 1
         else:
             raise ProtocolBreach(f"a producer has no event {kind!r}")

@@ -168,6 +168,7 @@ def produced(order):
         ("print('[1, 2]', flush=True)", "which is no event of the client protocol"),
         ('print(\'{"event": "red"}\', flush=True)', "a producer has no event 'red'"),
         ("tell('outcome', outcome='ok', seq=[99], offset=[0])", "an outcome of record 99, which it was not given"),
+        ("def produced(order): tell('flushed'); ok(order)", "has flushed while 6 records had no outcome"),
         ("def produced(order): ok(order); ok(order)", "a second outcome of a record"),
         ("def produced(order): tell('outcome', outcome='ok', seq=[1, 1])", "two outcomes of one record"),
         ("def produced(order): tell('outcome', outcome='ok', seq=[0], offset=[-1])", "of at least 0 or null"),
