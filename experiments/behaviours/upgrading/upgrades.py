@@ -117,7 +117,7 @@ def _levels(stage: Stage) -> dict[str, int]:
         named = []
         for broker in BROKERS:
             with stage.ask(broker) as client:
-                named.append(dict(client.features().in_force))
+                named.append(client.features())
         return named[0] if all(one == named[0] for one in named) else None
 
     return wait_until(agreed, "all brokers to name the same feature levels", timeout=20)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -40,11 +39,3 @@ class QuorumAnswer:
 
     leader: int
     leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class FeaturesAnswer:
-    """The features (KIP-584) that a broker supports, as (lowest, highest) level, and the levels that are in force."""
-
-    supported: Mapping[str, tuple[int, int]]
-    in_force: Mapping[str, int]

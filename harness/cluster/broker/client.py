@@ -14,7 +14,6 @@ from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.answers import (
     CoordinatorKind,
-    FeaturesAnswer,
     FetchAnswer,
     MetadataAnswer,
     QuorumAnswer,
@@ -287,13 +286,10 @@ class BrokerClient:
             return None
         return QuorumAnswer(int(found.leader_id), int(found.leader_epoch))
 
-    def features(self) -> FeaturesAnswer:
-        """The features that this broker supports, and their levels as it knows them."""
+    def features(self) -> dict[str, int]:
+        """The features (KIP-584) that are in force, and their levels as this broker knows them."""
         answer = self.request(ApiVersionsRequest("kafka-chaos", "0", version=_WITH_FEATURES))
-        return FeaturesAnswer(
-            {one.name: (one.min_version, one.max_version) for one in answer.supported_features or ()},
-            {one.name: one.max_version_level for one in answer.finalized_features or ()},
-        )
+        return {one.name: one.max_version_level for one in answer.finalized_features or ()}
 
     def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
         """The leader epoch that this broker's replica is in, exactly; None where it has no replica, or fences nobody.
