@@ -1,4 +1,4 @@
-"""Shared by the kinds that let packets wait in a queue of the target: which packets, and whether this machine can.
+"""The kinds that treat packets badly: by chance, or in a queue of the target; and whether this machine can.
 
 TCP hides what happens to its packets from Kafka: nothing is lost or comes twice, but everything may take longer, and as
 long as it takes somebody to give up.
@@ -6,15 +6,15 @@ long as it takes somebody to give up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Fault, Nodes, Proof, at_once
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once
 from kafka_chaos.faults.machine import why_not_inside
-from kafka_chaos.faults.network.packet_filter import Rule, Rules, chain_name
+from kafka_chaos.faults.network.packet_filter import Rule, Rules, chain_name, counted_packets
 from kafka_chaos.faults.network.peers import DIRECTIONS, HOOKS, named_nodes
 from kafka_chaos.faults.parts import PacketControl
 
@@ -110,3 +110,161 @@ def counted_wait(evidence: Mapping[str, Any]) -> str:
     waited = evidence["waited"]
     average = evidence["seconds"] * 1000 / max(1, waited)
     return f"{waited:,} packet{'' if waited == 1 else 's'} waited, {average:,.0f} ms on average"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByChance(Fault):
+    """The kernel chooses `percent` of the packets between the targets and their peers, each by itself."""
+
+    percent: float = 10.0
+    ends_with_process: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.percent <= 100:
+            raise ValueError(f"percent: {self.percent:g} is not valid: expected more than 0 and at most 100")
+
+    def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
+        """Install the rules on the targets that run."""
+        peers = self._peers(cluster, nodes)
+        at_once(nodes, lambda node: self._rules(node, [one for one in peers if one.name != node.name]).install(node))
+
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        return self._rules(node).matched(node)
+
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        self._rules(node).remove(node)
+
+    def _peers(self, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
+        """The nodes whose packets are meant; a target is no peer of its own."""
+        raise NotImplementedError
+
+    def _rules(self, node: NodeControl, peers: Sequence[NodeControl] = ()) -> Rules:
+        """The rules of a target; without peers, those by which they are found again."""
+        raise NotImplementedError
+
+    @property
+    def _chance(self) -> Rule:
+        return ("-m", "statistic", "--mode", "random", "--probability", f"{self.percent / 100:.4f}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketDelay(Queued):
+    """Let packets that the peers send to the target arrive `seconds` later, and by chance up to `jitter` more. None
+    overtakes another. `peers` are the other nodes of the target's kind, or `brokers`, `controllers`, nodes by id,
+    `clients` or `everyone`; `direction` is `in`, `out` (what the target sends) or `both`. Its proof: packets that have
+    waited, counted and timed by whoever let them wait."""
+
+    seconds: float = 0.1
+    jitter: float = 0.0
+    kind: ClassVar[str] = "packet-delay"
+    appearance: ClassVar[Appearance] = Appearance("#2f6b5e", "#7fcdbb", Pattern.LINES)
+    describe_evidence = staticmethod(counted_wait)
+
+    def __post_init__(self) -> None:
+        Queued.__post_init__(self)
+        if self.seconds < 0 or self.jitter < 0 or not self.seconds + self.jitter > 0:
+            raise ValueError(
+                f"seconds: {self.seconds:g} with jitter {self.jitter:g} is not valid: expected more than 0"
+            )
+
+    def _treatment(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "jitter": self.jitter}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketDuplicate(ByChance):
+    """Send `percent` of the packets from the target to its peers twice. TCP drops the copies, so that Kafka sees none
+    of it. `peers` are the other nodes of the target's kind, or `brokers`, `controllers` or nodes by id. Its proof:
+    packets that were sent twice, counted by the kernel."""
+
+    peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
+    kind: ClassVar[str] = "packet-duplicate"
+    # The model expects nothing: no request comes twice, and none comes late.
+    appearance: ClassVar[Appearance] = Appearance("#5c6b2f", "#b8c97a", Pattern.DOTS)
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """How many packets were sent twice."""
+        return f"{counted_packets(evidence)} sent twice"
+
+    def _peers(self, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
+        return named_nodes(self.peers, cluster, nodes)
+
+    def _rules(self, node: NodeControl, peers: Sequence[NodeControl] = ()) -> Rules:
+        # The copy goes to the peer itself: it is on the same network.
+        rules = [("-d", peer.address, *self._chance, "-j", "TEE", "--gateway", peer.address) for peer in peers]
+        return Rules(chain_name(self), {"OUTPUT": rules}, table="mangle")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketLoss(ByChance):
+    """Lose `percent` of the packets that other brokers send to the target. TCP sends them again, so that everything is
+    slow and nothing is gone. Its proof: packets that were dropped, counted by the kernel."""
+
+    kind: ClassVar[str] = "packet-loss"
+    # Enough loss in a row is a cut.
+    counts_as: ClassVar[str] = "partition"
+    appearance: ClassVar[Appearance] = Appearance("#4a6785", "#9db8d6", Pattern.LINES)
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """How many packets were dropped."""
+        return f"{counted_packets(evidence)} dropped"
+
+    def _peers(self, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
+        return list(cluster.brokers.values())
+
+    def _rules(self, node: NodeControl, peers: Sequence[NodeControl] = ()) -> Rules:
+        return Rules(chain_name(self), {"INPUT": [("-s", peer.address, *self._chance, "-j", "DROP") for peer in peers]})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketRate(Queued):
+    """Let at most `kbit_per_second` of what the peers send to the target arrive, all peers together. The rest waits for
+    its turn. `peers` and `direction` are those of `packet-delay`; each direction has the rate for itself. Its proof:
+    packets that have waited, counted and timed by whoever let them wait."""
+
+    kbit_per_second: float = 1000.0
+    kind: ClassVar[str] = "packet-rate"
+    appearance: ClassVar[Appearance] = Appearance("#8c5a1f", "#e0b070", Pattern.DIAGONALS)
+    describe_evidence = staticmethod(counted_wait)
+
+    def __post_init__(self) -> None:
+        Queued.__post_init__(self)
+        if not self.kbit_per_second > 0:
+            raise ValueError(f"kbit_per_second: {self.kbit_per_second:g} is not valid: expected more than 0")
+
+    def _treatment(self) -> dict[str, Any]:
+        return {"bits_per_second": self.kbit_per_second * 1000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketReorder(Queued):
+    """Let `percent` of the packets that the peers send to the target arrive `seconds` later, so that others overtake
+    them. TCP puts them in order again, and everything is slower. `peers` and `direction` are those of `packet-delay`.
+    Its proof: packets that later ones of their connection have overtaken, counted by whoever let them wait."""
+
+    percent: float = 10.0
+    seconds: float = 0.05
+    kind: ClassVar[str] = "packet-reorder"
+    appearance: ClassVar[Appearance] = Appearance("#7a4b8c", "#c7a0d8", Pattern.CROSSES)
+
+    def __post_init__(self) -> None:
+        Queued.__post_init__(self)
+        if not 0 < self.percent < 100:
+            raise ValueError(f"percent: {self.percent:g} is not valid: expected more than 0 and less than 100")
+        if not self.seconds > 0:
+            raise ValueError(f"seconds: {self.seconds:g} is not valid: expected more than 0")
+
+    def _treatment(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "percent": self.percent, "in_order": False}
+
+    def _shown(self, tally: Mapping[str, Any]) -> Proof:
+        if not tally["overtaken"]:
+            return Proof(False, dict(tally), "no packet was overtaken yet")
+        return Proof(True, dict(tally))
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """How many packets were overtaken."""
+        return f"{evidence['overtaken']:,} of {evidence['packets']:,} packets were overtaken"

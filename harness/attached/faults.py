@@ -14,8 +14,7 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof, all_took_effect, at_once
 from kafka_chaos.faults.network.partition import Isolate, Partition
-from kafka_chaos.faults.process.ended import Kill, Stop
-from kafka_chaos.faults.process.pause import Pause
+from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.harness.attached.node import DOWN, FROZEN, RUNNING, AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
 

@@ -16,8 +16,7 @@ from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.occurrence import Occurrence
-from kafka_chaos.faults.process.ended import Kill
-from kafka_chaos.faults.process.pause import Pause
+from kafka_chaos.faults.process.ended import Kill, Pause
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.errors import ClusterFailure

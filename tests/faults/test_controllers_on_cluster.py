@@ -8,8 +8,7 @@ import pytest
 
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.network.partition import Isolate, Partition
-from kafka_chaos.faults.process.ended import Kill, Stop
-from kafka_chaos.faults.process.pause import Pause
+from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient

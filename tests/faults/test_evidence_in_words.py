@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from kafka_chaos.faults.network.packet_filter import chain_name
-from kafka_chaos.faults.network.packets import PacketLoss
 from kafka_chaos.faults.network.partition import Isolate, Partition
-from kafka_chaos.faults.process.ended import Kill, Stop
-from kafka_chaos.faults.process.pause import Pause
+from kafka_chaos.faults.network.queued import PacketLoss
+from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster

@@ -12,10 +12,9 @@ import pytest
 from kafka_chaos.faults.fault import Fault, Proof
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.packet_filter import chain_name
-from kafka_chaos.faults.network.packets import PacketLoss
 from kafka_chaos.faults.network.partition import Isolate, Partition
-from kafka_chaos.faults.process.ended import Kill, Stop
-from kafka_chaos.faults.process.pause import Pause
+from kafka_chaos.faults.network.queued import PacketLoss
+from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster

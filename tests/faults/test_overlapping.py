@@ -9,8 +9,7 @@ import pytest
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.partition import Partition
-from kafka_chaos.faults.process.ended import Kill, Stop
-from kafka_chaos.faults.process.pause import Pause
+from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, Notes
 

@@ -9,8 +9,7 @@ import pytest
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.network.packet_filter import chain_name
-from kafka_chaos.faults.network.packets import PacketDelay, PacketDuplicate, PacketRate, PacketReorder
-from kafka_chaos.faults.network.queued import Queued
+from kafka_chaos.faults.network.queued import PacketDelay, PacketDuplicate, PacketRate, PacketReorder, Queued
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeNode
 

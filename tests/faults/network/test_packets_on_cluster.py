@@ -16,7 +16,7 @@ from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.packet_filter import chain_name
-from kafka_chaos.faults.network.packets import PacketDelay, PacketDuplicate, PacketRate, PacketReorder
+from kafka_chaos.faults.network.queued import PacketDelay, PacketDuplicate, PacketRate, PacketReorder
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin

@@ -13,8 +13,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from kafka_chaos.faults.fault import Fault, Proof
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.process.ended import Kill, Stop
-from kafka_chaos.faults.process.pause import Pause
+from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk, why_no_disks
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target

@@ -11,10 +11,9 @@ import pytest
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault, Nodes, parameters
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.network.packets import PacketLoss
 from kafka_chaos.faults.network.partition import Isolate, Partition
-from kafka_chaos.faults.process.ended import Kill, Stop
-from kafka_chaos.faults.process.pause import Pause
+from kafka_chaos.faults.network.queued import PacketLoss
+from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.attached.faults import by_commands, require_commands
 from kafka_chaos.harness.attached.node import AttachedNode

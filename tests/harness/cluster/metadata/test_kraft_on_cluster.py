@@ -7,8 +7,7 @@ import secrets
 import pytest
 
 from kafka_chaos.faults.fault import Nodes
-from kafka_chaos.faults.process.ended import Kill
-from kafka_chaos.faults.process.pause import Pause
+from kafka_chaos.faults.process.ended import Kill, Pause
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
