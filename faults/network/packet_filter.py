@@ -11,9 +11,10 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from kafka_chaos.faults.cluster import NodeControl, inside_of
-from kafka_chaos.faults.fault import Proof
+from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
+from kafka_chaos.faults.fault import Nodes, Proof
 
 _ENDING_SECONDS = 3.0
 _INTERVAL = 0.1
@@ -106,3 +107,25 @@ def counted_packets(evidence: Mapping[str, object]) -> str:
     assert isinstance(packets, Mapping)
     count = sum(packets.values())
     return f"{count:,} packet{'' if count == 1 else 's'}"
+
+
+PORTS = {"replication": 9092, "control": 9091}
+"""Listener ports that can be cut separately: replication (followers fetch from it) and control (controller to broker
+with ZooKeeper, the controllers' own listener in KRaft mode)."""
+
+DIRECTIONS = ("both", "in", "out")
+HOOKS = {"in": "INPUT", "out": "OUTPUT"}
+"""Where the packet filter sees what comes to a target, and what it sends."""
+
+Named = tuple[int, ...] | Literal["brokers", "controllers"] | None
+"""Nodes as experiments name them: by ids, by kind, or (None) those of the targets' own kind."""
+
+
+def named_nodes(named: Named, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
+    """The nodes that are named, the targets `nodes` among them where they are of that kind."""
+    kinds = {"brokers": list(cluster.brokers.values()), "controllers": list(cluster.controllers.values())}
+    if isinstance(named, tuple):
+        return [node for kind in kinds.values() for node in kind if node.number in named]
+    targets = {node.name for node in nodes}
+    controllers = named is None and any(node.name in targets for node in kinds["controllers"])
+    return kinds[named or ("controllers" if controllers else "brokers")]

@@ -12,8 +12,16 @@ from typing import Any, ClassVar, Literal
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect, at_once
-from kafka_chaos.faults.network.packet_filter import Rule, Rules, chain_name, counted_packets
-from kafka_chaos.faults.network.peers import DIRECTIONS, HOOKS, PORTS, named_nodes
+from kafka_chaos.faults.network.packet_filter import (
+    DIRECTIONS,
+    HOOKS,
+    PORTS,
+    Rule,
+    Rules,
+    chain_name,
+    counted_packets,
+    named_nodes,
+)
 
 ACTIONS = ("drop", "reject")
 

@@ -14,8 +14,15 @@ from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once
 from kafka_chaos.faults.machine import why_not_inside
-from kafka_chaos.faults.network.packet_filter import Rule, Rules, chain_name, counted_packets
-from kafka_chaos.faults.network.peers import DIRECTIONS, HOOKS, named_nodes
+from kafka_chaos.faults.network.packet_filter import (
+    DIRECTIONS,
+    HOOKS,
+    Rule,
+    Rules,
+    chain_name,
+    counted_packets,
+    named_nodes,
+)
 from kafka_chaos.faults.parts import PacketControl
 
 

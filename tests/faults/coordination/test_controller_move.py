@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.faults.coordination.controller_move import ControllerMove
+from kafka_chaos.faults.coordination.leader_transfer import ControllerMove
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.experiment.file import parse_experiment
 from tests.faults.fakes import FakeCluster

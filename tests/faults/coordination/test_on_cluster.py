@@ -8,8 +8,7 @@ from functools import partial
 import pytest
 
 from kafka_chaos.faults.cluster import Leadership
-from kafka_chaos.faults.coordination.controller_move import ControllerMove
-from kafka_chaos.faults.coordination.leader_transfer import LeaderTransfer
+from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, LeaderTransfer
 from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
 from kafka_chaos.faults.coordination.reassignment import Reassignment
 from kafka_chaos.faults.coordination.session_expiry import SessionExpiry
