@@ -1,14 +1,18 @@
-"""Kinds that end or freeze the processes of members of groups and loops."""
+"""Kinds that end or freeze the processes of members of groups and loops, or reset clients' connections."""
 
 from __future__ import annotations
 
+import gzip
+import shlex
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+from kafka_chaos.faults.cluster import CLIENT_PORT, ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, Proof
+from kafka_chaos.faults.machine import engine_elsewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,3 +87,71 @@ class ClientPause(Fault):
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """What the kernel tells."""
         return f"process {evidence['Pid']}: {evidence['State']}"
+
+
+_CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} )")
+_OPTION = "CONFIG_INET_DIAG_DESTROY"
+_KERNEL_CONFIG = Path("/proc/config.gz")
+
+
+# The broker lives, leads and goes on with what it has read. Whoever waited for an answer learns nothing, connects anew,
+# and asks again where it may.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionReset(Fault):
+    """Reset every connection that clients have to the targets, once, with all that is on its way (TCP RST, to both
+    sides). Where the engine passes on what clients send, they see it closed. They connect again at will; duration means
+    nothing. Its proof: the connections that there were, counted, and none of them is left."""
+
+    kind: ClassVar[str] = "connection-reset"
+    only_brokers: ClassVar[bool] = True
+    avoids_links: ClassVar[bool] = True
+    # It may lose requests and answers, too.
+    counts_as: ClassVar[str] = "partition"
+    appearance: ClassVar[Appearance] = Appearance("#8a6100", "#e3b64e", Pattern.CROSSES)
+
+    @staticmethod
+    def unavailable() -> str | None:
+        """Only some kernels end the connections of others; those that show how they were built tell."""
+        if engine_elsewhere() is not None or not _KERNEL_CONFIG.is_file():
+            return None
+        with gzip.open(_KERNEL_CONFIG, "rt", encoding="utf-8", errors="replace") as lines:
+            if any(line.startswith(f"{_OPTION}=") for line in lines):
+                return None
+        return f"the kernel resets no connections of others: it would have to be built with {_OPTION}"
+
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        state, noted = node.state(), self._noted(cluster)
+        if node.name in noted or not state["Running"] or state["Paused"]:
+            return
+        # At one go, since each command that is run in a container takes its time.
+        chosen = shlex.join(_CONNECTIONS)
+        noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", f"ss {chosen} && ss -K {chosen} >/dev/null"))
+
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        return _are_gone(node, self._noted(cluster).get(node.name))
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """How many connections were reset."""
+        count = int(evidence["connections"])
+        return f"{count:,} connection{'' if count == 1 else 's'} of clients reset"
+
+
+def _connections(node: NodeControl) -> frozenset[str]:
+    """The addresses of the clients that are connected."""
+    return _peers(inside_of(node).must_execute("ss", *_CONNECTIONS))
+
+
+def _peers(listed: str) -> frozenset[str]:
+    return frozenset(line.split()[3] for line in listed.splitlines() if line.strip())
+
+
+def _are_gone(node: NodeControl, before: frozenset[str] | None) -> Proof:
+    if before is None:
+        return Proof(False, {}, "its process did not run")
+    if not before:
+        return Proof(False, {"connections": 0}, "no client was connected")
+    state = node.state()
+    left = before & _connections(node) if state["Running"] and not state["Paused"] else frozenset()
+    evidence = {"connections": len(before - left)}
+    return Proof(not left, evidence, f"{len(left)} of {len(before)} connections go on" if left else "")

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.faults.clients import connection_reset
-from kafka_chaos.faults.clients.connection_reset import ConnectionReset
-from kafka_chaos.faults.clients.members import ClientKill, ClientPause
+from kafka_chaos.faults.clients.members import ClientKill, ClientPause, ConnectionReset
 from kafka_chaos.faults.target import Target, VacantRoleError
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -76,7 +74,7 @@ def test_a_kernel_that_resets_no_connections_is_named(tmp_path: Path, monkeypatc
     import gzip
 
     config = tmp_path / "config.gz"
-    monkeypatch.setattr(connection_reset, "_KERNEL_CONFIG", config)
+    monkeypatch.setattr("kafka_chaos.faults.clients.members._KERNEL_CONFIG", config)
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     assert ConnectionReset.unavailable() is None
     config.write_bytes(gzip.compress(b"CONFIG_INET_DIAG=y\n# CONFIG_INET_DIAG_DESTROY is not set\n"))

@@ -13,8 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_chaos.contract.events import Event, FaultNotProven, FaultProven, MemberChanged
-from kafka_chaos.faults.clients.connection_reset import ConnectionReset
-from kafka_chaos.faults.clients.members import ClientKill, ClientPause
+from kafka_chaos.faults.clients.members import ClientKill, ClientPause, ConnectionReset
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.target import Target
