@@ -212,9 +212,8 @@ def test_a_loss_is_traced_to_a_truncation_that_covers_it(
     tmp_path: Path, verified: Verified, cut: dict[str, Any], expected: str
 ) -> None:
     rows = planted(Rows(clock=10 * MS))
-    at = acknowledged(rows, 6) + cut.pop("ts_ns", 0)
-    event = {"lane": "a", "partition": 0, "broker": 1, "offset": 5, "log_end": 9, "reason": "planted"}
-    rows.event("log_truncated", ts_ns=at, **{**event, **cut})
+    event = {"lane": "a", "partition": 0, "broker": 1, "offset": 5, "log_end": 9, "reason": "planted", **cut}
+    rows.event("log_truncated", **{**event, "ts_ns": acknowledged(rows, 6) + cut.get("ts_ns", 0)})
     assert causes(rows.write(tmp_path / "run"), verified, "lost_write")[0] == expected
 
 
