@@ -148,7 +148,9 @@ def test_the_table_tells_what_was_found_and_why(tmp_path: Path) -> None:
 
 
 def test_a_lane_without_all_its_evidence_has_a_line(tmp_path: Path) -> None:
-    rows = rows_of(20).replica(1, 0, 0)
+    rows = rows_of(20)
+    for offset in range(20):
+        rows.replica(1, offset, offset)
     result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [*PLAIN, str(rows.write(tmp_path / "run"))])
     assert result.exit_code == 2
     assert "a: evidence incomplete; not judged: replica_divergence" in result.output

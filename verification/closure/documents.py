@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka_chaos.contract.groups import AUTO, IN_TRANSACTION, group_of
@@ -14,17 +14,8 @@ from kafka_chaos.verification.judging.replicas import limit_of
 Rows = Sequence[Sequence[Any]]
 
 
-def concerned(lanes: Iterable[Lane]) -> list[str]:
-    """The lanes whose tables are to fit together: those with transactions, a group or a loop, and what loops read."""
-    return sorted({name for lane in lanes if _is_special(lane) for name in (lane.lane, *groups_of_lane(lane).values())})
-
-
-def _is_special(lane: Lane) -> bool:
-    return lane.transactional is not None or bool(lane.group_anomalies)
-
-
 def documents(run: RunDirectory) -> Mapping[str, Rows]:
-    """`lanes`, `groups` and `final` (`relations.VIEWS`)."""
+    """The views of documents (`relations.VIEWS`)."""
     groups = [
         (group, reads, lane.lane, *_how(lane, group))
         for lane in run.lanes
@@ -38,6 +29,18 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
             (group, reads[group], partition, offset)
             for group, places in run.groups.items()
             for partition, offset in places.items()
+        ],
+        "phases": [
+            (lane.lane, phase.started_ns, phase.ended_ns)
+            for lane in run.lanes
+            for phase in run.events.phases.values()
+            if phase.lanes is None or lane.lane in phase.lanes
+        ],
+        "faults": [
+            (lane.lane, fault.fault_id, requested_ns)
+            for lane in run.lanes
+            for fault in run.events.concerning(lane.lane)
+            for requested_ns in fault.requested
         ],
     }
 

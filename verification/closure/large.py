@@ -1,19 +1,26 @@
-"""Evaluates the relations of a run of any size, over tables in Spark."""
+"""Evaluates the relations of a run of any size, over tables in Spark.
+
+What is told of single records of log/ and replicas/ (`_of_stored`) is told of lanes with transactions, a group or a
+loop, and what loops read. Of other lanes, the survey compares replicas with each other, and the log with reads. Reads
+are compared with sends by blocks of records, and not by their leader epochs.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import ABORT, COMMIT
 from kafka_chaos.verification.closure.documents import documents, limits
 from kafka_chaos.verification.closure.relations import VIEWS, asked
+from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables.evidence import Frames
@@ -26,11 +33,15 @@ _OF_PARTITION = "lane, partition, limit"
 _MARKED = f"coalesce(kind IN ('{COMMIT}', '{ABORT}'), false)"
 
 
-def rows_of_frames(run: RunDirectory, lanes: Collection[str], frames: Frames) -> list[tuple[int, str, int, str]]:
+_STORED = ("ends", "epochs", "markers", "repeated", "unlike", "written")
+_BLOCK = "shiftright(seq, 10) AS block"
+
+
+def rows_of_frames(run: RunDirectory, frames: Frames) -> list[tuple[int, str, int, str]]:
     """Of what does not resolve: number of the relation, lane, how many rows, a place."""
     session = frames.produced.sparkSession
     prefix = f"closure_{uuid.uuid4().hex}_"
-    views = _views(run, lanes, frames)
+    views = _views(run, frames)
     try:
         for name, view in views.items():
             view.createOrReplaceTempView(prefix + name)
@@ -40,10 +51,7 @@ def rows_of_frames(run: RunDirectory, lanes: Collection[str], frames: Frames) ->
             session.catalog.dropTempView(prefix + name)
 
 
-def _views(run: RunDirectory, lanes: Collection[str], frames: Frames) -> dict[str, DataFrame]:
-    def of(table: DataFrame) -> DataFrame:
-        return table.where(F.col("lane").isin(list(lanes)))
-
+def _views(run: RunDirectory, frames: Frames) -> dict[str, DataFrame]:
     def local(name: str, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
         return local_frame(frames.produced.sparkSession, _schema(VIEWS[name]), rows)
 
@@ -51,18 +59,38 @@ def _views(run: RunDirectory, lanes: Collection[str], frames: Frames) -> dict[st
     for name in ("transactions", "assignments", "commits"):
         table = frames.tables().get(name)
         columns = VIEWS[name].split(", ")
-        given[name] = local(name, []) if table is None else of(table).select(*columns)
+        given[name] = local(name, []) if table is None else table.select(*columns)
     times = (F.min("invoke_ns").alias("first_ns"), F.max("invoke_ns").alias("last_ns"))
     counts = (
         F.count("source_seq").alias("sources"),
         F.expr("count_if(complete_ns < invoke_ns)").alias("backwards"),
         F.count(F.lit(1)).alias("n"),
     )
-    given["sent"] = of(frames.produced).groupBy("lane", "producer_id", "transaction").agg(*counts, *times)
+    given["sent"] = frames.produced.groupBy("lane", "producer_id", "transaction").agg(*counts, *times)
     polls = (F.count(F.lit(1)).alias("n"), F.min("poll_ns").alias("first_ns"), F.max("poll_ns").alias("last_ns"))
-    given["taken"] = of(frames.consumed).groupBy("lane", "consumer", "partition").agg(*polls)
+    given["taken"] = frames.consumed.groupBy("lane", "consumer", "partition").agg(*polls)
     given["orphans"] = _orphans(run, frames.produced)
-    return given | {name: local(name, rows) for name, rows in _of_stored(run, frames, of).items()}
+    given["early"] = _early(frames)
+    given["ahead"] = local("ahead", [])
+    return given | {name: local(name, rows) for name, rows in _of_stored(run, frames).items()}
+
+
+def _early(frames: Frames) -> DataFrame:
+    """The first read of a block of records before the first of them was sent."""
+    keys = ("lane", "producer_id", "block")
+    sent = frames.produced.selectExpr("*", _BLOCK).groupBy(*keys).agg(F.min("invoke_ns").alias("sent_ns"))
+    read = frames.consumed.selectExpr("*", _BLOCK).groupBy(*keys).agg(F.min("poll_ns").alias("read_ns"))
+    early = read.join(sent, list(keys)).where("read_ns < sent_ns")
+    place = "format_string('producer %d, a record from seq %d on', producer_id, block * 1024) AS place"
+    return early.selectExpr("lane", place, "1L AS n")
+
+
+def _concerned(lanes: Iterable[Lane]) -> list[str]:
+    return sorted({name for lane in lanes if _is_special(lane) for name in (lane.lane, *groups_of_lane(lane).values())})
+
+
+def _is_special(lane: Lane) -> bool:
+    return lane.transactional is not None or bool(lane.group_anomalies)
 
 
 def _schema(columns: str) -> StructType:
@@ -82,8 +110,15 @@ def _orphans(run: RunDirectory, produced: DataFrame) -> DataFrame:
     return first.selectExpr("judged AS lane", place, "n")
 
 
-def _of_stored(run: RunDirectory, frames: Frames, of: Any) -> dict[str, list[tuple[Any, ...]]]:
-    """The views on the log and on replicas: a row per partition, broker and producer is all that leaves Spark."""
+def _of_stored(run: RunDirectory, frames: Frames) -> dict[str, list[tuple[Any, ...]]]:
+    """The views on the log and on replicas: few rows leave Spark, one per partition, broker, producer and epoch."""
+    found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _STORED}
+    if not (lanes := _concerned(run.lanes)):
+        return found
+
+    def of(table: DataFrame) -> DataFrame:
+        return table.where(F.col("lane").isin(lanes))
+
     log, replicas = frames.log, frames.replicas
     known: dict[tuple[str, int], int] = dict(limits(run))
     ends: dict[tuple[str, int], int] = {}
@@ -93,9 +128,10 @@ def _of_stored(run: RunDirectory, frames: Frames, of: Any) -> dict[str, list[tup
             known.setdefault((lane, partition), end + 1)
     rows = [(*place, limit) for place, limit in known.items()]
     bounds = F.broadcast(local_frame(frames.produced.sparkSession, _schema(_OF_PARTITION), rows))
-    found: dict[str, list[tuple[Any, ...]]] = {"markers": [], "written": [], "unlike": []}
     if replicas is not None:
-        contents = _contents(of(replicas), bounds, "broker", "producer_id", f"{_MARKED} AS marked").collect()
+        keys = ("broker", "producer_id", "leader_epoch", f"{_MARKED} AS marked")
+        contents = _contents(of(replicas), bounds, *keys).collect()
+        found["epochs"], found["repeated"] = _epochs(contents), _repeated(contents)
         first: dict[tuple[Any, ...], list[int]] = {}
         held: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
         for row in contents:
@@ -120,6 +156,29 @@ def _of_stored(run: RunDirectory, frames: Frames, of: Any) -> dict[str, list[tup
     return {**found, "ends": [(*place, end) for place, end in ends.items()]}
 
 
+def _epochs(contents: Iterable[Row]) -> list[tuple[Any, ...]]:
+    ends: dict[tuple[Any, ...], tuple[int, int]] = {}
+    for row in contents:
+        key = (row.lane, row.partition, row.broker, row.leader_epoch)
+        first, last = ends.get(key, (row.lowest, row.highest))
+        ends[key] = (min(first, row.lowest), max(last, row.highest))
+    return [(*key, first, last) for key, (first, last) in ends.items()]
+
+
+def _repeated(contents: Iterable[Row]) -> list[tuple[Any, ...]]:
+    """Replicas with as many rows as offsets, whose offsets are not those from the first to the last."""
+    logs: dict[tuple[Any, ...], tuple[int, int, int, int]] = {}
+    for row in contents:
+        key = (row.lane, row.partition, row.broker)
+        rows, offsets, first, last = logs.get(key, (0, 0, row.lowest, row.highest))
+        logs[key] = (rows + row.rows, offsets + row.offsets, min(first, row.lowest), max(last, row.highest))
+    return [
+        (lane, f"partition {partition}, broker {broker}", 1)
+        for (lane, partition, broker), (rows, offsets, first, last) in logs.items()
+        if rows == last - first + 1 and offsets != rows * (first + last) // 2
+    ]
+
+
 def _contents(table: DataFrame, bounds: DataFrame, *keys: str) -> DataFrame:
     """How many rows there are below the limit of a partition, and the sum of their hashes; all rows, and their ends."""
     rows = table.join(bounds, ["lane", "partition"], "left")
@@ -132,6 +191,7 @@ def _contents(table: DataFrame, bounds: DataFrame, *keys: str) -> DataFrame:
         F.expr("count(1) AS rows"),
         F.expr("min(offset) AS lowest"),
         F.expr("max(offset) AS highest"),
+        F.expr("sum(offset) AS offsets"),
     )
 
 

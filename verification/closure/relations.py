@@ -3,8 +3,7 @@
 Guarantee: a relation that holds yields no row. relations.toml states them; every engine evaluates the same text, over
 the views of `VIEWS`.
 
-The relations are those of lanes with transactions, a group or a loop; the tables of the other lanes are compared by the
-anomalies themselves.
+An anomaly compares the records of several tables; a relation says what must hold for the tables to be of one run.
 """
 
 from __future__ import annotations
@@ -23,11 +22,17 @@ VIEWS: Mapping[str, str] = {
     "lanes": "lane, transactional, loop",
     "groups": "group, lane, judged, in_transaction, automatic",
     "final": "group, lane, partition, offset",
+    "phases": "lane, start_ns, end_ns",
+    "faults": "lane, fault, requested_ns",
     "transactions": "lane, producer_id, transaction, transactional_id, begin_ns, end_ns, outcome, initialised_ns",
     "assignments": "lane, group, consumer, member, generation, partition, isolation, start_ns, end_ns",
     "commits": "lane, group, consumer, partition, offset, producer_id, transaction, invoke_ns, complete_ns, outcome",
     "sent": "lane, producer_id, transaction, sources, backwards, n, first_ns, last_ns",
     "taken": "lane, consumer, partition, n, first_ns, last_ns",
+    "early": "lane, place, n",
+    "ahead": "lane, place, n",
+    "epochs": "lane, partition, broker, leader_epoch, first, last",
+    "repeated": "lane, place, n",
     "ends": "lane, partition, last",
     "markers": "lane, partition, producer_id, n, first",
     "written": "lane, partition, producer_id, first",
@@ -36,16 +41,18 @@ VIEWS: Mapping[str, str] = {
 }
 """The views with their columns.
 
-The first six are those of the documents and tables of these names (`lanes`: `transactional` and `loop` are 1 or 0;
+The first eight are those of the documents and tables of these names (`lanes`: `transactional` and `loop` are 1 or 0;
 `groups`: the lane that it reads, the one that it belongs to, whether it commits in transactions, whether its clients
-commit by themselves; `final`: groups.json). The others are computed:
+commit by themselves; `final`: groups.json; `phases` and `faults`: events.jsonl). The others are computed:
 
 `sent`: produced/ by transaction: how many records, how many of them name what they were made of (`sources`), how many
-have an outcome from before they were sent (`backwards`), the first and the last time of sending. `taken`: consumed/
-by consumer and partition, the first and the last time of polling. `ends`: the last offset in the log or in a replica.
-`markers` and `written`: the first marker, and the first record, of a producer in a partition's replicas. `orphans`:
-outputs of loops made of an input that nobody produced. `unlike`: partitions whose log no replica holds just so, as
-far as every broker knows it to be committed.
+have an outcome from before they were sent (`backwards`), the first and the last time of sending. `taken`: consumed/ by
+consumer and partition, the first and the last time of polling. `early`: records that were read before they were sent.
+`ahead`: records that were read with a later leader epoch than every replica has them with. `epochs`: the offsets of a
+replica's records by leader epoch. `repeated`: replicas that hold an offset twice. `ends`: the last offset in the log
+or in a replica. `markers` and `written`: the first marker, and the first record, of a producer in a partition's
+replicas. `orphans`: outputs of loops made of an input that nobody produced. `unlike`: partitions whose log no replica
+holds just so, as far as every broker knows it to be committed.
 """
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
-from kafka_chaos.verification.closure.documents import concerned
 from kafka_chaos.verification.closure.relations import doubt
 from kafka_chaos.verification.inputs.documents.experiment import differing
 from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
@@ -25,22 +23,20 @@ def resolved(run: RunDirectory, frames: Frames | None = None) -> RunDirectory:
     doubts: defaultdict[str, list[Doubt]] = defaultdict(list)
     for lane, texts in _of_experiment(run).items():
         doubts[lane] += map(Doubt, texts)
-    for number, lane, n, place in sorted(_unresolved(run, concerned(run.lanes), frames)):
+    for number, lane, n, place in sorted(_unresolved(run, frames)):
         doubts[lane].append(doubt(number, n, place))
     return replace(run, doubts=dict(doubts))
 
 
-def _unresolved(run: RunDirectory, lanes: Collection[str], frames: Frames | None) -> list[tuple[int, str, int, str]]:
-    if not lanes:
-        return []
+def _unresolved(run: RunDirectory, frames: Frames | None) -> list[tuple[int, str, int, str]]:
     are_files = run.path is not None and not any(table.counted for table in run.tables.values())
     if frames is None or (are_files and run.rows <= MOST_IN_MEMORY):
         from kafka_chaos.verification.closure.small import rows_of_relations
 
-        return rows_of_relations(run, lanes)
+        return rows_of_relations(run)
     from kafka_chaos.verification.closure.large import rows_of_frames
 
-    return rows_of_frames(run, lanes, frames)
+    return rows_of_frames(run, frames)
 
 
 def _of_experiment(run: RunDirectory) -> dict[str, list[str]]:

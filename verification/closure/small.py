@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,23 +19,25 @@ from kafka_chaos.verification.inputs.parquet import batches_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 _PLACE = ["lane", "partition"]
+_POSITION = [*_PLACE, "offset"]
+_IDENTITY = ["lane", "producer_id", "seq"]
 _WRITER = [*_PLACE, "producer_id"]
 _SALT = np.uint64(secrets.randbits(64) | 1)
 _Views = dict[str, Iterable[Sequence[Any]]]
 
 
-def rows_of_relations(run: RunDirectory, lanes: Collection[str]) -> list[tuple[int, str, int, str]]:
+def rows_of_relations(run: RunDirectory) -> list[tuple[int, str, int, str]]:
     """Of what does not resolve: number of the relation, lane, how many rows, a place."""
     with sqlite3.connect(":memory:") as database:
-        for name, rows in _views(run, lanes).items():
+        for name, rows in _views(run).items():
             columns = [column.strip() for column in VIEWS[name].split(",")]
             database.execute(f"CREATE TABLE `{name}` ({', '.join(f'`{column}`' for column in columns)})")
             database.executemany(f"INSERT INTO `{name}` VALUES ({', '.join('?' * len(columns))})", rows)
         return list(database.execute(asked()))
 
 
-def _views(run: RunDirectory, lanes: Collection[str]) -> _Views:
-    given = {name: _table(run, name, lanes) for name in TABLES}
+def _views(run: RunDirectory) -> _Views:
+    given = {name: _table(run, name) for name in TABLES}
     produced, log, replicas = (given[name] for name in ("produced", "log", "replicas"))
     is_marker = pc.is_in(replicas["kind"], pa.array([COMMIT, ABORT]))
     markers, data = replicas.filter(is_marker), replicas.filter(pc.invert(is_marker))
@@ -56,6 +58,10 @@ def _views(run: RunDirectory, lanes: Collection[str]) -> _Views:
             [("source_seq", "count"), ("backwards", "sum"), ("seq", "count"), *times],
         ),
         "taken": _grouped(given["consumed"], ["lane", "consumer", "partition"], polls),
+        "early": _early(given["consumed"], produced),
+        "ahead": _ahead(given["consumed"], data),
+        "epochs": _grouped(replicas, [*_PLACE, "broker", "leader_epoch"], [("offset", "min"), ("offset", "max")]),
+        "repeated": _repeated(replicas),
         "ends": _grouped(held, _PLACE, [("offset", "max")]),
         "markers": _grouped(markers, _WRITER, [("offset", "count"), ("offset", "min")]),
         "written": _grouped(data, _WRITER, [("offset", "min")]),
@@ -64,8 +70,8 @@ def _views(run: RunDirectory, lanes: Collection[str]) -> _Views:
     }
 
 
-def _table(run: RunDirectory, name: str, lanes: Collection[str]) -> pa.Table:
-    batches = batches_where(run.tables[name].files, TABLES[name], {"lane": lanes})
+def _table(run: RunDirectory, name: str) -> pa.Table:
+    batches = batches_where(run.tables[name].files, TABLES[name], {"lane": [lane.lane for lane in run.lanes]})
     return pa.Table.from_batches(
         batches, schema=pa.schema([field.with_nullable(True) for field in arrow_schema(TABLES[name])])
     )
@@ -78,6 +84,35 @@ def _grouped(table: pa.Table, keys: list[str], columns: list[tuple[str, str]]) -
 
 def _rows(table: pa.Table) -> Iterable[Sequence[Any]]:
     return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def _early(consumed: pa.Table, produced: pa.Table) -> Iterable[Sequence[Any]]:
+    """`relations.VIEWS`: a row per lane that has such reads."""
+    sent = produced.group_by(_IDENTITY).aggregate([("invoke_ns", "min")])
+    reads = consumed.select([*_IDENTITY, *_POSITION[1:], "poll_ns"]).join(sent, _IDENTITY, join_type="inner")
+    return _first_of_lanes(reads.filter(pc.less(reads["poll_ns"], reads["invoke_ns_min"])))
+
+
+def _ahead(consumed: pa.Table, data: pa.Table) -> Iterable[Sequence[Any]]:
+    """`relations.VIEWS`: a row per lane that has such reads."""
+    keys = [*_POSITION, "producer_id", "seq"]
+    held = data.group_by(keys).aggregate([("leader_epoch", "max")])
+    reads = consumed.select([*keys, "leader_epoch"]).join(held, keys, join_type="inner")
+    return _first_of_lanes(reads.filter(pc.greater(reads["leader_epoch"], reads["leader_epoch_max"])))
+
+
+def _repeated(replicas: pa.Table) -> Iterable[Sequence[Any]]:
+    """`relations.VIEWS`: a row per lane that has such replicas."""
+    counts = replicas.group_by([*_POSITION, "broker"]).aggregate([("seq", "count")])
+    return _first_of_lanes(counts.filter(pc.greater(counts["seq_count"], 1)))
+
+
+def _first_of_lanes(rows: pa.Table) -> Iterable[Sequence[Any]]:
+    """By lane, one of the places of these rows, and how many there are."""
+    for lane, partition, offset, n in _grouped(
+        rows, ["lane"], [("partition", "min"), ("offset", "min"), ("offset", "count")]
+    ):
+        yield lane, f"partition {partition}, offset {offset}", n
 
 
 def _orphans(run: RunDirectory, produced: pa.Table) -> Iterable[Sequence[Any]]:

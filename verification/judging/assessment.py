@@ -206,6 +206,9 @@ def _of_history(assessment: EvidenceAssessment) -> None:
     doubts += _cut_logs(assessment)
     if doubled := facts.total("doubled"):
         doubts.append(f"log/ holds {doubled} rows twice")
+    placed = acknowledged - facts.total("unplaced")
+    if assessment.lane.acks == "0" and placed:
+        doubts.append(f"{counted(placed, 'acknowledgement')} name an offset, which no broker answers to acks=0")
     if assessment.lane.acks != "0" and (unplaced := facts.total("unplaced")):
         why = f"{counted(unplaced, 'acknowledgement')} name no offset"
         assessment.incomplete.update(dict.fromkeys((Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET), why))

@@ -67,6 +67,8 @@ def replica_evidence(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Replica
         limit = limit_of(replicas, marks[partition])
         if limit is not None:
             evidence.limits[partition] = limit
+        elif run.checkpoints.given:
+            evidence.contradict(f"partition {partition}: neither checkpoints.json nor replicas/ names it")
         if replicas or any(marks[partition].values()) or _holds_records(facts, partition):
             _check_presence(evidence, run, lane, partition)
             for broker, replica in sorted(replicas.items()):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.ledger import TableLedger
-from kafka_chaos.verification.inputs.documents.events import Events, Report
+from kafka_chaos.verification.inputs.documents.events import Events, Phase, Report
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.assessment import unread
 from tests.verification.judging.one_lane import KILL, LANE, REPLICAS, run, verdict_of
@@ -112,7 +112,8 @@ def test_what_a_run_left_out_is_written_down() -> None:
 
 def test_announced_tables_and_phases_that_never_ended_are_missed() -> None:
     directory = run(log=False)
-    events = Events((), collects=("log", "replicas"), loads={"one": ("a",), "two": ("b",), "three": None})
+    phases = {"one": Phase(("a",), 1), "two": Phase(("b",), 1), "three": Phase(None, 1), "four": Phase(None, 1, 2)}
+    events = Events((), collects=("log", "replicas"), phases=phases)
     lane = verdict_of(replace(directory, events=events))
     assert lane.verdict == Verdict.UNKNOWN
     assert lane.reasons == (

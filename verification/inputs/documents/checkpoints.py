@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from kafka_chaos.contract.errors import quoted
@@ -73,6 +74,8 @@ def _parsed(path: RunPath, key: str, entry: Any) -> tuple[int | None, tuple[tupl
         isinstance(pair, list) and len(pair) == 2 and all(map(is_whole, pair)) for pair in chain
     )
     expect(pairs, path, f"{key}.leader_epochs", f"{quoted(chain)}, expected [[epoch, start_offset], …]")
+    ascending = all(one[0] < next_[0] and one[1] <= next_[1] for one, next_ in pairwise(chain))
+    expect(ascending, path, f"{key}.leader_epochs", f"{quoted(chain)}, expected ascending epochs and offsets")
     mark, end, _ = (entry.get(name) for name in _OFFSETS)
     return (None if mark == 0 and end else mark), tuple((epoch, start) for epoch, start in chain)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kafka_chaos.contract import events as contract
@@ -78,19 +78,28 @@ class Precondition:
 
 
 @dataclass(frozen=True, slots=True)
+class Phase:
+    """When the load of a phase began and ended (None: it did not), and its lanes (None: all)."""
+
+    lanes: tuple[str, ...] | None
+    started_ns: int
+    ended_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Events:
     """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
 
-    `collects`: the tables that the run announced. `loads`: the phases whose load did not end, with their lanes (None:
-    all). `changes`: by lane and partition, who led it and what its replicas dropped. `preconditions`: by lane those
-    of known defects. `failed_clients`: by lane what is wrong with its clients.
+    `collects`: the tables that the run announced. `phases`: by name. `changes`: by lane and partition, who led it and
+    what its replicas dropped. `preconditions`: by lane those of known defects. `failed_clients`: by lane what is wrong
+    with its clients.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
     reports: tuple[Report, ...] = ()
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     collects: tuple[str, ...] = ()
-    loads: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    phases: Mapping[str, Phase] = field(default_factory=dict)
     changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
     preconditions: Mapping[str, Sequence[Precondition]] = field(default_factory=dict)
     failed_clients: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -106,7 +115,11 @@ class Events:
 
     def unfinished(self, lane: str) -> list[str]:
         """The phases whose load of this lane began and never ended."""
-        return [phase for phase, lanes in self.loads.items() if lanes is None or lane in lanes]
+        return [
+            name
+            for name, phase in self.phases.items()
+            if phase.ended_ns is None and (phase.lanes is None or lane in phase.lanes)
+        ]
 
     def unreported(self, lane: Lane) -> list[str]:
         """The kinds of faults that lanes.json declares for the lane, but that no event reports.
@@ -138,7 +151,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     reports: list[Report] = []
     outside: dict[str, tuple[str, ...]] = {}
     collects: tuple[str, ...] = ()
-    loads: dict[str, tuple[str, ...] | None] = {}
+    phases: dict[str, Phase] = {}
     changes: dict[Place, list[Change]] = {}
     preconditions: dict[str, list[Precondition]] = {}
     failed: dict[str, list[str]] = {}
@@ -154,9 +167,11 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                 case "run_started":
                     collects = _names(event, "collects", _COLLECTED)
                 case "phase_started":
-                    loads[str(event["phase"])] = _concerned(event.get("lanes"), partitions)
+                    lanes_of_phase = _concerned(event.get("lanes"), partitions)
+                    phases[str(event["phase"])] = Phase(lanes_of_phase, event["ts_ns"])
                 case "phase_ended":
-                    loads.pop(str(event["phase"]), None)
+                    if (phase := phases.get(str(event["phase"]))) is not None:
+                        phases[str(event["phase"])] = replace(phase, ended_ns=event["ts_ns"])
                 case "defect_precondition":
                     lane = leadership.lane_of(event, partitions)
                     preconditions.setdefault(lane, []).append(_precondition(event))
@@ -170,7 +185,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     _note(faults, event, partitions)
         except ValueError as error:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error
-    return Events(tuple(faults.values()), tuple(reports), outside, collects, loads, changes, preconditions, failed)
+    return Events(tuple(faults.values()), tuple(reports), outside, collects, phases, changes, preconditions, failed)
 
 
 def _check(event: Mapping[str, Any]) -> None:
@@ -238,6 +253,8 @@ def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mappi
             fault.requested.append(event["ts_ns"])
         case "fault_proven":
             fault.proven.append(event["ts_ns"])
+            evidence = event.get("evidence")
+            fault.shown += tuple(map(str, evidence)) if isinstance(evidence, dict) else ()
         case "fault_not_proven":
             fault.denied = str(event.get("reason") or "no reason given")
         case "fault_healed":

@@ -6,6 +6,7 @@ Guarantee: a file that is no experiment is refused. A run without experiment.yam
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from kafka_chaos.contract.errors import quoted
@@ -15,6 +16,7 @@ from kafka_chaos.verification.inputs.documents.reading import expect, is_given, 
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 _SETTINGS = (
+    "partitions",
     "acks",
     "idempotence",
     "min_insync_replicas",
@@ -24,6 +26,7 @@ _SETTINGS = (
     "cleanup_policy",
 )
 _CLIENTS = ("transactional", "group", "loop")
+_OF_CLUSTER = ("kafka_version", "metadata_mode")
 
 
 def differing(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Sequence[str]] | None:
@@ -33,16 +36,30 @@ def differing(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Sequence[str
     """
     if not is_given(path):
         return None
-    planned = _lanes_of(path)
+    planned, cluster = _planned(path)
     for lane in sorted({lane.lane for lane in lanes} ^ planned.keys()):
         here, there = (path, LANES_FILE) if lane in planned else (path.with_name(LANES_FILE), path.name)
         raise RunDirectoryError(here, f"{there} has no such lane", column=f"lane {quoted(lane)}")
-    return {lane.lane: list(_differences(lane, planned[lane.lane])) for lane in lanes}
+    return {lane.lane: list(_differences(lane, planned[lane.lane], cluster)) for lane in lanes}
 
 
-def _differences(lane: Lane, planned: Mapping[str, Any]) -> list[str]:
+def _differences(lane: Lane, planned: Mapping[str, Any], cluster: Mapping[str, Any]) -> list[str]:
     given = {name: (getattr(lane, name), planned.get(name, getattr(lane, name))) for name in _SETTINGS}
-    given |= {name: (getattr(lane, name) is not None, planned.get(name) is not None) for name in _CLIENTS}
+    if "topic" in planned:
+        given["topic"] = (lane.topic or lane.lane, planned["topic"] or lane.lane)
+    for name in _CLIENTS:
+        here, there = getattr(lane, name), planned.get(name)
+        given[name] = (here is not None, there is not None)
+        if here is not None and isinstance(there, Mapping):
+            given |= {
+                f"{name}.{key}": (value, there.get(key, value))
+                for key, value in asdict(here).items()
+                if not isinstance(value, dict)
+            }
+    # Lanes of a cluster of several versions have the oldest.
+    for name in _OF_CLUSTER if not cluster.get("broker_versions") else _OF_CLUSTER[1:]:
+        if (here := getattr(lane, name)) is not None:
+            given[name] = (here, cluster.get(name) or here)
     return [
         f"lanes.json says {name}: {quoted(here)}, experiment.yaml {quoted(there)}"
         for name, (here, there) in given.items()
@@ -50,7 +67,8 @@ def _differences(lane: Lane, planned: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _lanes_of(path: RunPath) -> dict[str, Mapping[str, Any]]:
+def _planned(path: RunPath) -> tuple[dict[str, Mapping[str, Any]], Mapping[str, Any]]:
+    """The lanes of an experiment by name, and its cluster."""
     with opened(path) as file:
         try:
             document = parsed_yaml(file.read())
@@ -66,4 +84,5 @@ def _lanes_of(path: RunPath) -> dict[str, Mapping[str, Any]]:
             is_named = isinstance(lane, dict) and isinstance(lane.get("lane"), str)
             expect(is_named, path, f"phases[{number}].lanes", "expected lanes with a name")
             found[lane["lane"]] = lane
-    return found
+    cluster = document.get("cluster")
+    return found, cluster if isinstance(cluster, dict) else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS
@@ -9,14 +10,15 @@ from kafka_chaos.contract.ledger import FaultLedger
 
 _NO_BROKERS = ("zookeeper-", "controller-")
 """How the names of servers begin that are no brokers."""
+_SERVER = re.compile(r"(broker|zookeeper|controller)-\d+")
 
 
 @dataclass(slots=True)
 class FaultRecord:
     """The events of the fault `fault_id`. `lanes` None: it concerned every lane.
 
-    `resolved`: the containers that it hit; empty if the events do not name them. `model_faults`: what a kind of
-    somebody's own counts as in the model.
+    `resolved`: the containers that it hit; empty if the events do not name them. `shown`: what its proofs are about,
+    such as containers. `model_faults`: what a kind of somebody's own counts as in the model.
     """
 
     fault_id: str
@@ -27,6 +29,7 @@ class FaultRecord:
     requested: list[int] = field(default_factory=list)
     proven: list[int] = field(default_factory=list)
     healed: list[int] = field(default_factory=list)
+    shown: tuple[str, ...] = ()
     denied: str | None = None
     model_faults: tuple[str, ...] = ()
 
@@ -60,6 +63,9 @@ class FaultRecord:
             return "not proven: no event says so"
         if self.proven[0] < self.requested[0]:
             return "proven before it was requested"
+        servers = {name for name in self.shown if _SERVER.fullmatch(name)}
+        if servers and self.resolved and servers.isdisjoint(self.resolved):
+            return f"proven of {', '.join(sorted(servers))}, requested of {', '.join(self.resolved)}"
         if self.kind == LOCKSTEP:
             return None
         if not self.healed:

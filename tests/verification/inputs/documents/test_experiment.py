@@ -13,13 +13,17 @@ from kafka_chaos.verification.inputs.documents.experiment import differing
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.verification.samples.run_dirs import Rows
 
-LANES = [Lane.from_json({"lane": "a", "acks": "1"}), Lane.from_json({"lane": "b", "group": {}})]
+LANES = [
+    Lane.from_json({"lane": "a", "acks": "1"}),
+    Lane.from_json({"lane": "b", "topic": "t", "group": {"members": 3}}),
+]
 TEXT = """
 name: x
+cluster: {kafka_version: 3.9.1}
 phases:
 - phase: one
   lanes:
-  - {lane: a, acks: '1', idempotence: false, cleanup_policy: , group: }
+  - {lane: a, acks: '1', idempotence: false, partitions: 1, topic: , cleanup_policy: , group: }
 - phase: two
   lanes:
   - {lane: b, group: {members: 3}, topic: t}
@@ -44,6 +48,8 @@ def test_what_both_say(tmp_path: Path) -> None:
         ("idempotence: false", "idempotence: true", "says idempotence: False, experiment.yaml True"),
         ("idempotence: false", "idempotence: 0", "says idempotence: False, experiment.yaml 0"),
         ("cleanup_policy: ,", "cleanup_policy: compact,", "says cleanup_policy: None, experiment.yaml 'compact'"),
+        ("partitions: 1", "partitions: 2", "lanes.json says partitions: 1, experiment.yaml 2"),
+        ("topic: ,", "topic: b,", "lanes.json says topic: 'a', experiment.yaml 'b'"),
         ("group: }", "group: {members: 1}}", "says group: False, experiment.yaml True"),
         ("group: }", "transactional: {size: 1}}", "says transactional: False, experiment.yaml True"),
     ],
@@ -53,6 +59,17 @@ def test_what_they_do_not_agree_on(tmp_path: Path, before: str, after: str, diff
     assert found is not None
     assert found["b"] == []
     assert difference in found["a"][0]
+
+
+def test_the_cluster_and_the_clients_are_the_same(tmp_path: Path) -> None:
+    entry = {"lane": "a", "acks": "1", "kafka_version": "4.3.1", "metadata_mode": "kraft"}
+    lanes = [Lane.from_json(entry), Lane.from_json({"lane": "b", "topic": "t", "group": {"members": 2}})]
+    found = differing(written(tmp_path, TEXT), lanes)
+    assert found is not None
+    assert found["a"] == ["lanes.json says kafka_version: '4.3.1', experiment.yaml '3.9.1'"]
+    assert found["b"] == ["lanes.json says group.members: 2, experiment.yaml 3"]
+    mixed = TEXT.replace("3.9.1", "3.9.1, broker_versions: {1: 4.3.1}")
+    assert differing(written(tmp_path, mixed), lanes) == {"a": [], "b": found["b"]}
 
 
 @pytest.mark.parametrize(
