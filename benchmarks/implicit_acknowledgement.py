@@ -108,7 +108,8 @@ def await_isr(admin: ClusterAdmin, topics: list[str], size: int) -> None:
     """Wait until every topic's ISR has so many members."""
 
     def sizes() -> list[int]:
-        return [len(admin.partitions(topic)[0].isr) for topic in topics]
+        # A broker may not know a new topic yet.
+        return [sum(len(partition.isr) for partition in admin.partitions(topic).values()) for topic in topics]
 
     wait_until(lambda: set(sizes()) == {size}, f"ISRs of {size}", timeout=60, seen=lambda: str(sizes()))
 

@@ -246,6 +246,8 @@ def _of_faults(assessment: EvidenceAssessment) -> None:
     doubts += [f"fault {fault.fault_id}: {fault.problem}" for fault in faults if fault.problem is not None]
     if unreported := run.events.unreported(lane):
         doubts.append(f"lanes.json declares faults that events.jsonl does not report: {', '.join(unreported)}")
+    if undeclared := run.events.undeclared(lane):
+        doubts.append(f"events.jsonl reports faults that lanes.json does not declare: {', '.join(undeclared)}")
     steps = assessment.prediction.steps
     if steps and not any(fault.kind == LOCKSTEP and fault.steps == steps for fault in faults):
         doubts.append("prediction.json is for a lock-step phase that events.jsonl does not report")

@@ -18,6 +18,7 @@ from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts, Rep
 from tests.verification.samples.partitions import FULL
 
 LANE = Lane(lane="a")
+KILLED = Lane(lane="a", faults=("kill",))
 KILL = FaultRecord("kill-1", "kill", requested=[200], proven=[300], healed=[400])
 REPLICAS = {broker: ReplicaFacts(10, 0, 9) for broker in (1, 2, 3)}
 MARKS = dict.fromkeys(REPLICAS, 10)

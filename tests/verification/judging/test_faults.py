@@ -10,7 +10,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from tests.verification.judging.one_lane import KILL, LANE, run, verdict_of
+from tests.verification.judging.one_lane import KILL, KILLED, LANE, run, verdict_of
 from tests.verification.samples.partitions import FULL
 
 
@@ -18,7 +18,7 @@ from tests.verification.samples.partitions import FULL
 def test_no_acknowledgement_before_the_first_fault(first_acknowledged_ns: int | None) -> None:
     facts = replace(FULL, first_acknowledged_ns=first_acknowledged_ns)
     later = replace(KILL, fault_id="kill-2", requested=[900], proven=[901], healed=[902])
-    lane = verdict_of(run(faults=(later, KILL)), facts)
+    lane = verdict_of(run(faults=(later, KILL)), facts, lane=KILLED)
     assert lane.verdict == Verdict.UNKNOWN
     assert lane.reasons == ("no acknowledgement before the first fault, kill-1",)
 
@@ -43,10 +43,11 @@ def test_without_events_no_proof_is_asked_for() -> None:
         ({"proven": [199]}, "proven before it was requested"),
         ({"healed": []}, "not healed: no event says so"),
         ({"healed": [250]}, "healed before it was proven"),
+        ({"resolved": ("broker-1",), "shown": ("broker-2",)}, "proven of broker-2, requested of broker-1"),
     ],
 )
 def test_a_fault_must_be_requested_proven_and_healed_in_this_order(change: dict[str, Any], problem: str) -> None:
-    lane = verdict_of(run(faults=(replace(KILL, **change),)))
+    lane = verdict_of(run(faults=(replace(KILL, **change),)), lane=KILLED)
     assert lane.verdict == Verdict.UNKNOWN
     assert lane.reasons == (f"fault kill-1: {problem}",)
     assert lane.ledger is not None
@@ -91,6 +92,11 @@ def test_a_declared_fault_must_be_reported(faults: tuple[FaultRecord, ...], miss
     assert verdict_of(run(faults=None), lane=lane).verdict == Verdict.CONFORMS
     unknown = verdict_of(run(faults=faults), lane=lane)
     assert unknown.reasons == (f"lanes.json declares faults that events.jsonl does not report: {missing}",)
+
+
+def test_a_reported_fault_must_be_declared() -> None:
+    unknown = verdict_of(run(faults=(KILL, replace(KILL, fault_id="pause-1", kind="pause"))), lane=KILLED)
+    assert unknown.reasons == ("events.jsonl reports faults that lanes.json does not declare: pause",)
 
 
 def test_a_fault_from_outside_needs_no_report() -> None:

@@ -13,12 +13,12 @@ from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
-from tests.verification.judging.one_lane import KILL, LANE, run, verdict_of
+from tests.verification.judging.one_lane import KILL, KILLED, LANE, run, verdict_of
 from tests.verification.samples.partitions import FULL
 
 
 def test_a_clean_lane_conforms() -> None:
-    lane = verdict_of(run(faults=(KILL,)))
+    lane = verdict_of(run(faults=(KILL,)), lane=KILLED)
     assert (lane.verdict, lane.reasons) == (Verdict.CONFORMS, ())
     assert (lane.produced, lane.acknowledged, lane.consumed) == (10, 10, 10)
 

@@ -141,6 +141,11 @@ class Events:
             del missing[SESSION_EXPIRY]
         return sorted(missing.elements())
 
+    def undeclared(self, lane: Lane) -> list[str]:
+        """The kinds of faults that events report for the lane, but that lanes.json does not declare for it."""
+        faults = (fault for fault in self.concerning(lane.lane) if fault.kind != LOCKSTEP)
+        return sorted({kind for fault in faults for kind in fault.counts_as} - set(lane.faults))
+
 
 def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     """The faults and reports of an events.jsonl; raises `RunDirectoryError` (see the module)."""
