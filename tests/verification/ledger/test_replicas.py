@@ -83,6 +83,6 @@ def test_equal_high_watermarks_are_no_regression(tmp_path: Path, verified: Verif
 )
 def test_an_event_with_a_wrong_field(tmp_path: Path, verified: Verified, event: dict[str, Any]) -> None:
     rows = rows_of()
-    rows.event(event.pop("type"), **event)
+    rows.event(event["type"], **{name: value for name, value in event.items() if name != "type"})
     with pytest.raises(RunDirectoryError, match=r"events\.jsonl: line 1"):
         judged(rows, tmp_path / "run", verified)
