@@ -28,7 +28,7 @@ from kafka_chaos.verification.tables.hashes import hashed
 from kafka_chaos.verification.tables.history import local_frame
 
 _TEXTS = {column.name for columns in TABLES.values() for column in columns if column.type == "string"}
-_TEXTS |= {"judged", "place", "source"}
+_TEXTS |= {"fault", "judged", "place", "source"}
 _OF_PARTITION = "lane, partition, limit"
 _MARKED = f"coalesce(kind IN ('{COMMIT}', '{ABORT}'), false)"
 
@@ -166,7 +166,7 @@ def _epochs(contents: Iterable[Row]) -> list[tuple[Any, ...]]:
 
 
 def _repeated(contents: Iterable[Row]) -> list[tuple[Any, ...]]:
-    """Replicas with as many rows as offsets, whose offsets are not those from the first to the last."""
+    """Replicas with as many rows as offsets, whose offsets are not those from the first to the last, or with more."""
     logs: dict[tuple[Any, ...], tuple[int, int, int, int]] = {}
     for row in contents:
         key = (row.lane, row.partition, row.broker)
@@ -175,7 +175,7 @@ def _repeated(contents: Iterable[Row]) -> list[tuple[Any, ...]]:
     return [
         (lane, f"partition {partition}, broker {broker}", 1)
         for (lane, partition, broker), (rows, offsets, first, last) in logs.items()
-        if rows == last - first + 1 and offsets != rows * (first + last) // 2
+        if rows >= last - first + 1 and 2 * offsets != (first + last) * (last - first + 1)
     ]
 
 
