@@ -114,6 +114,16 @@ def await_isr(admin: ClusterAdmin, topics: list[str], size: int) -> None:
     wait_until(lambda: set(sizes()) == {size}, f"ISRs of {size}", timeout=60, seen=lambda: str(sizes()))
 
 
+def await_leader(cluster: Cluster, topics: list[str]) -> None:
+    """Wait until the leader knows of the second member, too: in KRaft mode, other brokers may know it before."""
+
+    def sizes() -> list[int]:
+        with cluster.broker_client(1) as leader:
+            return [len(leader.metadata(topic).isr) for topic in topics]
+
+    wait_until(lambda: set(sizes()) == {2}, "the leader's ISRs of 2", timeout=60, seen=lambda: str(sizes()))
+
+
 def play(cluster: Cluster, admin: ClusterAdmin, number: int) -> dict[str, list[str]]:
     """One round: by client, the records that are acknowledged and in no log."""
     topics = {client: f"round-{number}-{index}" for index, client in enumerate(LOSES)}
@@ -144,6 +154,7 @@ def play(cluster: Cluster, admin: ClusterAdmin, number: int) -> dict[str, list[s
         finally:
             cluster.brokers[2].unpause()
         await_isr(admin, names, 2)
+        await_leader(cluster, names)
         lasted = time.monotonic() - since
         for topic in names:
             link.lift(topic, release=True)

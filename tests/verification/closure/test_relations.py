@@ -83,6 +83,12 @@ def twice(run: Histories) -> None:
     rows[second] = rows[first]
 
 
+def one_member(run: Histories) -> None:
+    for lane in ("in", "exact"):
+        rows = run.lanes[lane].assignments
+        rows[:] = [row._replace(member="m") for row in rows]
+
+
 def in_the_end(offset: int) -> Callable[[Histories], None]:
     return lambda run: run.final[GROUP].update({0: offset})
 
@@ -133,6 +139,8 @@ BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
     ),
     "two levels": (changed("assignments", "in", isolation="read_uncommitted"), "in", "with several isolation levels"),
     "stray group": (changed("assignments", "in", group="x"), "in", "of a group that no lane has"),
+    "two groups": (one_member, "exact", "of one member to several groups"),
+    "commit of another": (changed("commits", "in", consumer="x"), "in", "commits: by a consumer that was not assigned"),
     "stray commit": (changed("commits", "in", group="x"), "in", "commits: of a group that no lane has"),
     "commit without time": (changed("commits", "in", complete_ns=None), "in", "acknowledged, without a time"),
     "commit past the log": (changed("commits", "in", offset=10**6), "in", "commits: past the end of the log"),
@@ -217,7 +225,7 @@ def test_spark_finds_the_same(tmp_path: Path, spark: Any) -> None:
         frames = replicas.summed(opened, evidence.read(spark, opened))
         by_spark = rows_of_frames(opened, frames)
     assert _exact(by_spark) == _exact(rows_of_relations(opened))
-    assert len({number for number, *_ in by_spark}) == 22
+    assert len({number for number, *_ in by_spark}) == 24
 
 
 def _exact(rows: list[tuple[int, str, int, str]]) -> list[tuple[object, ...]]:
