@@ -15,6 +15,9 @@ METADATA_MODES = (ZOOKEEPER, KRAFT)
 USUAL_VERSION = "3.9.1"
 """The version that a lane is taken to run on where it names none."""
 
+SERVER = re.compile(r"(?P<role>broker|zookeeper|controller)-(?P<number>\d+)")
+"""The name of a server of a cluster, as events have it."""
+
 Release = tuple[int, int]
 """A feature release: 3.9.1 is (3, 9), and 0.10.2.2 is (0, 10)."""
 

@@ -15,17 +15,6 @@ from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, Proof
 
 
-def ended_with(node: NodeControl, exit_code: int) -> Proof:
-    """Proves that the process ended with this exit code, and not by the OOM killer."""
-    state = node.state()
-    evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "ExitCode", "OOMKilled", "FinishedAt")}
-    if state["Running"]:
-        return Proof(False, evidence, "the process still runs")
-    if state["ExitCode"] != exit_code or state.get("OOMKilled"):
-        return Proof(False, evidence, f"it ended with exit code {state['ExitCode']} instead of {exit_code}")
-    return Proof(True, evidence, since_ns=_monotonic_ns(state.get("FinishedAt")))
-
-
 def _monotonic_ns(finished_at: str | None) -> int | None:
     """The moment on the monotonic clock that the engine tells, in RFC 3339 with up to nanoseconds; None without one."""
     if not finished_at:
@@ -39,52 +28,54 @@ def runs_on(state: Mapping[str, Any], pid: int) -> bool:
     return bool(state["Running"]) and state["Pid"] == pid
 
 
-def describe_end(evidence: Mapping[str, Any]) -> str:
-    """The evidence of `ended_with` in words."""
-    code = int(evidence["ExitCode"])
-    return f"process gone with exit code {code} ({signal.Signals(code - 128).name})"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedBy(Fault):
+    """A fault that ends processes by a signal. Its proof: each is gone with the signal's exit code, and not by the OOM
+    killer."""
 
+    holds: ClassVar[str] = DOWN
+    by: ClassVar[signal.Signals]
 
-SIGKILL_EXIT_CODE = 128 + 9
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        state, expected = node.state(), 128 + self.by
+        evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "ExitCode", "OOMKilled", "FinishedAt")}
+        if state["Running"]:
+            return Proof(False, evidence, "the process still runs")
+        if state["ExitCode"] != expected or state.get("OOMKilled"):
+            return Proof(False, evidence, f"it ended with exit code {state['ExitCode']} instead of {expected}")
+        return Proof(True, evidence, since_ns=_monotonic_ns(state.get("FinishedAt")))
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """The exit code, and its signal."""
+        code = int(evidence["ExitCode"])
+        return f"process gone with exit code {code} ({signal.Signals(code - 128).name})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kill(Fault):
+class Kill(EndedBy):
     """Kill the processes (SIGKILL). Its proof: each is gone with the signal's exit code, not by the OOM killer."""
 
     kind: ClassVar[str] = "kill"
-    holds: ClassVar[str] = DOWN
+    by: ClassVar[signal.Signals] = signal.SIGKILL
     counts_as: ClassVar[str] = "kill"
     appearance: ClassVar[Appearance] = Appearance("#b3431f", "#f0895f", Pattern.CROSSES)
-
-    describe_evidence = staticmethod(describe_end)
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         node.kill()
 
-    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        return ended_with(node, SIGKILL_EXIT_CODE)
-
-
-SIGTERM_EXIT_CODE = 128 + 15
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop(Fault):
+class Stop(EndedBy):
     """Stop the processes (SIGTERM): a broker first moves its leaders. Its proof: each process ended by itself."""
 
     kind: ClassVar[str] = "stop"
-    holds: ClassVar[str] = DOWN
+    by: ClassVar[signal.Signals] = signal.SIGTERM
     counts_as: ClassVar[str] = "stop"
     appearance: ClassVar[Appearance] = Appearance("#9a6a00", "#dfae4a", Pattern.LINES)
 
-    describe_evidence = staticmethod(describe_end)
-
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         node.stop()
-
-    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        return ended_with(node, SIGTERM_EXIT_CODE)
 
 
 # A thawed process continues as if nothing had happened. A leader that was frozen for longer than its ZooKeeper session

@@ -5,20 +5,19 @@ Guarantee: what the run did not record is refused, not guessed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.metadata import SERVER
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.verification.inputs.documents.reading import json_lines, parsed_yaml
 
-_NODE = re.compile(r"(?P<role>broker|zookeeper|controller)-(?P<number>\d+)")
 _OF_A_RUN = ("recorded",)
 
 
@@ -90,7 +89,7 @@ def _target(event: Mapping[str, Any], place: str) -> str:
         asked = Target.parse(str(event.get("target")))
         if asked.role in OF_CLIENTS:
             return asked.text
-    found = [_NODE.fullmatch(str(name)) for name in resolved]
+    found = [SERVER.fullmatch(str(name)) for name in resolved]
     matches = [match for match in found if match is not None]
     roles = {match["role"] for match in matches}
     if len(roles) != 1 or len(matches) != len(found):

@@ -26,7 +26,6 @@ _SETTINGS = (
     "cleanup_policy",
 )
 _CLIENTS = ("transactional", "group", "loop")
-_OF_CLUSTER = ("kafka_version", "metadata_mode")
 
 
 def differing(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Sequence[str]] | None:
@@ -57,7 +56,8 @@ def _differences(lane: Lane, planned: Mapping[str, Any], cluster: Mapping[str, A
                 if not isinstance(value, dict)
             }
     # Lanes of a cluster of several versions have the oldest.
-    for name in _OF_CLUSTER if not cluster.get("broker_versions") else _OF_CLUSTER[1:]:
+    of_cluster = ("metadata_mode",) if cluster.get("broker_versions") else ("kafka_version", "metadata_mode")
+    for name in of_cluster:
         if (here := getattr(lane, name)) is not None:
             given[name] = (here, cluster.get(name) or here)
     return [

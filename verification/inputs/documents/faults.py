@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS
 from kafka_chaos.contract.ledger import FaultLedger
+from kafka_chaos.contract.metadata import SERVER
 
 _NO_BROKERS = ("zookeeper-", "controller-")
 """How the names of servers begin that are no brokers."""
-_SERVER = re.compile(r"(broker|zookeeper|controller)-\d+")
 
 
 @dataclass(slots=True)
@@ -63,7 +62,7 @@ class FaultRecord:
             return "not proven: no event says so"
         if self.proven[0] < self.requested[0]:
             return "proven before it was requested"
-        servers = {name for name in self.shown if _SERVER.fullmatch(name)}
+        servers = {name for name in self.shown if SERVER.fullmatch(name)}
         if servers and self.resolved and servers.isdisjoint(self.resolved):
             return f"proven of {', '.join(sorted(servers))}, requested of {', '.join(self.resolved)}"
         if self.kind == LOCKSTEP:
