@@ -26,6 +26,8 @@ def expected(entry: Mapping[str, Any]) -> str:
         return f"at least {_plain(bounds['ge'])}"
     if kind == "greater_than":
         return f"more than {_plain(bounds['gt'])}"
+    if kind == "less_than":
+        return f"less than {_plain(bounds['lt'])}"
     if kind == "less_than_equal":
         return f"at most {_plain(bounds['le'])}"
     if kind in ("too_short", "too_long"):

@@ -3,7 +3,7 @@
 A fault is a frozen dataclass that says what breaks, where, when and for how long. Its three functions are idempotent
 and take the containers that its target was resolved to. They keep no state: after a crash of the injector, only the
 value itself is left to heal from. The fields besides `target`, `at` and `duration` are the keys that the kind takes in
-an experiment. They need defaults, and types that JSON can express.
+an experiment. They need defaults, and types that JSON can express; bounds are annotations of these types.
 """
 
 from __future__ import annotations
@@ -108,6 +108,8 @@ class Fault:
     """The state in which it keeps its containers, such as `DOWN`: the last fault that does brings them back."""
     ends_with_process: ClassVar[bool] = False
     """A restart of the container ends it: then it is injected again, which must change nothing where it is in place."""
+    since: ClassVar[tuple[str, str] | None] = None
+    """The version of Kafka from which on brokers can do it, and by what they do."""
     needs_disk: ClassVar[bool] = False
     """Brokers get disks of their own (`NodeControl.disk`) where a schedule has it."""
     needs_links: ClassVar[bool] = False
@@ -134,10 +136,12 @@ class Fault:
         """Why this machine can't do it, and what would be needed; None where it can."""
         return None
 
-    @staticmethod
-    def refusal(cluster: Setting) -> str | None:
+    @classmethod
+    def refusal(cls, cluster: Setting) -> str | None:
         """Why such a cluster can't have it, and what to write instead; None where it can."""
-        return None
+        if cls.since is None or cluster.at_least(cls.since[0]):
+            return None
+        return f"{cls.since[1]}: expected Kafka {cls.since[0]} or later"
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
@@ -234,9 +238,10 @@ def parameters(fault: Fault) -> dict[str, Any]:
     return {name: getattr(fault, name) for name in key_types(type(fault))}
 
 
-def key_types(kind: type[Fault]) -> dict[str, Any]:
-    """The keys that a kind takes in an experiment besides target and times, with their types."""
-    types = get_type_hints(kind)
+def key_types(kind: type[Fault], *, bounds: bool = False) -> dict[str, Any]:
+    """The keys that a kind takes in an experiment besides target and times, with their types; with `bounds`, these
+    annotated with what is valid."""
+    types = get_type_hints(kind, include_extras=bounds)
     return {entry.name: types[entry.name] for entry in fields(kind) if entry.name not in _COMMON_FIELDS}
 
 
@@ -254,7 +259,7 @@ def build(kind: type[Fault], *, target: Target, at: float, duration: float, keys
     """
     from pydantic import TypeAdapter, ValidationError
 
-    types = key_types(kind)
+    types = key_types(kind, bounds=True)
     given: dict[str, Any] = {}
     for key, value in keys.items():
         if value is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.lockstep import LockStep, take_together
 from kafka_chaos.conformance.scenario.power_loss import cut_last_batch
+from kafka_chaos.faults.fault import Fault, build
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
@@ -24,7 +25,7 @@ class FaultSteps(LockStep):
     model: ClusterModel
     beside: Sequence[FaultSteps] = ()
     """Other topics of the same cluster: faults are steps of theirs too, records and elections are not."""
-    _cuts: dict[tuple[str, int, int], Partition] = field(default_factory=dict)
+    _cuts: dict[tuple[str, int, int], Fault] = field(default_factory=dict)
 
     def lose_power(self, broker: int, *, kept: int, lost: str) -> None:
         """A broker that was killed loses what it had not flushed; `lost` is what, as the story says it."""
@@ -184,10 +185,11 @@ class FaultSteps(LockStep):
         return any(follows(stage) for stage in (self, *self.beside))
 
 
-def _partition(source: int, target: int, port: str, action: str) -> Partition:
+def _partition(source: int, target: int, port: str, action: str) -> Fault:
     """Requests from one broker to a port of another are dropped or rejected."""
     at = Target(f"broker:{target}", "broker", number=target)
-    return Partition(target=at, direction="in", port=port, action=action, peers=(source,))
+    keys = {"direction": "in", "port": port, "action": action, "peers": (source,)}
+    return build(Partition, target=at, at=0.0, duration=0.0, keys=keys)
 
 
 def _controller_cut(controller: int) -> Partition:

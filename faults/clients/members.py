@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from kafka_chaos.contract.errors import counted
 from kafka_chaos.faults.cluster import CLIENT_PORT, ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, Proof
 from kafka_chaos.faults.machine import engine_elsewhere
@@ -133,8 +134,7 @@ class ConnectionReset(Fault):
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """How many connections were reset."""
-        count = int(evidence["connections"])
-        return f"{count:,} connection{'' if count == 1 else 's'} of clients reset"
+        return f"{counted(evidence['connections'], 'connection')} of clients reset"
 
 
 def _connections(node: NodeControl) -> frozenset[str]:

@@ -14,19 +14,8 @@ from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl
 from kafka_chaos.faults.cluster import Partition as Place
-from kafka_chaos.faults.fault import (
-    Appearance,
-    Fault,
-    Nodes,
-    Pattern,
-    Proof,
-    Setting,
-    all_took_effect,
-    mark,
-)
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, Setting, all_took_effect, mark
 from kafka_chaos.faults.process.ended import runs_on
-
-_SINCE = "2.4"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +30,11 @@ class LeaderTransfer(Fault):
     only_brokers: ClassVar[bool] = True
     spares_other_lanes: ClassVar[bool] = True
     leaves_nodes_alone: ClassVar[bool] = True
+    since: ClassVar[tuple[str, str]] = ("2.4", "leadership moves by AlterPartitionReassignments (KIP-455)")
     # The model has nothing narrower: a leader that runs on is replaced by a member of the ISR, and learns of it
     # later. Other than there, it stays in the ISR.
     counts_as: ClassVar[str] = "session-expiry"
     appearance: ClassVar[Appearance] = Appearance("#2f6f4f", "#7fcfa4", Pattern.LINES)
-
-    @staticmethod
-    def refusal(cluster: Setting) -> str | None:
-        """Brokers before 2.4 have no request that reorders replicas."""
-        if cluster.at_least(_SINCE):
-            return None
-        return f"leadership moves by AlterPartitionReassignments (KIP-455): expected Kafka {_SINCE} or later"
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Note who leads, and let others lead."""
@@ -111,8 +94,8 @@ class ControllerMove(Fault):
     # The model expects nothing: a new controller elects leaders for those partitions alone whose leader is gone.
     appearance: ClassVar[Appearance] = Appearance("#7a6a00", "#d6c65a", Pattern.CROSSES)
 
-    @staticmethod
-    def refusal(cluster: Setting) -> str | None:
+    @classmethod
+    def refusal(cls, cluster: Setting) -> str | None:
         """In KRaft mode no request deposes a controller that is well."""
         if cluster.metadata_mode != KRAFT:
             return None

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge
 
 from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, topics_of
 from kafka_chaos.faults.cluster import Partition as Place
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, Setting, all_took_effect, mark
-
-_SINCE = "1.0"
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect, mark
 
 New = Mapping[Place, tuple[int, ...]]
 """The replicas of each new partition, its leader first."""
@@ -28,24 +28,14 @@ class PartitionGrowth(Fault):
     the ISR."""
 
     lane: str | None = None
-    add: int = 1
+    add: Annotated[int, Ge(1)] = 1
     kind: ClassVar[str] = "partition-growth"
     only_brokers: ClassVar[bool] = True
     spares_other_lanes: ClassVar[bool] = True
     leaves_nodes_alone: ClassVar[bool] = True
+    since: ClassVar[tuple[str, str]] = ("1.0", "topics grow by CreatePartitions (KIP-195)")
     # The model expects nothing: each partition keeps what it promises, and a new one is like those that were there.
     appearance: ClassVar[Appearance] = Appearance("#1f6f8b", "#79c3dc", Pattern.BACK_DIAGONALS)
-
-    def __post_init__(self) -> None:
-        if self.add < 1:
-            raise ValueError(f"add: expected at least 1, got {self.add}")
-
-    @staticmethod
-    def refusal(cluster: Setting) -> str | None:
-        """Brokers before 1.0 have no request that adds partitions."""
-        if cluster.at_least(_SINCE):
-            return None
-        return f"topics grow by CreatePartitions (KIP-195): expected Kafka {_SINCE} or later"
 
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
         """Whether a target runs, and enough brokers for the replicas of all these topics."""

@@ -13,18 +13,8 @@ from typing import Any, ClassVar
 from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, inside_of, topics_of
 from kafka_chaos.faults.cluster import Partition as Place
-from kafka_chaos.faults.fault import (
-    Appearance,
-    Fault,
-    Nodes,
-    Pattern,
-    Proof,
-    Setting,
-    all_took_effect,
-    mark,
-)
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect, mark
 
-_SINCE = "2.4"
 _FOLDERS = 'for directory; do ls "$directory" 2>/dev/null; done; true'
 
 
@@ -53,18 +43,12 @@ class Reassignment(Fault):
     only_brokers: ClassVar[bool] = True
     spares_other_lanes: ClassVar[bool] = True
     leaves_nodes_alone: ClassVar[bool] = True
+    since: ClassVar[tuple[str, str]] = ("2.4", "replicas move by AlterPartitionReassignments (KIP-455)")
     proof_timeout: ClassVar[float] = 60.0
     # A replica leaves the ISR, and if it leads is replaced by a member of the ISR while it runs on. Other than there,
     # it never comes back; the new one, which does, begins empty.
     counts_as: ClassVar[str] = "session-expiry"
     appearance: ClassVar[Appearance] = Appearance("#6b4f9e", "#b9a3e3", Pattern.DOTS)
-
-    @staticmethod
-    def refusal(cluster: Setting) -> str | None:
-        """Brokers before 2.4 have no request that moves replicas."""
-        if cluster.at_least(_SINCE):
-            return None
-        return f"replicas move by AlterPartitionReassignments (KIP-455): expected Kafka {_SINCE} or later"
 
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
         """Whether brokers run that can take something from every target."""

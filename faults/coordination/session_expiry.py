@@ -12,14 +12,7 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import (
-    Appearance,
-    Fault,
-    Nodes,
-    Pattern,
-    Proof,
-    Setting,
-)
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, Setting
 from kafka_chaos.faults.process.ended import runs_on
 
 
@@ -34,8 +27,8 @@ class SessionExpiry(Fault):
     counts_as: ClassVar[str] = "session-expiry"
     appearance: ClassVar[Appearance] = Appearance("#4a5a8a", "#9db0e8", Pattern.BACK_DIAGONALS)
 
-    @staticmethod
-    def refusal(cluster: Setting) -> str | None:
+    @classmethod
+    def refusal(cls, cluster: Setting) -> str | None:
         """There are no sessions in KRaft mode; heartbeats that don't arrive have the same effect."""
         if cluster.metadata_mode != KRAFT:
             return None

@@ -10,7 +10,9 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Ge, Gt
 
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
@@ -18,7 +20,6 @@ from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, a
 from kafka_chaos.faults.machine import why_not_inside
 from kafka_chaos.faults.parts import LinkControl
 
-SIDES = ("request", "response")
 CLIENTS = "clients"
 
 _SENDER = re.compile(r"clients|brokers|controller|controllers|(?:broker|controller):(?P<number>\d+)")
@@ -37,13 +38,13 @@ class OnFrames(Fault):
     """
 
     api: str | None = None
-    side: str = "request"
+    side: Literal["request", "response"] = "request"
     sender: str | None = None
     client_id: str | None = None
     lane: str | None = None
     partition: int | None = None
     transactional_id: str | None = None
-    nth: int | None = None
+    nth: Annotated[int, Ge(1)] | None = None
     # Of each broker hit, from clients or from other nodes: what is late or lost looks so to them.
     counts_as: ClassVar[str] = "partition"
     needs_links: ClassVar[bool] = True
@@ -51,12 +52,8 @@ class OnFrames(Fault):
     ends_with_process: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.side not in SIDES:
-            raise ValueError(f"side: {self.side!r} is not valid: expected {' or '.join(SIDES)}")
         if self.sender is not None and not _SENDER.fullmatch(self.sender):
             raise ValueError(f"sender: {self.sender!r} is not valid: expected {_SENDERS}")
-        if self.nth is not None and self.nth < 1:
-            raise ValueError(f"nth: {self.nth} is not valid: expected 1 or more")
 
     @staticmethod
     def unavailable() -> str | None:
@@ -164,14 +161,9 @@ class Delay(OnFrames):
     What comes after one on its connection waits behind it. Its proof: the frames delayed, counted, with their
     correlation ids."""
 
-    seconds: float = 1.0
+    seconds: Annotated[float, Gt(0)] = 1.0
     kind: ClassVar[str] = "delay"
     appearance: ClassVar[Appearance] = Appearance("#7a5c00", "#d9b84a", Pattern.LINES)
-
-    def __post_init__(self) -> None:
-        OnFrames.__post_init__(self)
-        if not self.seconds > 0:
-            raise ValueError(f"seconds: {self.seconds:g} is not valid: expected more than 0")
 
     def _action(self) -> dict[str, Any]:
         return {"action": self.kind, "seconds": self.seconds}
@@ -187,23 +179,15 @@ class Drop(OnFrames):
     appearance: ClassVar[Appearance] = Appearance("#a8324a", "#f093a5", Pattern.BACK_DIAGONALS)
 
 
-THEN = ("release", "drop")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold(OnFrames):
     """Hold requests to the targets, or their responses, until the fault ends. `then` is what happens to them at the
     end: `release` or `drop`. What comes after one on its connection waits behind it. Whoever sent it may have given
     up by then; it arrives all the same. Its proof: the frames held, counted, with their correlation ids."""
 
-    then: str = "release"
+    then: Literal["release", "drop"] = "release"
     kind: ClassVar[str] = "hold"
     appearance: ClassVar[Appearance] = Appearance("#6b4fa0", "#b9a3e3", Pattern.DOTS)
-
-    def __post_init__(self) -> None:
-        OnFrames.__post_init__(self)
-        if self.then not in THEN:
-            raise ValueError(f"then: {self.then!r} is not valid: expected {' or '.join(THEN)}")
 
     def _releases(self) -> bool:
         return self.then == "release"

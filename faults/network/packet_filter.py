@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kafka_chaos.contract.errors import counted
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import Nodes, Proof
 
@@ -63,19 +64,18 @@ class Rules:
 
     def matched(self, node: NodeControl) -> Proof:
         """Whether packets have matched the rules; the evidence is their number per chain, in `packets`."""
-        counted: dict[str, int] = {}
+        packets: dict[str, int] = {}
         if not node.is_running():
-            return Proof(False, counted, "its process does not run")
+            return Proof(False, packets, "its process does not run")
         for hook in self.by_hook:
             chain = self._chain(hook)
             listed = ("iptables", "-w", *self._in_table.split(), "-nvx", "-L", chain)
             code, listing = inside_of(node).execute(*listed, in_network=True)
             if code != 0:
-                return Proof(False, counted, f"it has no chain {chain}")
-            counted[chain] = sum(int(line.split()[0]) for line in listing.splitlines()[2:] if line.strip())
-        if not any(counted.values()):
-            return Proof(False, {"packets": counted}, "no packet has met the rules yet")
-        return Proof(True, {"packets": counted})
+                return Proof(False, packets, f"it has no chain {chain}")
+            packets[chain] = sum(int(line.split()[0]) for line in listing.splitlines()[2:] if line.strip())
+        shown = any(packets.values())
+        return Proof(shown, {"packets": packets}, "" if shown else "no packet has met the rules yet")
 
     @property
     def _in_table(self) -> str:
@@ -105,15 +105,15 @@ def counted_packets(evidence: Mapping[str, object]) -> str:
     """`1,234 packets`, out of the evidence of `matched`."""
     packets = evidence["packets"]
     assert isinstance(packets, Mapping)
-    count = sum(packets.values())
-    return f"{count:,} packet{'' if count == 1 else 's'}"
+    return counted(sum(packets.values()), "packet")
 
 
 PORTS = {"replication": 9092, "control": 9091}
 """Listener ports that can be cut separately: replication (followers fetch from it) and control (controller to broker
 with ZooKeeper, the controllers' own listener in KRaft mode)."""
 
-DIRECTIONS = ("both", "in", "out")
+Direction = Literal["both", "in", "out"]
+"""Relative to a target."""
 HOOKS = {"in": "INPUT", "out": "OUTPUT"}
 """Where the packet filter sees what comes to a target, and what it sends."""
 

@@ -13,17 +13,15 @@ from typing import Any, ClassVar, Literal
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect, at_once
 from kafka_chaos.faults.network.packet_filter import (
-    DIRECTIONS,
     HOOKS,
     PORTS,
+    Direction,
     Rule,
     Rules,
     chain_name,
     counted_packets,
     named_nodes,
 )
-
-ACTIONS = ("drop", "reject")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,25 +35,15 @@ class Partition(Fault):
     packets that matched the rules, counted by the kernel.
     """
 
-    direction: str = "both"
-    port: str | None = None
-    action: str = "drop"
+    direction: Direction = "both"
+    port: Literal["replication", "control"] | None = None
+    action: Literal["drop", "reject"] = "drop"
     peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
     kind: ClassVar[str] = "partition"
     ends_with_process: ClassVar[bool] = True
     # Where controllers alone are cut, one `session-expiry` for each broker.
     counts_as: ClassVar[str] = "partition"
     appearance: ClassVar[Appearance] = Appearance("#0b7285", "#57c3d6", Pattern.DOTS)
-
-    def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("direction", self.direction, DIRECTIONS),
-            ("port", self.port, (None, *PORTS)),
-            ("action", self.action, ACTIONS),
-        ):
-            if value not in allowed:
-                expected = " or ".join(str(choice) for choice in allowed if choice is not None)
-                raise ValueError(f"{name}: {value!r} is not valid: expected {expected}")
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Install the rules on the targets that run and lack them."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
+from annotated_types import Ge, Gt, Interval
+
+from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure, counted
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once
 from kafka_chaos.faults.machine import why_not_inside
 from kafka_chaos.faults.network.packet_filter import (
-    DIRECTIONS,
     HOOKS,
+    Direction,
     Rule,
     Rules,
     chain_name,
@@ -33,15 +35,11 @@ class Queued(Fault):
     is relative to the target: `in`, `out` or `both`.
     """
 
-    direction: str = "in"
+    direction: Direction = "in"
     peers: tuple[int, ...] | Literal["brokers", "controllers", "clients", "everyone"] | None = None
     # Whoever waits long enough gives up, as if nobody answered.
     counts_as: ClassVar[str] = "partition"
     ends_with_process: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if self.direction not in DIRECTIONS:
-            raise ValueError(f"direction: {self.direction!r} is not valid: expected {' or '.join(DIRECTIONS)}")
 
     @staticmethod
     def unavailable() -> str | None:
@@ -57,9 +55,7 @@ class Queued(Fault):
         raise NotImplementedError
 
     def _shown(self, tally: Mapping[str, Any]) -> Proof:
-        if not tally["waited"]:
-            return Proof(False, dict(tally), "no packet has waited yet")
-        return Proof(True, dict(tally))
+        return Proof(tally["waited"] > 0, dict(tally), "" if tally["waited"] else "no packet has waited yet")
 
     def _begin(self, cluster: ClusterControl, nodes: Nodes, node: NodeControl) -> None:
         # Served first: a packet that finds nobody who serves its queue passes.
@@ -116,19 +112,15 @@ def counted_wait(evidence: Mapping[str, Any]) -> str:
     """`1,234 packets waited, 101 ms on average`, out of a tally."""
     waited = evidence["waited"]
     average = evidence["seconds"] * 1000 / max(1, waited)
-    return f"{waited:,} packet{'' if waited == 1 else 's'} waited, {average:,.0f} ms on average"
+    return f"{counted(waited, 'packet')} waited, {average:,.0f} ms on average"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByChance(Fault):
     """The kernel chooses `percent` of the packets between the targets and their peers, each by itself."""
 
-    percent: float = 10.0
+    percent: Annotated[float, Interval(gt=0, le=100)] = 10.0
     ends_with_process: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if not 0 < self.percent <= 100:
-            raise ValueError(f"percent: {self.percent:g} is not valid: expected more than 0 and at most 100")
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Install the rules on the targets that run."""
@@ -161,18 +153,15 @@ class PacketDelay(Queued):
     `clients` or `everyone`; `direction` is `in`, `out` (what the target sends) or `both`. Its proof: packets that have
     waited, counted and timed by whoever let them wait."""
 
-    seconds: float = 0.1
-    jitter: float = 0.0
+    seconds: Annotated[float, Ge(0)] = 0.1
+    jitter: Annotated[float, Ge(0)] = 0.0
     kind: ClassVar[str] = "packet-delay"
     appearance: ClassVar[Appearance] = Appearance("#2f6b5e", "#7fcdbb", Pattern.LINES)
     describe_evidence = staticmethod(counted_wait)
 
     def __post_init__(self) -> None:
-        Queued.__post_init__(self)
-        if self.seconds < 0 or self.jitter < 0 or not self.seconds + self.jitter > 0:
-            raise ValueError(
-                f"seconds: {self.seconds:g} with jitter {self.jitter:g} is not valid: expected more than 0"
-            )
+        if not self.seconds + self.jitter > 0:
+            raise ValueError("seconds: 0 without jitter is not valid: expected more than 0")
 
     def _treatment(self) -> dict[str, Any]:
         return {"seconds": self.seconds, "jitter": self.jitter}
@@ -231,15 +220,10 @@ class PacketRate(Queued):
     its turn. `peers` and `direction` are those of `packet-delay`; each direction has the rate for itself. Its proof:
     packets that have waited, counted and timed by whoever let them wait."""
 
-    kbit_per_second: float = 1000.0
+    kbit_per_second: Annotated[float, Gt(0)] = 1000.0
     kind: ClassVar[str] = "packet-rate"
     appearance: ClassVar[Appearance] = Appearance("#8c5a1f", "#e0b070", Pattern.DIAGONALS)
     describe_evidence = staticmethod(counted_wait)
-
-    def __post_init__(self) -> None:
-        Queued.__post_init__(self)
-        if not self.kbit_per_second > 0:
-            raise ValueError(f"kbit_per_second: {self.kbit_per_second:g} is not valid: expected more than 0")
 
     def _treatment(self) -> dict[str, Any]:
         return {"bits_per_second": self.kbit_per_second * 1000}
@@ -251,25 +235,16 @@ class PacketReorder(Queued):
     them. TCP puts them in order again, and everything is slower. `peers` and `direction` are those of `packet-delay`.
     Its proof: packets that later ones of their connection have overtaken, counted by whoever let them wait."""
 
-    percent: float = 10.0
-    seconds: float = 0.05
+    percent: Annotated[float, Interval(gt=0, lt=100)] = 10.0
+    seconds: Annotated[float, Gt(0)] = 0.05
     kind: ClassVar[str] = "packet-reorder"
     appearance: ClassVar[Appearance] = Appearance("#7a4b8c", "#c7a0d8", Pattern.CROSSES)
-
-    def __post_init__(self) -> None:
-        Queued.__post_init__(self)
-        if not 0 < self.percent < 100:
-            raise ValueError(f"percent: {self.percent:g} is not valid: expected more than 0 and less than 100")
-        if not self.seconds > 0:
-            raise ValueError(f"seconds: {self.seconds:g} is not valid: expected more than 0")
 
     def _treatment(self) -> dict[str, Any]:
         return {"seconds": self.seconds, "percent": self.percent, "in_order": False}
 
     def _shown(self, tally: Mapping[str, Any]) -> Proof:
-        if not tally["overtaken"]:
-            return Proof(False, dict(tally), "no packet was overtaken yet")
-        return Proof(True, dict(tally))
+        return Proof(tally["overtaken"] > 0, dict(tally), "" if tally["overtaken"] else "no packet was overtaken yet")
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:

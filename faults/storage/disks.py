@@ -241,5 +241,5 @@ class PowerLoss(OnDisk):
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """What was lost in words."""
-        files = f"{evidence['shorter_files']:,} file" + ("" if evidence["shorter_files"] == 1 else "s")
+        files = counted(evidence["shorter_files"], "file")
         return f"process and page cache gone: {evidence['lost_bytes']:,} bytes of {files} were not flushed"

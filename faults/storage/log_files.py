@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge
 
 from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.contract.files import text_in
@@ -112,7 +114,7 @@ class TruncatedSegment(OnLogFiles):
     process is gone, and each of these files is as much shorter."""
 
     lane: str | None = None
-    bytes: int = 10_000
+    bytes: Annotated[int, Ge(1)] = 10_000
     kind: ClassVar[str] = "truncated-segment"
     # The model has nothing narrower: any end of a log may be gone. Brokers flush no segment before the next one
     # begins, so a loss of power may take as much of the newest.
@@ -124,10 +126,6 @@ for folder in $(partitions "$@"); do
   if [ -s "$newest" ]; then stat -c '%s %n' "$newest"; truncate -s "-$bytes" "$newest"; fi
 done
 """
-
-    def __post_init__(self) -> None:
-        if self.bytes < 1:
-            raise ValueError(f"bytes: {self.bytes} is not valid: expected at least 1")
 
     def _left(self, size: int) -> int | None:
         return max(0, size - self.bytes)
@@ -145,7 +143,7 @@ class CorruptedSegment(OnLogFiles):
     other bytes in it."""
 
     lane: str | None = None
-    bytes: int = 10_000
+    bytes: Annotated[int, Ge(len(_BYTES))] = 10_000
     kind: ClassVar[str] = "corrupted-segment"
     # The model has nothing narrower: any end of a log may be gone.
     counts_as: ClassVar[str] = "power-loss"
@@ -159,10 +157,6 @@ for folder in $(partitions "$@"); do
   printf '{_BYTES.decode()}' | dd of="$newest" bs=1 seek=$((size > bytes ? size - bytes : 0)) conv=notrunc status=none
 done
 """
-
-    def __post_init__(self) -> None:
-        if self.bytes < len(_BYTES):
-            raise ValueError(f"bytes: {self.bytes} is not valid: expected at least {len(_BYTES)}")
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:

@@ -9,7 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Interval
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import Appearance, Pattern, Proof
@@ -25,7 +27,7 @@ class SlowDisk(OnDisk):
     """The disks of the brokers take `writes_per_second`, and each write waits until it is there. Its proof: writes to
     each disk, made and timed inside the broker's container, take as long as that."""
 
-    writes_per_second: int = 20
+    writes_per_second: Annotated[int, Interval(ge=1, le=100)] = 20
     kind: ClassVar[str] = "slow-disk"
     holds: ClassVar[str] = "disk slow"
     # The limit goes with the process.
@@ -33,10 +35,6 @@ class SlowDisk(OnDisk):
     # Requests pile up and are appended later.
     counts_as: ClassVar[str] = "pause"
     appearance: ClassVar[Appearance] = Appearance("#5f5a8a", "#b3aee0", Pattern.LINES)
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.writes_per_second <= 100:
-            raise ValueError(f"writes_per_second: {self.writes_per_second} is not valid: expected 1 to 100")
 
     @staticmethod
     def unavailable() -> str | None:

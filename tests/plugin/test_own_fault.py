@@ -79,7 +79,7 @@ def test_experiments_tests_and_the_report_know_the_kind_and_its_own_keys(tmp_pat
         "Slow 64",
         "True",
         f"{place}.kbit_per_second: expected a whole number, got 'many'",
-        f"{place}.kbit_per_second: 0 is not valid: expected at least 1",
+        f"{place}.kbit_per_second: expected at least 1, got 0",
         f"{place}.kbit_per_second: a fault of kind kill has no such key; expected fault, target, at, duration",
         f"{place}.mbit_per_second: a fault of kind slow has no such key; expected fault, target, at, duration, "
         "kbit_per_second",

@@ -53,8 +53,8 @@ def test_values_do_not_change() -> None:
         (lambda: kill("controller").at("5"), "at: '5' is not valid"),  # type: ignore[arg-type]
         (lambda: stop("controller").at(1).lasting(float("nan")), "lasting: nan is not valid"),
         (lambda: kill("controller").entry(load()), 'kill("controller"): it has no time, expected .at(SECONDS)'),
-        (lambda: partition("broker:1", direction="up"), "direction: 'up' is not valid: expected both or in or out"),
-        (lambda: partition("broker:1", port="client"), "port: 'client' is not valid: expected replication or control"),
+        (lambda: partition("broker:1", direction="up"), "direction: expected 'both', 'in' or 'out', got 'up'"),
+        (lambda: partition("broker:1", port="client"), "port: expected 'replication' or 'control', got 'client'"),
         (lambda: load(rate=0), "rate: 0 is not valid: expected a whole number, at least 1"),
         (lambda: load(rate=True), "rate: True is not valid"),
         (lambda: load(seconds=0), "seconds: 0 is not valid"),

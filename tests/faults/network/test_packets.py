@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.faults.fault import Fault
+from kafka_chaos.faults.fault import Fault, build
 from kafka_chaos.faults.network.packet_filter import chain_name
 from kafka_chaos.faults.network.queued import PacketDelay, PacketDuplicate, PacketRate, PacketReorder, Queued
 from kafka_chaos.faults.target import Target
@@ -105,18 +105,18 @@ def test_packets_are_sent_twice_to_the_peers() -> None:
 @pytest.mark.parametrize(
     ("kind", "keys", "refused"),
     [
-        (PacketDelay, {"seconds": 0}, "seconds: 0 with jitter 0"),
-        (PacketDelay, {"jitter": -1}, "seconds: 0.1 with jitter -1"),
-        (PacketDelay, {"direction": "up"}, "direction: 'up'"),
-        (PacketReorder, {"percent": 100}, "percent: 100"),
-        (PacketReorder, {"seconds": 0}, "seconds: 0"),
-        (PacketRate, {"kbit_per_second": 0}, "kbit_per_second: 0"),
-        (PacketDuplicate, {"percent": 0}, "percent: 0"),
+        (PacketDelay, {"seconds": 0}, "seconds: 0 without jitter"),
+        (PacketDelay, {"jitter": -1}, "jitter: "),
+        (PacketDelay, {"direction": "up"}, "direction: "),
+        (PacketReorder, {"percent": 100}, "percent: "),
+        (PacketReorder, {"seconds": 0}, "seconds: "),
+        (PacketRate, {"kbit_per_second": 0}, "kbit_per_second: "),
+        (PacketDuplicate, {"percent": 0}, "percent: "),
     ],
 )
 def test_values_that_mean_nothing_are_refused(kind: Any, keys: dict[str, Any], refused: str) -> None:
-    with pytest.raises(ValueError, match=f"^{refused} .*expected"):
-        kind(target=TARGET, **keys)
+    with pytest.raises(ValueError, match=f"^{refused}.*expected"):
+        build(kind, target=TARGET, at=0, duration=0, keys=keys)
 
 
 def test_what_the_model_must_expect() -> None:
