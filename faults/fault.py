@@ -79,11 +79,9 @@ class Setting(Protocol):
     @property
     def metadata_mode(self) -> str:
         """`zookeeper` or `kraft`."""
-        ...
 
     def at_least(self, version: str) -> bool:
         """Whether all brokers are of this version of Kafka, or later."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

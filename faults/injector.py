@@ -46,19 +46,15 @@ class Observer(Protocol):
 
         `late` None: it has no time, since it belongs to a lock-step phase.
         """
-        ...
 
     def proven(self, fault_id: str, evidence: Mapping[str, Any], *, applied_ns: int) -> None:
         """It took effect, at `applied_ns` on the monotonic clock."""
-        ...
 
     def not_proven(self, fault_id: str, reason: str) -> None:
         """Nothing showed that it took effect."""
-        ...
 
     def healed(self, fault_id: str) -> None:
         """It is healed."""
-        ...
 
 
 class Injector:

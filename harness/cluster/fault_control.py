@@ -40,39 +40,31 @@ class BreakableCluster(Protocol[N]):
     @property
     def brokers(self) -> Mapping[int, N]:
         """Brokers by id."""
-        ...
 
     @property
     def zookeepers(self) -> Mapping[int, N]:
         """ZooKeeper servers by number."""
-        ...
 
     @property
     def controllers(self) -> Mapping[int, N]:
         """KRaft controllers that are no brokers, by number."""
-        ...
 
     @property
     def nodes(self) -> Sequence[N]:
         """All nodes."""
-        ...
 
     @property
     def client_configs(self) -> Mapping[str, str]:
         """What clients need besides the address, in librdkafka's keys."""
-        ...
 
     def client_address(self, broker: int) -> str:
         """Where clients reach a broker."""
-        ...
 
     def controller(self, admin: ClusterAdmin) -> int | None:
         """The node id of the (active) controller; None while nobody tells."""
-        ...
 
     def start_again(self, nodes: Sequence[N]) -> None:
         """Start those that are down, and wait until all serve."""
-        ...
 
 
 class Clients(Protocol):
@@ -80,11 +72,9 @@ class Clients(Protocol):
 
     def members(self, lane: str) -> Sequence[NodeControl]:
         """The members of the lane's group, or of its loop, that run."""
-        ...
 
     def start_again(self, members: Sequence[NodeControl]) -> None:
         """Let new members take the places of those of these that a fault has ended."""
-        ...
 
 
 class ClusterView(Generic[N]):

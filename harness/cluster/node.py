@@ -45,7 +45,6 @@ class Link(LinkControl, Protocol):
 
     def attach(self, pid: int) -> None:
         """Be there for a node whose process has just begun."""
-        ...
 
 
 @dataclass(eq=False)

@@ -32,15 +32,12 @@ class Family(Protocol):
 
     def not_shown(self, run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
         """The anomalies that are not searched for, and why."""
-        ...
 
     def proves_nothing(self, run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
         """The anomalies whose absence proves nothing, and why."""
-        ...
 
     def doubts(self, run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
         """Why the lane can't conform, whatever was found."""
-        ...
 
 
 FAMILIES: tuple[Family, ...] = (of_transactions, of_groups)

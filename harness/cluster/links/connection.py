@@ -52,16 +52,13 @@ class RelayContext(Protocol):
 
     def tallies(self) -> Iterable[Tally]:
         """The rules that apply now, in their order."""
-        ...
 
     @property
     def traces(self) -> bool:
         """Whether exchanges are recorded."""
-        ...
 
     def record(self, conversation: Conversation, exchange: Exchange) -> None:
         """Take an exchange that is over."""
-        ...
 
 
 @dataclass(slots=True)

@@ -31,19 +31,15 @@ class Loop(Protocol):
 
     def watch(self, pair: Pair, end: End, mask: int) -> None:
         """Wait for these events of an end."""
-        ...
 
     def discard(self, end: End) -> None:
         """Wait for nothing of an end any more, and close it."""
-        ...
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         """Do this in so many seconds."""
-        ...
 
     def ended(self, pair: Pair) -> None:
         """A pair is closed."""
-        ...
 
 
 class End:

@@ -46,27 +46,21 @@ class Metadata(Protocol):
 
     def controller(self) -> int | None:
         """The node that is the (active) controller; None while there is none."""
-        ...
 
     def controller_epoch(self) -> int:
         """A number that every election of a controller raises; 0 while nobody tells it."""
-        ...
 
     def brokers(self) -> frozenset[int] | None:
         """The brokers that are registered and not fenced; None while nobody tells them."""
-        ...
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
         """The partition's state; None while the controller has not recorded it."""
-        ...
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
         """Depose the controller, and wait for the next election."""
-        ...
 
     def close(self) -> None:
         """End the connection."""
-        ...
 
 
 class MetadataMode(Protocol):
@@ -74,28 +68,21 @@ class MetadataMode(Protocol):
 
     def make(self) -> Members:
         """All nodes, described for the engine; nothing is created yet."""
-        ...
 
     def container(self, node: Node, kafka_version: str) -> DockerContainer:
         """The container of a broker or controller in a version of its own; nothing is created yet."""
-        ...
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
         """The nodes to start and wait for, group after group."""
-        ...
 
     def metadata(self, members: Members, addresses: Mapping[int, str]) -> Metadata:
         """A connection to the metadata of a running cluster; `addresses`: the brokers', for clients."""
-        ...
 
     def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
         """The brokers that are registered now. Raises `ClusterFailure` where nobody answers in time."""
-        ...
 
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
         """Wait until a node that was started serves; one that lost its session meanwhile is started once more."""
-        ...
 
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
         """Start what is down once a former session or registration can't get in its way, and wait until all serve."""
-        ...
