@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from kafka_chaos.faults.parts import ClockControl
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
 
@@ -56,9 +57,9 @@ def with_engine_time(lines: bytes) -> bytes:
     return _STAMPED.sub(lambda found: b"[%s %s,%s]" % found.groups()[:3] if found[4] else b"", lines)
 
 
-class Clock:
-    """Implements `kafka_chaos.faults.parts.ClockControl`. `pid` is that of the container's process now, 0: none;
-    `write_file` writes a file of the container, running or not."""
+class Clock(ClockControl):
+    """The clock of a container. `pid` is that of its process now, 0: none; `write_file` writes a file of it, running or
+    not."""
 
     def __init__(self, pid: Callable[[], int], write_file: Callable[[str, str], None]) -> None:
         self._pid = pid
@@ -70,7 +71,6 @@ class Clock:
         self._failed: str | None = None
 
     def shift(self, name: str, *, seconds: float = 0.0, per_second: float = 0.0) -> None:
-        """Move the clock by so many seconds, and further with each second that passes, unless it is done."""
         with self._lock:
             if name in self._shifts:
                 return
@@ -79,7 +79,6 @@ class Clock:
             self._drift()
 
     def end(self, name: str) -> None:
-        """Move the clock back."""
         with self._lock:
             if self._shifts.pop(name, None) is not None:
                 self._failed = None
@@ -87,12 +86,6 @@ class Clock:
                 self._drift()
 
     def reading(self, name: str) -> Mapping[str, float] | None:
-        """How many seconds the process's clock is `ahead` of this machine's, as the process itself tells, what is
-        `wanted` of it, and by how much of that this shift has `moved` it.
-
-        None where the process is down, or nothing was shifted under this name. Raises `ClusterFailure` where it does
-        not answer.
-        """
         if self._failed is not None:
             raise ClusterFailure(self._failed)
         pid = self._pid()

@@ -101,7 +101,6 @@ class ClusterView(Generic[N]):
 
     @property
     def brokers(self) -> Mapping[int, N]:
-        """Brokers by id."""
         return self._cluster.brokers
 
     @property
@@ -111,31 +110,25 @@ class ClusterView(Generic[N]):
 
     @property
     def zookeepers(self) -> Mapping[int, N]:
-        """ZooKeeper servers by number; empty in KRaft mode."""
         return self._cluster.zookeepers
 
     @property
     def controllers(self) -> Mapping[int, N]:
-        """KRaft controllers that are no brokers, by number."""
         return self._cluster.controllers
 
     def leader(self, lane: str, partition: int) -> int | None:
-        """The leader in the metadata that clients get."""
         state = self._admin.partitions(lane).get(partition)
         return state.leader if state is not None else None
 
     def replicas(self, lane: str, partition: int) -> tuple[int, ...]:
-        """The replica assignment, preferred leader first."""
         state = self._admin.partitions(lane).get(partition)
         return state.replicas if state is not None else ()
 
     def group_coordinator(self, lane: str) -> int | None:
-        """The coordinator of the lane's group, or of the one that feeds its loop."""
         group = loop_group_of(lane) if lane in self._loops else group_of(lane)
         return self._coordinator(group, CoordinatorKind.GROUP)
 
     def transaction_coordinator(self, lane: str) -> int | None:
-        """The coordinator of the lane's first transactional id."""
         return self._coordinator(transactional_id(lane, 0), CoordinatorKind.TRANSACTION)
 
     def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
@@ -152,11 +145,9 @@ class ClusterView(Generic[N]):
         return None
 
     def members(self, lane: str) -> Sequence[NodeControl]:
-        """As the load tells."""
         return () if self._clients is None else self._clients.members(lane)
 
     def topic(self, lane: str) -> str:
-        """The lane's topic, as the admin client knows it."""
         return self._admin.topic(lane)
 
     def controller(self) -> int | None:
@@ -222,7 +213,6 @@ class ClusterView(Generic[N]):
         return self._own.broker_client(broker)
 
     def controller_epoch(self) -> int | None:
-        """As ZooKeeper has it."""
         with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
             return zookeeper.controller_epoch()
         return None
@@ -233,7 +223,6 @@ class ClusterView(Generic[N]):
             zookeeper.depose_controller(timeout=_DEPOSED_TIMEOUT)
 
     def registration(self, broker: int) -> Registration | None:
-        """As ZooKeeper has it."""
         with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
             return zookeeper.registration(broker)
         return None
@@ -269,7 +258,6 @@ class ClusterView(Generic[N]):
         return cluster
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
-        """Start what is down, none of them in the way of its own former session, and wait until all serve."""
         named = {node.name for node in nodes}
         servers = [node for node in self._cluster.nodes if node.name in named]
         if servers:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from kafka_chaos.faults.parts import DiskControl
 from kafka_chaos.harness.cluster.disks import kernel
 from kafka_chaos.harness.cluster.disks.healing import take_down
 from kafka_chaos.harness.cluster.disks.journal import DiskFiles, Journal
@@ -21,8 +22,8 @@ _FILLER = "filler"
 _LARGEST_PIECE = 1 << 30
 
 
-class Disk:
-    """A node's disk. Implements `kafka_chaos.faults.parts.DiskControl`."""
+class Disk(DiskControl):
+    """A node's disk."""
 
     def __init__(self, files: DiskFiles, size: int, journal: Journal) -> None:
         self.files = files
@@ -61,7 +62,6 @@ class Disk:
             kernel.freeze(self.files.point)
 
     def thaw(self) -> None:
-        """Let writes go on."""
         if kernel.mounted(self.files.point):
             kernel.thaw(self.files.point)
 
@@ -74,7 +74,6 @@ class Disk:
         return False
 
     def slow_down(self, pid: int, writes_per_second: int) -> None:
-        """Let each write wait until it is on the disk, which takes so many a second of a process's container."""
         self._note("slow down")
         self.thaw()
         mount = kernel.mounted(self.files.point)
@@ -84,7 +83,6 @@ class Disk:
             self._slowed = pid
 
     def speed_up(self) -> None:
-        """Let writes be as fast as they were; nothing where they are."""
         pid, self._slowed = self._slowed, None
         mount = kernel.mounted(self.files.point)
         if mount is None or pid is None:
@@ -95,14 +93,12 @@ class Disk:
             kernel.remount(self.files.point, "async")
 
     def cut_power(self) -> None:
-        """What was not flushed is lost from now on; nobody can read or write until `power_back`."""
         self._note("cut power")
         self.thaw()
         self._lengths = _lengths(self.files.point)
         kernel.shut_down(self.files.point)
 
     def power_back(self) -> None:
-        """Mount what was on the disk. The processes that used it must be gone."""
         self._mount_again()
         left = _lengths(self.files.point)
         lost = {path: length - left.get(path, 0) for path, length in self._lengths.items()}
@@ -111,10 +107,6 @@ class Disk:
 
     @property
     def loss(self) -> Mapping[str, int] | None:
-        """What the last loss of power took: `lost_bytes` of the segments, `shorter_files`, and `kept_bytes`.
-
-        None since the disk was whole again.
-        """
         return self._loss
 
     def fill(self) -> None:
@@ -133,16 +125,13 @@ class Disk:
                     piece //= 2
 
     def is_filled(self) -> bool:
-        """Whether `fill` took its blocks, and has not given them back."""
         return (self.files.point / _FILLER).exists()
 
     def free_bytes(self) -> int:
-        """Bytes that can still be written."""
         room = os.statvfs(self.files.point)
         return room.f_bavail * room.f_frsize
 
     def refuse_appends(self, topic: str | None) -> None:
-        """Refuse writes to the newest segment of each partition, of one topic or of all; others are taken still."""
         self._note("refuse appends")
         self.thaw()
         for path in _newest_segments(self.files.point, topic):
@@ -150,7 +139,6 @@ class Disk:
             self._refused.append(path)
 
     def refused(self) -> Mapping[str, bool]:
-        """The segments to which writes were refused, by name, and whether they are."""
         return {str(path.relative_to(self.files.point)): _refuses(path) for path in self._refused}
 
     def take_appends(self) -> None:
@@ -162,14 +150,12 @@ class Disk:
             self._refused.pop()
 
     def fail(self) -> None:
-        """Let the file system find an error of its disk: it refuses every write from then on."""
         self._note("fail")
         mount = kernel.mounted(self.files.point)
         if mount is not None and not self.refuses_writes():
             kernel.fail(mount.device)
 
     def refuses_writes(self) -> bool:
-        """Whether a write is refused, since the file system is read-only."""
         return self._refusal() == errno.EROFS
 
     def make_whole(self) -> None:

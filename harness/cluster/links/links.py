@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.faults.parts import LinkControl
 from kafka_chaos.harness.cluster.helper import Helper
 from kafka_chaos.harness.cluster.links.rules import Rule
 from kafka_chaos.harness.errors import ClusterFailure
@@ -49,8 +50,8 @@ class Links:
         self._process.close()
 
 
-class NodeLink:
-    """The link of one node: implements `kafka_chaos.faults.parts.LinkControl`."""
+class NodeLink(LinkControl):
+    """The link of one node."""
 
     def __init__(self, links: Links, node: str) -> None:
         self._links = links
@@ -70,11 +71,9 @@ class NodeLink:
         self._links.ask("apply", rule=rule.to_json())
 
     def lift(self, rule_id: str, *, release: bool) -> None:
-        """Let a rule end. What it holds goes on, or (without `release`) is lost with its connection."""
         self._links.ask("lift", rule=self._named(rule_id), release=release)
 
     def tally(self, rule_id: str) -> Mapping[str, Any] | None:
-        """`named` and `taken` frames so far, the first of them `told`; None where the rule does not apply."""
         found: Mapping[str, Any] | None = self._links.ask("tally", rule=self._named(rule_id))
         return found
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, Exchange
+from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, Exchange, RelayContext
 from kafka_chaos.harness.cluster.links.contents import MessageDecoder
-from kafka_chaos.harness.cluster.links.pair import IN, End, Pair
+from kafka_chaos.harness.cluster.links.pair import IN, End, Loop, Pair
 from kafka_chaos.harness.cluster.links.redirection import MARK, original_destination, redirection, undone
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, DROP, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.harness.cluster.namespace import Namespace
@@ -39,7 +39,7 @@ class _Attached:
     rules: str
 
 
-class Relay:
+class Relay(RelayContext, Loop):
     """All links of a cluster. `names`: host names by address; `ports`: those on which nodes speak Kafka's protocol."""
 
     def __init__(self, names: Mapping[str, str], ports: Iterable[int]) -> None:
@@ -115,7 +115,6 @@ class Relay:
         return self._tallies.get(rule_id)
 
     def tallies(self) -> Iterable[Tally]:
-        """The rules that apply."""
         return self._tallies.values()
 
     @property
@@ -125,7 +124,6 @@ class Relay:
 
     @property
     def traces(self) -> bool:
-        """Whether exchanges are recorded."""
         return self._trace is not None
 
     @property
@@ -146,7 +144,6 @@ class Relay:
         self.traces_controllers = controllers
 
     def record(self, conversation: Conversation, exchange: Exchange) -> None:
-        """Take an exchange that is over."""
         if self._trace is not None:
             json.dump(conversation.line(exchange), self._trace, separators=(",", ":"), default=str)
             self._trace.write("\n")
@@ -157,11 +154,9 @@ class Relay:
         self._poll.register(fd, IN)
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do this in so many seconds."""
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._numbers), action))
 
     def watch(self, pair: Pair, end: End, mask: int) -> None:
-        """Wait for these events of an end."""
         if mask == end.mask:
             return
         if not end.mask:
@@ -181,7 +176,6 @@ class Relay:
             end.mask = 0
 
     def ended(self, pair: Pair) -> None:
-        """A connection is over."""
         self.connections.discard(pair)
 
     def discard(self, end: End) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_chaos.faults.parts import PacketControl
 from kafka_chaos.harness.cluster.helper import Helper
 from kafka_chaos.harness.cluster.namespace import Namespace
 from kafka_chaos.harness.errors import ClusterFailure
@@ -26,8 +27,8 @@ class _Served:
     process: Helper
 
 
-class PacketQueues:
-    """Implements `kafka_chaos.faults.parts.PacketControl`. `pid` is that of the container's process now, 0: none."""
+class PacketQueues(PacketControl):
+    """The queues of a container. `pid` is that of the container's process now, 0: none."""
 
     def __init__(self, pid: Callable[[], int]) -> None:
         self._pid = pid
@@ -35,7 +36,6 @@ class PacketQueues:
         self._lock = threading.Lock()
 
     def serve(self, name: str, **treatment: Any) -> int | None:
-        """Serve a queue in the container's network namespace, unless it is served; its number, None: it is down."""
         with self._lock:
             found, pid = self._served.get(name), self._pid()
             if not pid:
@@ -55,17 +55,12 @@ class PacketQueues:
             return number
 
     def tally(self, name: str) -> Mapping[str, Any] | None:
-        """What has passed the queue; None where it is not served. Raises `ClusterFailure` if its process is gone."""
         with self._lock:
             found = self._served.get(name)
             tally: Mapping[str, Any] | None = None if found is None else found.process.ask("tally")
             return tally
 
     def end(self, name: str) -> None:
-        """Let everything pass that waits, and serve the queue no more; nothing where it is not served.
-
-        Raises `ClusterFailure` if its process was gone before: what it served had ended unnoticed.
-        """
         with self._lock:
             found = self._served.pop(name, None)
             if found is not None and (code := found.process.close()) != 0:

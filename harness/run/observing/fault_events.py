@@ -7,10 +7,11 @@ from typing import Any
 
 from kafka_chaos.contract.events import FaultHealed, FaultNotProven, FaultProven, FaultRequested
 from kafka_chaos.faults.fault import Fault, parameters
+from kafka_chaos.faults.injector import Observer
 from kafka_chaos.harness.event_bus import EventBus
 
 
-class FaultEvents:
+class FaultEvents(Observer):
     """Observes an injector for the lanes of one phase; fault ids contain the phase's name."""
 
     def __init__(self, events: EventBus, *, phase: str, lanes: tuple[str, ...]) -> None:
@@ -19,7 +20,6 @@ class FaultEvents:
         self._lanes = lanes
 
     def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...], *, late: float | None) -> None:
-        """Emit `FaultRequested`."""
         self._events.emit(
             FaultRequested(
                 fault_id=self._name(fault_id),
@@ -36,16 +36,13 @@ class FaultEvents:
         )
 
     def proven(self, fault_id: str, evidence: Mapping[str, Any], *, applied_ns: int) -> None:
-        """Emit `FaultProven`."""
         proven = FaultProven(fault_id=self._name(fault_id), evidence=dict(evidence), applied_ns=applied_ns)
         self._events.emit(proven)
 
     def not_proven(self, fault_id: str, reason: str) -> None:
-        """Emit `FaultNotProven`."""
         self._events.emit(FaultNotProven(fault_id=self._name(fault_id), reason=reason))
 
     def healed(self, fault_id: str) -> None:
-        """Emit `FaultHealed`."""
         self._events.emit(FaultHealed(fault_id=self._name(fault_id)))
 
     def _name(self, fault_id: str) -> str:

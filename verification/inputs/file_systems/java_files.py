@@ -28,24 +28,20 @@ class JavaFiles:
         return True
 
     def size(self, uri: str) -> int | None:
-        """See `storage.Files`."""
         status = self._status(uri)
         return None if status is None or status.isDirectory() else int(status.getLen())
 
     def is_dir(self, uri: str) -> bool:
-        """See `storage.Files`."""
         status = self._status(uri)
         return status is not None and bool(status.isDirectory())
 
     def names(self, uri: str) -> Iterator[str]:
-        """See `storage.Files`."""
         path, files = self._of(uri)
         if files.exists(path):
             for status in files.listStatus(path):
                 yield str(status.getPath().getName())
 
     def open(self, uri: str) -> io.RawIOBase:
-        """See `storage.Files`."""
         path, files = self._of(uri)
         try:
             stream = files.open(path)
@@ -54,12 +50,10 @@ class JavaFiles:
         return _Stream(self._spark, stream, int(files.getFileStatus(path).getLen()))
 
     def mkdir(self, uri: str) -> None:
-        """See `storage.Files`."""
         path, files = self._of(uri)
         files.mkdirs(path)
 
     def write(self, uri: str, content: bytes) -> None:
-        """See `storage.Files`."""
         # Hadoop's local file system writes a checksum beside every file, and viewfs can't switch that off.
         path, files = self._of(uri)
         path, files = self._of(f"{files.resolvePath(path.getParent())}/{path.getName()}")
@@ -74,13 +68,11 @@ class JavaFiles:
             files.setWriteChecksum(True)
 
     def rename(self, uri: str, target: str) -> None:
-        """See `storage.Files`."""
         path, files = self._of(uri)
         if not files.rename(path, self._path(target)):
             raise OSError(f"{uri} can't be renamed to {target}")
 
     def remove(self, uri: str) -> None:
-        """See `storage.Files`."""
         path, files = self._of(uri)
         files.delete(path, True)
 
@@ -106,7 +98,6 @@ class _Stream(RangedFile):
         self._stream = stream
 
     def content(self, start: int, length: int) -> bytes:
-        """See `RangedFile`."""
         self._stream.seek(start)
         return bytes(self._whole.toByteArray(self._stream, length))
 

@@ -43,12 +43,10 @@ class SparkFiles:
         self._tails: dict[str, bytes] = {}
 
     def size(self, uri: str) -> int | None:
-        """See `storage.Files`."""
         self._list(uri)
         return self._sizes.get(_path(uri))
 
     def is_dir(self, uri: str) -> bool:
-        """See `storage.Files`."""
         self._list(uri)
         path = _path(uri)
         if path in self._sizes:
@@ -56,7 +54,6 @@ class SparkFiles:
         return any(file.startswith(f"{path}/") for file in self._sizes) or self._exists(_exact(uri))
 
     def names(self, uri: str) -> Iterator[str]:
-        """See `storage.Files`."""
         self._list(uri)
         start = f"{_path(uri)}/"
         visible = {file[len(start) :].split("/", 1)[0] for file in self._sizes if file.startswith(start)}
@@ -70,7 +67,6 @@ class SparkFiles:
             yield "_nested"
 
     def open(self, uri: str) -> io.RawIOBase:
-        """See `storage.Files`."""
         size = self.size(uri)
         if size is None:
             raise FileNotFoundError(f"{uri}: no such file")
@@ -82,19 +78,15 @@ class SparkFiles:
         return _Ranges(size, lambda start, length: self._range(uri, start, length), self._tails.get(path, b""))
 
     def mkdir(self, uri: str) -> NoReturn:
-        """See `storage.Files`."""
         self._refuse(uri)
 
     def write(self, uri: str, content: bytes) -> NoReturn:
-        """See `storage.Files`."""
         self._refuse(uri)
 
     def rename(self, uri: str, target: str) -> NoReturn:
-        """See `storage.Files`."""
         self._refuse(uri)
 
     def remove(self, uri: str) -> NoReturn:
-        """See `storage.Files`."""
         self._refuse(uri)
 
     def _refuse(self, uri: str) -> NoReturn:
@@ -163,7 +155,6 @@ class _Ranges(RangedFile):
         self._known_at = size - len(tail)
 
     def content(self, start: int, length: int) -> bytes:
-        """See `RangedFile`."""
         skipped = start - self._known_at
         if not 0 <= skipped < len(self._known):
             self._known = self._read(start, max(length, min(WINDOW, self._size - start)))
