@@ -12,6 +12,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.errors import InvalidReceiveError, KafkaError
     from kafka.net.sasl.scram import ScramClient
+    from kafka.protocol import admin, consumer, metadata, producer, sasl  # Define all messages, also unnamed ones.
     from kafka.protocol.admin import DescribeQuorumRequest
     from kafka.protocol.admin.topics import (
         AlterPartitionReassignmentsRequest,

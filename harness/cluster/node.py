@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kafka_chaos.faults.parts import LinkControl
 from kafka_chaos.harness.cluster.clock import Clock, with_engine_time
 from kafka_chaos.harness.cluster.containers.engine import (
-    Pipe,
+    archived_file,
     execute_in_network,
     execute_inside,
     freeze,
@@ -111,12 +111,15 @@ class Node:
         state = self.state()
         if state["Status"] in ("exited", "dead"):
             raise ClusterFailure(f"{self.name} ended while it was waited for")
-        return self.started_text in self.log_since(_docker_time(state["StartedAt"]))
+        return self.started_text in self._log_of_start(state)
 
     def ended_with(self, text: str) -> bool:
         """Whether the process of the latest start is gone and has logged this text."""
         state = self.state()
-        return not state["Running"] and text in self.log_since(_docker_time(state["StartedAt"]))
+        return not state["Running"] and text in self._log_of_start(state)
+
+    def _log_of_start(self, state: dict[str, Any]) -> str:
+        return self.log_since(datetime.fromisoformat(state["StartedAt"]).timestamp())
 
     def state(self) -> dict[str, Any]:
         """The container's state (`State` of docker inspect)."""
@@ -264,39 +267,18 @@ class Node:
 
     def read_file(self, path: str) -> bytes:
         """A file of the container, running or not."""
-        pieces, _ = self.container.get_archive(path)
-        with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as archive:
-            member = archive.next()
-            content = archive.extractfile(member) if member else None
-            if content is None:
-                raise ClusterFailure(f"{self.name}: {path} is no file")
+        with archived_file(self.container.get_archive(path)[0], f"{self.name}: {path}") as content:
             return content.read()
 
     def read_at(self, path: str, offset: int, length: int) -> bytes:
         """Bytes of a file of the container, running or not, which the engine sends whole; fewer at its end."""
-        pieces, _ = self.container.get_archive(path)
-        try:
-            with tarfile.open(fileobj=Pipe(pieces), mode="r|") as archive:
-                member = archive.next()
-                content = archive.extractfile(member) if member else None
-                if content is None:
-                    raise ClusterFailure(f"{self.name}: {path} is no file")
-                while offset and (before := content.read(min(offset, _PIECE))):
-                    offset -= len(before)
-                return content.read(length)
-        finally:
-            # The engine holds on to a container until an archive of it has been read.
-            for _ in pieces:
-                pass
+        with archived_file(self.container.get_archive(path)[0], f"{self.name}: {path}") as content:
+            while offset and (before := content.read(min(offset, _PIECE))):
+                offset -= len(before)
+            return content.read(length)
 
     def status_report(self) -> str:
         """The container's status and its last log lines, for errors."""
         state = self.state()
         lines = self.log(tail=LOG_LINES_IN_ERRORS).rstrip()
         return f"{self.name}: status {state['Status']}, exit code {state['ExitCode']}; last lines of its log:\n{lines}"
-
-
-def _docker_time(text: str) -> float:
-    """Docker's RFC 3339 time with nanoseconds as seconds since the epoch, rounded down to the microsecond."""
-    whole, _, fraction = text.rstrip("Z").partition(".")
-    return datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00").timestamp()

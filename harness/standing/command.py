@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from rich.table import Table
 from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode, UsageFailure
 from kafka_chaos.contract.events import Event
+from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.standing.place import Standing, find, log_of, run_id_of, standing
 from kafka_chaos.harness.waiting import wait_until
 
@@ -115,14 +115,11 @@ def _start(name: str, wanted: dict[str, Any], layout: Any) -> None:
 def _start_process(name: str, wanted: dict[str, Any]) -> None:
     log = log_of(name)
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    module = "kafka_chaos.harness.standing.supervisor"
-    paths = os.pathsep.join(path for path in sys.path if path)
+    command = command_of("kafka_chaos.harness.standing.supervisor", name)
     with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, name],
-            stdin=subprocess.PIPE, stdout=output, stderr=output, text=True, start_new_session=True,
-            env={**os.environ, "PYTHONPATH": paths},
-        )  # fmt: skip
+            command, stdin=subprocess.PIPE, stdout=output, stderr=output, text=True, start_new_session=True
+        )
     assert process.stdin is not None
     process.stdin.write(json.dumps(wanted) + "\n")
     process.stdin.close()

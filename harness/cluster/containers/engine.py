@@ -8,13 +8,16 @@ import json
 import os
 import secrets
 import sys
+import tarfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.harness.cluster.containers.labels import LABELS, ROLE
+from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -245,6 +248,22 @@ def main() -> int:
 
 if __name__ == "__main__":
     raise SystemExit(main())
+
+
+@contextmanager
+def archived_file(pieces: Iterator[bytes], what: str) -> Iterator[IO[bytes]]:
+    """The file of which the engine sends an archive, to be read from beginning to end; `what` names it in errors."""
+    try:
+        with tarfile.open(fileobj=Pipe(pieces), mode="r|") as archive:
+            member = archive.next()
+            content = archive.extractfile(member) if member else None
+            if content is None:
+                raise ClusterFailure(f"{what} is no file")
+            yield content
+    finally:
+        # The engine holds on to a container until an archive of it has been read.
+        for _ in pieces:
+            pass
 
 
 class Pipe(io.RawIOBase):

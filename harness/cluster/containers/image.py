@@ -7,12 +7,10 @@ Maven Central, by a pinned POM; versions.py says which jars a version of Kafka n
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import re
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +19,7 @@ from xml.etree import ElementTree
 
 from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.contract.progress import progress
-from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.engine import archived_file, docker_client
 from kafka_chaos.harness.cluster.containers.versions import known_version
 
 if TYPE_CHECKING:
@@ -82,10 +80,7 @@ def read_file(kafka_version: str, path: str, labels: Mapping[str, str]) -> bytes
     # Never started; the engine makes no container without a command.
     container = docker_client().containers.create(ensure_image(kafka_version), "true", labels=dict(labels))
     try:
-        pieces, _ = container.get_archive(path)
-        with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as archive:
-            content = archive.extractfile(path.rpartition("/")[2])
-            assert content is not None
+        with archived_file(container.get_archive(path)[0], path) as content:
             return content.read()
     finally:
         container.remove()

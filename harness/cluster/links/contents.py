@@ -9,14 +9,13 @@ from __future__ import annotations
 import io
 import struct
 import uuid
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from kafka_chaos.harness.cluster.kafka_python import UUID, Int16, Int32, String, UnsignedVarInt32
+from kafka_chaos.harness.cluster.kafka_python import UUID, ApiMessage, Int16, Int32, String, UnsignedVarInt32
 from kafka_chaos.harness.cluster.links.frames import FETCH, METADATA, Header
 from kafka_chaos.harness.cluster.wire.messages import FROM_CONTROLLERS
 
@@ -222,21 +221,16 @@ def _decoded(kind: Any, version: int, body: memoryview) -> Mapping[str, Any] | N
 @cache
 def _requests() -> Mapping[int, Any]:
     """kafka-python's requests by API key."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        from kafka.protocol import admin, consumer, metadata, producer, sasl  # noqa: F401
-        from kafka.protocol.api_message import ApiMessage
-
-    kinds = [kind for kind in _below(ApiMessage) if kind._class_version is None and "Request" in kind.__name__]
-    return {kind.API_KEY: kind for kind in kinds}
+    return _messages("Request")
 
 
 @cache
 def _responses() -> Mapping[int, Any]:
-    from kafka.protocol.api_message import ApiMessage
+    return _messages("Response")
 
-    _requests()
-    kinds = [kind for kind in _below(ApiMessage) if kind._class_version is None and "Response" in kind.__name__]
+
+def _messages(named: str) -> Mapping[int, Any]:
+    kinds = [kind for kind in _below(ApiMessage) if kind._class_version is None and named in kind.__name__]
     return {kind.API_KEY: kind for kind in kinds}
 
 

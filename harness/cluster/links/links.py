@@ -8,6 +8,7 @@ that starts again has a network namespace without rules. See docs/decisions/0043
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class NodeLink(LinkControl):
     def apply(self, rule_id: str, **frames: Any) -> None:
         """Let a rule begin, unless it has begun; `frames` are the fields of `Rule`."""
         rule = Rule(id=self._named(rule_id), node=self._node, **frames)
-        self._links.ask("apply", rule=rule.to_json())
+        self._links.ask("apply", rule=asdict(rule))
 
     def lift(self, rule_id: str, *, release: bool) -> None:
         self._links.ask("lift", rule=self._named(rule_id), release=release)

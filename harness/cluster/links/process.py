@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ def _do(relay: Relay, what: str, values: dict[str, Any]) -> Any:
         case "detach":
             relay.detach(values["node"])
         case "apply":
-            relay.apply(Rule.from_json(values["rule"]))
+            relay.apply(Rule(**values["rule"]))
         case "lift":
             relay.lift(values["rule"], release=values["release"])
         case "tally":
@@ -32,9 +33,8 @@ def _do(relay: Relay, what: str, values: dict[str, Any]) -> Any:
         case "trace":
             relay.trace_to(Path(values["path"]) if values["path"] else None, controllers=values["controllers"])
         case "counts":
-            counts = relay.counts
             return {
-                **{name: getattr(counts, name) for name in counts.__slots__},
+                **asdict(relay.counts),
                 "connections": len(relay.connections),
                 "waiting": relay.waiting,
                 "unanswered": relay.unanswered,

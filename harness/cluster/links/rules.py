@@ -5,8 +5,8 @@ A rule names frames by what they are and who sends them. Of those that it names 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.harness.cluster.links.contents import Contents
@@ -35,7 +35,7 @@ class Rule:
     action: str
     side: str = REQUEST
     api: str | None = None
-    sender: tuple[str, ...] = ()
+    sender: Sequence[str] = ()
     client_id: str | None = None
     topic: str | None = None
     partition: int | None = None
@@ -43,15 +43,6 @@ class Rule:
     leader_epoch: int | None = None
     nth: int | None = None
     seconds: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Rule:
-        """From what `to_json` gave."""
-        return cls(**{**values, "sender": tuple(values["sender"])})
 
     @property
     def reads_contents(self) -> bool:

@@ -61,7 +61,7 @@ class Stream:
 
     def feed(self, data: memoryview) -> None:
         """Take what came, and let go on what may."""
-        if self._is_over():
+        if self.ended:
             return
         if self.waits or len(self._left) + len(data) < self._needed:
             self._left += data
@@ -71,7 +71,7 @@ class Stream:
             self._left.clear()
         self._needed = 0
         gone = self._cut(data)
-        if not self._is_over():
+        if not self.ended:
             if gone:
                 self._send(data[:gone])
             self._left += data[gone:]
@@ -85,9 +85,6 @@ class Stream:
         """Nothing goes on from here."""
         self.ended, self.waits = True, False
         self._left.clear()
-
-    def _is_over(self) -> bool:
-        return self.ended
 
     def _cut(self, data: memoryview) -> int:
         """How far the data may go on, from frame to frame."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import select
 import time
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -55,7 +56,7 @@ class Server:
                 undivided = self._waiting.treatment.in_order and self._waiting.treatment.bits_per_second is None
                 self._queue = KernelQueue(inside, values["queue"], undivided=undivided)
             case "tally":
-                return self._waiting.tally.to_json()
+                return asdict(self._waiting.tally)
             case _:
                 raise ValueError(f"{what!r} is no command")
         return None

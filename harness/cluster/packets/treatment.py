@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from kafka_chaos.harness.cluster.packets.kernel_queue import Packet
 
@@ -33,10 +32,6 @@ class Tally:
     bytes: int = 0
     seconds: float = 0.0
     overtaken: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """As the harness is told it."""
-        return asdict(self)
 
 
 @dataclass(slots=True)
