@@ -15,8 +15,9 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -31,8 +32,12 @@ from kafka_chaos.contract.errors import (
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 DEBUG = "--debug"
+QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
 _WIDTH_OF_A_LOG = 150
 _OF_THE_MACHINE = {
@@ -151,6 +156,24 @@ def console(*, highlight: bool = True) -> Console:
 
     terminal = Terminal(highlight=highlight)
     return terminal if terminal.is_terminal else Terminal(width=_WIDTH_OF_A_LOG, highlight=highlight)
+
+
+def plain_table(
+    *headings: str, right: Collection[str] = (), folds: str | None = None, title: str | None = None
+) -> Table:
+    """A table without lines: a column for each heading, to the right those in `right`. Only the column `folds` breaks
+    lines where the terminal is narrow; without it, every column may."""
+    from rich.table import Column, Table
+
+    columns = [
+        Column(one, justify="right" if one in right else "left", no_wrap=folds not in (None, one)) for one in headings
+    ]
+    return Table(*columns, title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+
+
+def file_option(name: str, help: str) -> Callable[[F], F]:
+    """An option that takes the path of a file."""
+    return click.option(name, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=help)
 
 
 def _debugging() -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from kafka_chaos.contract.command_line import file_option
 from kafka_chaos.contract.errors import ExitCode, UsageFailure, counted
 
 _LAST_LINES = 20
@@ -53,8 +54,7 @@ def client_command() -> None:
 @client_command.command("check", context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--kafka-version", metavar="VERSION", help="Version of Kafka; by default the version that runs use.")
-@click.option("--log", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Keep what the client writes to its standard error.")  # fmt: skip
+@file_option("--log", "Keep what the client writes to its standard error.")
 def check_command(command: tuple[str, ...], kafka_version: str | None, log: Path | None) -> None:
     """Play the client protocol to COMMAND on a real cluster, and say what is wrong with it.
 

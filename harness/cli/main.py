@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from kafka_chaos import __version__
-from kafka_chaos.contract.command_line import DEBUG, console, invoke, run_and_exit
+from kafka_chaos.contract.command_line import DEBUG, QUIET, console, file_option, invoke, run_and_exit
 from kafka_chaos.contract.errors import EnvironmentFailure, Interrupted, KafkaChaosError, UsageFailure, counted
 from kafka_chaos.contract.files import toml_of
 from kafka_chaos.harness.signals import end_on_signals, was_interrupted
@@ -60,11 +60,9 @@ def cli() -> None:
     "--keep-always", is_flag=True, help="Leave the cluster running, whatever the verdict, for a look into it."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print events and the verdict as JSON lines.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Write JUnit XML, one test case per lane.")  # fmt: skip
-@click.option("--events", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Write every event as a JSON line, as it happens.")  # fmt: skip
+@QUIET
+@file_option("--junit", "Write JUnit XML, one test case per lane.")
+@file_option("--events", "Write every event as a JSON line, as it happens.")
 @click.option("--accept-known", multiple=True, metavar="ID",
               help="Do not fail for lanes that violate only by this known defect, where the run shows what it needs. "
               "May be given again.")  # fmt: skip
@@ -73,10 +71,8 @@ def cli() -> None:
 )
 @click.option("--attach", metavar="BOOTSTRAP_SERVERS",
               help="Verify existing topics of this cluster; nothing is injected, only records are added.")  # fmt: skip
-@click.option("--client-config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="With --attach: librdkafka's key=value lines, such as those for SASL and TLS.")  # fmt: skip
-@click.option("--nodes", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="With --attach: the cluster's nodes, and the commands that break and heal them.")  # fmt: skip
+@file_option("--client-config", "With --attach: librdkafka's key=value lines, such as those for SASL and TLS.")
+@file_option("--nodes", "With --attach: the cluster's nodes, and the commands that break and heal them.")
 @click.option("--allow-faults", metavar="NODE[,NODE…]",
               help="With --nodes: the nodes that may be broken, by name; all others are left alone.")  # fmt: skip
 def run_command(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.command_line import console, plain_table
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.lanes import clients_described
 from kafka_chaos.contract.progress import progress
@@ -108,8 +108,6 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
 
 
 def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
-    from rich.table import Table
-
     load = phase["workload"]
     words = f"{load['rate']:g} records/s of {load['record_size']} bytes for {load['duration']:g} s"
     terminal.print(f"\n{phase['phase']}: {counted(len(phase['lanes']), 'lane')}, each {words}", highlight=False)
@@ -120,9 +118,8 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
         steps = ", ".join(phase["steps"]["steps"])
         terminal.print(f"  in steps at {phase['steps']['target']}: {steps}", highlight=False)
     if phase["schedule"]:
-        table = Table(box=None, padding=(0, 2, 0, 0))
-        for heading in ("at", "until", "fault", "target", "hits", "the model expects at most"):
-            table.add_column(heading, justify="right" if heading in ("at", "until") else "left")
+        headings = ("at", "until", "fault", "target", "hits", "the model expects at most")
+        table = plain_table(*headings, right=headings[:2])
         for one in phase["schedule"]:
             hits = counted(one["brokers"], "broker") if one["brokers"] else "no broker"
             hits = counted(one["members"], "member") if one["members"] else hits
@@ -132,9 +129,7 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     if phase["model_faults_together"]:
         expected = ", ".join(phase["model_faults_together"])
         terminal.print(f"no majority of controllers may be left: the model also expects {expected}", highlight=False)
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("lane", "permitted", "required"):
-        table.add_column(heading)
+    table = plain_table("lane", "permitted", "required")
     for lane in phase["lanes"]:
         named = [
             ", ".join(name for name, status in lane["anomalies"].items() if status == wanted)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.command_line import console, file_option, plain_table
 from kafka_chaos.contract.errors import counted
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -36,12 +36,9 @@ def list_command(root: Path, as_json: bool) -> None:
     if not runs:
         click.echo(f"no runs in {root}: start one with `kafka-chaos run EXPERIMENT`, or name another folder")
         return
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("run", "started", "verdict", "lanes", "found"):
-        table.add_column(heading, no_wrap=heading != "found")
+    table = plain_table("run", "started", "verdict", "lanes", "found", folds="found")
     for run in runs:
         totals: dict[str, int] = {}
         for lane in run.lanes:
@@ -95,8 +92,7 @@ def show_command(run_dir: Path, as_json: bool) -> None:
 @click.argument("before", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("after", metavar="DIR", type=click.Path(path_type=Path))
 @_JSON
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Also write a page: lane by lane what differs, with both timelines above each other.")  # fmt: skip
+@file_option("--html", "Also write a page: lane by lane what differs, with both timelines above each other.")
 def compare_command(before: Path, after: Path, as_json: bool, html: Path | None) -> None:
     """Compare two runs, as of two versions, clients or settings: settings, versions, verdicts and counts."""
     from kafka_chaos.harness.cli.runs import differences, read_run
@@ -132,7 +128,7 @@ runs_command.add_command(click.Command("diff", callback=compare_command.callback
 @runs_command.command("coverage")
 @click.argument("root", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs"))
 @_JSON
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write a page.")
+@file_option("--html", "Also write a page.")
 def coverage_command(root: Path, as_json: bool, html: Path | None) -> None:
     """Count which lane configurations lived through which faults in the runs of DIR (by default runs).
 
@@ -154,35 +150,25 @@ def coverage_command(root: Path, as_json: bool, html: Path | None) -> None:
             f"no runs with a verdict in {root}: start one with `kafka-chaos run EXPERIMENT`, or name another folder"
         )
         return
-    from rich.table import Table
-
-    table = Table(title=counted(coverage.runs, "run"), title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("configuration")
-    for heading in ("lanes", *coverage.kinds):
-        table.add_column(heading, justify="right")
-    table.add_column("showed")
+    numbers = ("lanes", *coverage.kinds)
+    table = plain_table("configuration", *numbers, "showed", right=numbers, title=counted(coverage.runs, "run"))
     for configuration, lanes in sorted(coverage.lanes.items()):
-        counts = [coverage.of_kind(configuration, kind) for kind in coverage.kinds]
+        tried = [coverage.of_kind(configuration, kind) for kind in coverage.kinds]
         found = {name: count for (one, name), count in coverage.found.items() if one == configuration}
         showed = ", ".join(f"{name} in {count}" for name, count in found.items()) or "nothing"
-        table.add_row(configuration, str(lanes), *(str(count) if count else UNKNOWN for count in counts), showed)
+        table.add_row(configuration, str(lanes), *(str(count) if count else UNKNOWN for count in tried), showed)
     console().print(table)
-    unseen = Table(title="Actions of the model without a trace", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for heading in ("configuration", "actions"):
-        unseen.add_column(heading)
+    unseen = plain_table("configuration", "actions", title="Actions of the model without a trace")
     for configuration in sorted(coverage.lanes):
         missing = [action for action in coverage.traces if not coverage.actions[configuration, action]]
         unseen.add_row(configuration, ", ".join(missing) or "none")
     console().print(unseen)
-    claims = Table(title="Permitted or required", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for heading in ("configuration", "faults", "anomaly"):
-        claims.add_column(heading)
-    for heading in ("judged", "shown", "95 % interval"):
-        claims.add_column(heading, justify="right", no_wrap=True)
+    numbers = ("judged", "shown", "95 % interval")
+    claims = plain_table("configuration", "faults", "anomaly", *numbers, right=numbers, title="Permitted or required")
     for claim in coverage.claims:
         low, high = claim.interval
-        numbers = (f"{claim.judged:,}", f"{claim.shown:,}" if claim.shown else "never", f"{low:.0%} – {high:.0%}")
-        claims.add_row(claim.configuration, claim.faults, str(claim.anomaly), *numbers)
+        counts = (f"{claim.judged:,}", f"{claim.shown:,}" if claim.shown else "never", f"{low:.0%} – {high:.0%}")
+        claims.add_row(claim.configuration, claim.faults, str(claim.anomaly), *counts)
     if claims.rows:
         console().print(claims)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.command_line import console, plain_table
 from kafka_chaos.contract.errors import UsageFailure, counted
 
 if TYPE_CHECKING:
@@ -91,12 +91,10 @@ def _subjects(traced: Traced) -> Iterator[str]:
 
 
 def _print(shown: Sequence[Traced]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("time", "from", "to", "request", "about", "id", "answered after", "", ""):
-        table.add_column(heading, no_wrap=heading != "about", justify="right" if heading == "id" else "left")
+    headings = ("time", "from", "to", "request", "about", "id", "answered after", "", "")
+    table = plain_table(*headings, right=("id",), folds="about")
     for traced in shown:
         took = "never" if traced.answered is None else f"{(traced.answered - traced.asked) * 1000:,.1f} ms"
         table.add_row(

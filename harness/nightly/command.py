@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import random
 import sys
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.command_line import QUIET
 
 DEFAULT_EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nightly"
 
@@ -31,7 +30,7 @@ DEFAULT_EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nig
 @click.option("--history", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="Folder with summary.json files of former nightly runs, for the trend.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json at the end, nothing else.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@QUIET
 def nightly_command(
     experiments: tuple[Path, ...],
     minutes: float,
@@ -58,7 +57,7 @@ def nightly_command(
     from kafka_chaos.harness.nightly.trend import write_trend
     from kafka_chaos.harness.nightly.turns import Turn
     from kafka_chaos.harness.report.listeners.job_summary import write_job_summary
-    from kafka_chaos.harness.report.listeners.terminal import TerminalListener
+    from kafka_chaos.harness.report.listeners.terminal import on_terminal
 
     def say(text: str) -> None:
         if not (as_json or quiet):
@@ -84,9 +83,7 @@ def nightly_command(
     if turn is not None:
         nightly.load = turn.load
         say(f"on {turn}")
-    with ExitStack() as shown:
-        if not (as_json or quiet):
-            nightly.listeners = [shown.enter_context(TerminalListener(console(), nightly.described))]
+    with on_terminal(not (as_json or quiet), nightly.described) as nightly.listeners:
         summary = nightly.run()
     if history is not None:
         write_trend(out, [*sorted(history.rglob("*.json")), *sorted(out.glob("*/summary.json"))])

@@ -6,31 +6,22 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.command_line import QUIET
 from kafka_chaos.contract.errors import ExitCode, UsageFailure, counted
 from kafka_chaos.contract.run_directory import VERDICT_FILE
 from kafka_chaos.verification.inputs.documents.reading import parsed
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.replay.trial import Finding
-    from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 
-RUNS = Path("runs")
 _RUN = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
-_OUT = click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=RUNS,
-    show_default=True,
-    help="Where to make run directories.",
-)
+_OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True,
+                    help="Where to make run directories.")  # fmt: skip
 
 
 @click.command("replay")
@@ -39,7 +30,7 @@ _OUT = click.option(
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True, help="How often to run it.")
 @click.option("--print", "only_print", is_flag=True, help="Print the realised experiment as YAML; start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as one JSON object.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@QUIET
 def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_json: bool, quiet: bool) -> None:
     """Run what the run in RUN did again: the same faults, at the times and containers that it realised.
 
@@ -52,6 +43,7 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
     from kafka_chaos.harness.experiment.file import dump_experiment
     from kafka_chaos.harness.replay.realised import realised_experiment
     from kafka_chaos.harness.replay.trial import findings
+    from kafka_chaos.harness.report.listeners.terminal import on_terminal
     from kafka_chaos.harness.run.runner import run_experiment
 
     experiment = realised_experiment(run_dir)
@@ -65,8 +57,7 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
     for number in range(1, times + 1):
         if not (as_json or quiet):
             click.echo(f"replay {number} of {times}")
-        with ExitStack() as shown_on_terminal:
-            listeners = [] if as_json or quiet else [shown_on_terminal.enter_context(_terminal())]
+        with on_terminal(not (as_json or quiet)) as listeners:
             result = run_experiment(experiment, root=out, listeners=listeners)
         verdicts.append(result.verdict.outcome)
         shown.update(set(findings(result.verdict.to_json())))
@@ -116,6 +107,7 @@ def shrink_command(
     from kafka_chaos.harness.replay.realised import realised_values
     from kafka_chaos.harness.replay.shrinking import OutOfBudget, Shrinking
     from kafka_chaos.harness.replay.trial import Trials
+    from kafka_chaos.harness.report.listeners.terminal import on_terminal
 
     def say(text: str) -> None:
         click.echo(text, err=as_json)
@@ -129,9 +121,7 @@ def shrink_command(
     shrinking = Shrinking(trials, say)
     schedule = tuple(phase["schedule"])
     say(f"shrinking {counted(len(schedule), 'fault')} that showed {finding}")
-    with ExitStack() as shown_on_terminal:
-        if not as_json:
-            trials.listeners = [shown_on_terminal.enter_context(_terminal(trials.described))]
+    with on_terminal(not as_json, trials.described) as trials.listeners:
         try:
             confirmed = shrinking.confirm(schedule, wanted=confirm)
         except OutOfBudget:
@@ -192,9 +182,3 @@ def _verdict(run_dir: Path) -> dict[str, Any]:
         raise UsageFailure(f"{run_dir}: no verdict: expected the directory of a run that was verified") from None
     assert isinstance(verdict, dict)
     return verdict
-
-
-def _terminal(above: Callable[[], str] | None = None) -> TerminalListener:
-    from kafka_chaos.harness.report.listeners.terminal import TerminalListener
-
-    return TerminalListener(console(), above)

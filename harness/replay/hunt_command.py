@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import random
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
-from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.command_line import QUIET
 
 
 @click.command("hunt")
@@ -24,7 +23,7 @@ from kafka_chaos.contract.command_line import console
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs/hunt"), show_default=True,
               help="Where to write a folder per hunt.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json at the end, nothing else.")
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@QUIET
 def hunt_command(
     experiment: Path,
     minutes: float,
@@ -48,7 +47,7 @@ def hunt_command(
     from kafka_chaos.harness.nightly.nightly_run import Nightly
     from kafka_chaos.harness.replay.actions import ACTIONS
     from kafka_chaos.harness.replay.hunting import Hunt
-    from kafka_chaos.harness.report.listeners.terminal import TerminalListener
+    from kafka_chaos.harness.report.listeners.terminal import on_terminal
 
     def say(text: str) -> None:
         if not (as_json or quiet):
@@ -67,9 +66,7 @@ def hunt_command(
             load=hunt.draw,
         )
         say(f"hunting with seed {nightly.seed}")
-        with ExitStack() as shown:
-            if not (as_json or quiet):
-                nightly.listeners = [shown.enter_context(TerminalListener(console(), nightly.described))]
+        with on_terminal(not (as_json or quiet), nightly.described) as nightly.listeners:
             summary = nightly.run()
         tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     lanes = {lane for lane, _ in hunt.shown}

@@ -7,7 +7,8 @@ a CI log stays readable.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -17,11 +18,13 @@ from rich.text import Text
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.events import Event
 from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
+from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.report.ledger import incomplete
 from kafka_chaos.harness.report.listeners.terminal_live import LiveView
 from kafka_chaos.harness.report.words import label, lateness
@@ -110,6 +113,16 @@ class TerminalListener:
     def _line(self, event: Event, text: str) -> None:
         seconds = (event.ts_ns - self._start) / 1e9
         self._console.print(f"[dim]{seconds:6.1f} s[/dim]  {text}", highlight=False)
+
+
+@contextmanager
+def on_terminal(shows: bool, above: Callable[[], str] | None = None) -> Iterator[list[Listener]]:
+    """The listeners that show runs on the terminal while the block lasts; none where they are not to be shown."""
+    if not shows:
+        yield []
+        return
+    with TerminalListener(console(), above) as listener:
+        yield [listener]
 
 
 def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
