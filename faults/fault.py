@@ -100,6 +100,8 @@ class Fault:
     kind: ClassVar[str]
     """Its name in experiments and reports."""
     appearance: ClassVar[Appearance]
+    in_words: ClassVar[str | None] = None
+    """What the evidence of one container says, with its keys in braces; for more than that, see `describe_evidence`."""
     counts_as: ClassVar[str | None] = None
     """The fault kind of the model that each broker goes through which it hits; None: none (`model_faults`)."""
     holds: ClassVar[str | None] = None
@@ -141,10 +143,10 @@ class Fault:
             return None
         return f"{cls.since[1]}: expected Kafka {cls.since[0]} or later"
 
-    @staticmethod
-    def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """The evidence of one container in words, for reports; here, its keys and values."""
-        return plain(evidence)
+    @classmethod
+    def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
+        """The evidence of one container in words, for reports: as `in_words` has them, or else its keys and values."""
+        return plain(evidence) if cls.in_words is None else cls.in_words.format_map(evidence)
 
     def model_faults(self, brokers: int) -> tuple[str, ...]:
         """What the reference model must expect in a cluster of this size: one fault kind of it per broker hit.

@@ -63,6 +63,7 @@ class ClientPause(Fault):
     the kernel tells that each is stopped."""
 
     kind: ClassVar[str] = "client-pause"
+    in_words: ClassVar[str] = "process {Pid}: {State}"
     holds: ClassVar[str] = FROZEN
     hits_clients: ClassVar[bool] = True
     # The model expects nothing: any member may be slow, and be removed without knowing it.
@@ -83,11 +84,6 @@ class ClientPause(Fault):
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         node.unpause()
-
-    @staticmethod
-    def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """What the kernel tells."""
-        return f"process {evidence['Pid']}: {evidence['State']}"
 
 
 _CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} )")

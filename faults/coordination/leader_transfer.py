@@ -90,6 +90,9 @@ class ControllerMove(Fault):
     higher controller epoch than before, and the former one's process is the same."""
 
     kind: ClassVar[str] = "controller-move"
+    in_words: ClassVar[str] = (
+        "broker {controller} is controller in epoch {controller_epoch[1]} (before: {controller_epoch[0]})"
+    )
     only_brokers: ClassVar[bool] = True
     # The model expects nothing: a new controller elects leaders for those partitions alone whose leader is gone.
     appearance: ClassVar[Appearance] = Appearance("#7a6a00", "#d6c65a", Pattern.CROSSES)
@@ -114,12 +117,6 @@ class ControllerMove(Fault):
         before = cluster.noted.get(mark(self))
         epoch, controller = (cluster.controller_epoch(), cluster.controller()) if before else (None, None)
         return all_took_effect({node.name: _deposed(node, before, epoch, controller) for node in nodes})
-
-    @staticmethod
-    def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """Who is controller now, and the epochs before and after."""
-        before, now = evidence["controller_epoch"]
-        return f"broker {evidence['controller']} is controller in epoch {now} (before: {before})"
 
 
 def _deposed(node: NodeControl, before: Mapping[str, Any] | None, epoch: int | None, controller: int | None) -> Proof:

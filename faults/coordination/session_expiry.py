@@ -23,6 +23,9 @@ class SessionExpiry(Fault):
     epoch, and its process is the same as before."""
 
     kind: ClassVar[str] = "session-expiry"
+    in_words: ClassVar[str] = (
+        "registered again under broker epoch {broker_epoch[1]} (before: {broker_epoch[0]}) by the same process, {Pid}"
+    )
     only_brokers: ClassVar[bool] = True
     counts_as: ClassVar[str] = "session-expiry"
     appearance: ClassVar[Appearance] = Appearance("#4a5a8a", "#9db0e8", Pattern.BACK_DIAGONALS)
@@ -54,12 +57,6 @@ class SessionExpiry(Fault):
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Wait until those that run are registered: brokers do that by themselves."""
         cluster.await_registered([node for node in nodes if node.is_running()])
-
-    @staticmethod
-    def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """The broker epochs before and after."""
-        before, now = evidence["broker_epoch"]
-        return f"registered again under broker epoch {now} (before: {before}) by the same process, {evidence['Pid']}"
 
 
 def _registered_anew(cluster: ClusterControl, node: NodeControl, before: Mapping[str, Any] | None) -> Proof:

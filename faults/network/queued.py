@@ -117,10 +117,17 @@ def counted_wait(evidence: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByChance(Fault):
-    """The kernel chooses `percent` of the packets between the targets and their peers, each by itself."""
+    """The kernel chooses `percent` of the packets between the targets and their peers, each by itself. `fate`: what
+    becomes of them, in words."""
 
     percent: Annotated[float, Interval(gt=0, le=100)] = 10.0
+    fate: ClassVar[str]
     ends_with_process: ClassVar[bool] = True
+
+    @classmethod
+    def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
+        """How many packets it were, and their fate."""
+        return f"{counted_packets(evidence)} {cls.fate}"
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Install the rules on the targets that run."""
@@ -175,13 +182,9 @@ class PacketDuplicate(ByChance):
 
     peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
     kind: ClassVar[str] = "packet-duplicate"
+    fate: ClassVar[str] = "sent twice"
     # The model expects nothing: no request comes twice, and none comes late.
     appearance: ClassVar[Appearance] = Appearance("#5c6b2f", "#b8c97a", Pattern.DOTS)
-
-    @staticmethod
-    def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """How many packets were sent twice."""
-        return f"{counted_packets(evidence)} sent twice"
 
     def _peers(self, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
         return named_nodes(self.peers, cluster, nodes)
@@ -198,14 +201,10 @@ class PacketLoss(ByChance):
     slow and nothing is gone. Its proof: packets that were dropped, counted by the kernel."""
 
     kind: ClassVar[str] = "packet-loss"
+    fate: ClassVar[str] = "dropped"
     # Enough loss in a row is a cut.
     counts_as: ClassVar[str] = "partition"
     appearance: ClassVar[Appearance] = Appearance("#4a6785", "#9db8d6", Pattern.LINES)
-
-    @staticmethod
-    def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """How many packets were dropped."""
-        return f"{counted_packets(evidence)} dropped"
 
     def _peers(self, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
         return list(cluster.brokers.values())
@@ -238,6 +237,7 @@ class PacketReorder(Queued):
     percent: Annotated[float, Interval(gt=0, lt=100)] = 10.0
     seconds: Annotated[float, Gt(0)] = 0.05
     kind: ClassVar[str] = "packet-reorder"
+    in_words: ClassVar[str] = "{overtaken:,} of {packets:,} packets were overtaken"
     appearance: ClassVar[Appearance] = Appearance("#7a4b8c", "#c7a0d8", Pattern.CROSSES)
 
     def _treatment(self) -> dict[str, Any]:
@@ -245,8 +245,3 @@ class PacketReorder(Queued):
 
     def _shown(self, tally: Mapping[str, Any]) -> Proof:
         return Proof(tally["overtaken"] > 0, dict(tally), "" if tally["overtaken"] else "no packet was overtaken yet")
-
-    @staticmethod
-    def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """How many packets were overtaken."""
-        return f"{evidence['overtaken']:,} of {evidence['packets']:,} packets were overtaken"

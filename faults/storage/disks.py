@@ -150,6 +150,7 @@ class FreezeDisk(OnDisk):
     writers of each disk, so that it refuses to freeze it once more."""
 
     kind: ClassVar[str] = "freeze-disk"
+    in_words: ClassVar[str] = "every write waits: the kernel reports the file system as frozen"
     holds: ClassVar[str] = "disk frozen"
     # Requests to a leader pile up and are appended later, as after a pause, whether another broker has become leader
     # or not; a follower stops fetching. What goes on without writing changes no log and acknowledges nothing.
@@ -165,11 +166,6 @@ class FreezeDisk(OnDisk):
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         disk_of(node).thaw()
-
-    @staticmethod
-    def describe_evidence(evidence: Any) -> str:
-        """Who says that writes wait."""
-        return "every write waits: the kernel reports the file system as frozen"
 
 
 # The kernel refuses writes to the file with EPERM, also by those who have it open. To a broker it is what a bad block
