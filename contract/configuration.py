@@ -1,0 +1,113 @@
+"""What every configuration key means for a prediction: configuration.toml, read.
+
+Guarantee: a key that nobody has classified counts as one that the model does not know, whatever its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from kafka_chaos.contract.files import toml_of
+from kafka_chaos.contract.metadata import release
+from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, anomaly_named
+
+KINDS = ("broker", "topic", "producer", "consumer")
+MODELLED, NEUTRAL, UNMODELLED = "modelled", "neutral", "unmodelled"
+_CLIENT = "client"
+_GIVEN = toml_of(__package__, "configuration.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """What a key is to the model, and why. `touches`: the anomalies that it may make the prediction wrong for, unless
+    its value is `harmless`."""
+
+    status: str
+    why: str
+    touches: frozenset[AnyAnomaly] = frozenset()
+    harmless: tuple[tuple[str, Any], ...] = ()
+
+    def allows(self, value: object) -> bool:
+        """Whether the prediction holds with this value."""
+        return self.status != UNMODELLED or any(_holds(rule, bound, value) for rule, bound in self.harmless)
+
+
+def config_text(value: object) -> str:
+    """A configuration value as Kafka's properties write it: `true`, not `True`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _holds(rule: str, bound: Any, value: object) -> bool:
+    text = config_text(value).strip()
+    if rule == "values":
+        return text in bound
+    try:
+        if rule == "version":
+            # 2.8-IV1 is a protocol of 2.8.
+            return release(text.partition("-")[0]) >= release(bound)
+        return float(text) >= bound if rule == "least" else float(text) <= bound
+    except ValueError:
+        return False
+
+
+UNCLASSIFIED = Classified(UNMODELLED, "nobody has said what it changes", frozenset(ALL_ANOMALIES))
+
+
+def groups_with(kind: str, key: str) -> Iterator[Classified]:
+    """The groups of configuration.toml that a key of a kind is in; exactly one, for every key of Kafka's."""
+    of = (kind, _CLIENT) if kind in KINDS[2:] else (kind,)
+    for group in _GIVEN["group"]:
+        if any(fnmatchcase(key, pattern) for one in of for pattern in group.get(one, ())):
+            yield Classified(
+                group["status"],
+                group["why"],
+                frozenset(_named(group.get("touches", ()))),
+                tuple(group.get("harmless", {}).items()),
+            )
+
+
+@cache
+def classified(kind: str, key: str) -> Classified:
+    """What a key of a `broker`, `topic`, `producer` or `consumer` is to the model."""
+    return next(groups_with(kind, key), UNCLASSIFIED)
+
+
+def _named(names: Iterable[str]) -> Iterator[AnyAnomaly]:
+    for name in names:
+        if name == "*":
+            yield from ALL_ANOMALIES
+        elif name in _GIVEN["sets"]:
+            yield from _named(_GIVEN["sets"][name])
+        else:
+            yield anomaly_named(name)
+
+
+@cache
+def assumed(key: str) -> Mapping[AnyAnomaly, str]:
+    """The anomalies that are not judged where this key may have any value, each with the reason.
+
+    A key of several kinds touches what it does in each of them; one that the model knows in every kind touches nothing.
+    """
+    known = [one for kind in KINDS for one in groups_with(kind, key)] or [UNCLASSIFIED]
+    return {
+        anomaly: f"{key} is assumed to do no harm, and the model does not know it: {one.why}"
+        for one in known
+        if one.status == UNMODELLED
+        for anomaly in ALL_ANOMALIES
+        if anomaly in one.touches
+    }
+
+
+def unmodelled(kind: str, configs: Mapping[str, object], anomalies: Iterable[AnyAnomaly]) -> Iterator[tuple[str, str]]:
+    """The keys whose values may make a prediction for these anomalies wrong, each with a message that says why."""
+    looked_for = frozenset(anomalies)
+    for key, value in configs.items():
+        found = classified(kind, key)
+        if not found.allows(value) and (touched := found.touches & looked_for):
+            names = ", ".join(sorted(touched)) if len(touched) < len(looked_for) else "every anomaly"
+            message = f"{key}={config_text(value)}: the model does not know it: {found.why}"
+            yield key, f"{message}; leave it out, or allow it by assume: [{key}], so that {names} will not be judged"
