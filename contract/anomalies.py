@@ -38,12 +38,14 @@ class Status(StrEnum):
     """What a prediction says about one anomaly in one lane.
 
     `forbidden`: the search was exhausted, and no reachable state shows it. `permitted`: some reachable states show it.
-    `required`: every history that the lock-step schedule leaves possible ends with it.
+    `required`: every history that the lock-step schedule leaves possible ends with it. `not judged`: a configuration
+    key that the model does not know is assumed to do no harm.
     """
 
     FORBIDDEN = "forbidden"
     PERMITTED = "permitted"
     REQUIRED = "required"
+    NOT_JUDGED = "not judged"
 
 
 class Verdict(StrEnum):

@@ -7,10 +7,11 @@ names the key at fault.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.configuration import assumed
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.groups import CONSUMER, IN_TRANSACTION, OF_GROUPS, Group, GroupAnomaly, Loop
@@ -30,6 +31,26 @@ from kafka_chaos.contract.transactions import AnyAnomaly, Transactional, Transac
 ACKS = ("0", "1", "all")
 MOST_PARTITIONS = 100_000
 CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalTopic:
+    """How the log of coordinators is kept, `__consumer_offsets` or `__transaction_state`; raises `LaneError`."""
+
+    replication_factor: int | None = field(
+        default=None, metadata=key("replicas of each partition; by default, as many as the lane's topic has")
+    )
+    min_insync_replicas: int = field(default=1, metadata=key("`min.insync.replicas`"))
+    unclean_leader_election: bool = field(default=False, metadata=key("`unclean.leader.election.enable`"))
+    flushes: bool = field(default=False, metadata=key("whether `flush.messages` is 1"))
+
+    def __post_init__(self) -> None:
+        check(self, "internal topic.")
+
+    @classmethod
+    def from_json(cls, entry: object) -> InternalTopic:
+        """The settings from a key of a lane; unknown keys raise `LaneError`, too."""
+        return cls(**entries(cls, entry, "internal topic"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +123,27 @@ class Lane:
             "it commits `after` or `before`"
         ),
     )
+    flushes: bool = field(
+        default=False,
+        metadata=key("whether brokers flush each record before they go on (`flush.messages: 1`; since 3.0)"),
+    )
+    verifies_transactions: bool | None = field(
+        default=None,
+        metadata=key("`transaction.partition.verification.enable`; by default true, in versions that have it (3.6)"),
+    )
+    consumer_offsets: InternalTopic | None = field(
+        default=None, metadata=key("how `__consumer_offsets` is kept, if not as by default")
+    )
+    transaction_state: InternalTopic | None = field(
+        default=None, metadata=key("how `__transaction_state` is kept, if not as by default")
+    )
+    assume: tuple[str, ...] = field(
+        default=(),
+        metadata=key(
+            "configuration keys that the model does not know and that may have any value: the anomalies that they "
+            "touch are not judged"
+        ),
+    )
     faults: tuple[str, ...] = field(
         default=(),
         metadata=key(
@@ -122,6 +164,9 @@ class Lane:
             self.min_insync_replicas,
             f"at most the replication factor, {self.replication_factor}",
         )
+        for name in self.assume:
+            known = isinstance(name, str) and not assumed(name)
+            _require(isinstance(name, str) and not known, "assume", name, "configuration keys that the model lacks")
         if self.transactional is not None:
             _require(self.acks == "all", "acks", self.acks, "all with transactions (KIP-98)")
             _require(self.idempotence, "idempotence", self.idempotence, "true with transactions (KIP-98)")
@@ -142,6 +187,12 @@ class Lane:
             return tuple(GroupAnomaly)
         return OF_GROUPS if self.group is not None else ()
 
+    @property
+    def assumed(self) -> dict[AnyAnomaly, str]:
+        """The anomalies that are not judged because of what is assumed, each with the reason."""
+        reasons = {anomaly: why for name in self.assume for anomaly, why in assumed(name).items()}
+        return {anomaly: reasons[anomaly] for anomaly in self.anomalies if anomaly in reasons}
+
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:
         """Build a lane from an entry of `lanes.json`; unknown keys and wrong values raise `LaneError`."""
@@ -150,15 +201,19 @@ class Lane:
         faults = values.get("faults") or []
         _require(isinstance(faults, list | tuple), "faults", faults, f"a list out of {', '.join(FAULT_KINDS)}")
         values["faults"] = tuple(faults)
-        for name, kind in _SETTINGS.items():
+        given = values.get("assume") or []
+        _require(isinstance(given, list | tuple), "assume", given, "a list of configuration keys")
+        values["assume"] = tuple(given)
+        for name, kind in {**_SETTINGS, **dict.fromkeys(_INTERNAL, InternalTopic)}.items():
             if values.get(name) is not None:
                 values[name] = kind.from_json(values[name])
         return cls(**values)
 
     def to_json(self) -> dict[str, Any]:
         """The entry of `lanes.json` for this lane."""
-        unknown = [key for key in _LEFT_OUT if getattr(self, key) is None]
-        return {key: value for key, value in asdict(self).items() if key not in unknown} | {"faults": list(self.faults)}
+        usual = [one.name for one in fields(self) if one.name in _LEFT_OUT and getattr(self, one.name) == one.default]
+        entry = {key: value for key, value in asdict(self).items() if key not in usual}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in entry.items()}
 
 
 _SETTINGS: Mapping[str, type[Transactional] | type[Group] | type[Loop]] = {
@@ -166,8 +221,13 @@ _SETTINGS: Mapping[str, type[Transactional] | type[Group] | type[Loop]] = {
     "group": Group,
     "loop": Loop,
 }
-_LEFT_OUT = ("kafka_version", "metadata_mode", "elr", *_SETTINGS)
-"""Keys that are left out where they have no value."""
+_INTERNAL = ("consumer_offsets", "transaction_state")
+_LEFT_OUT = (
+    *("kafka_version", "metadata_mode", "elr", "flushes", "verifies_transactions", "assume"),
+    *_INTERNAL,
+    *_SETTINGS,
+)
+"""Keys that are left out where they have their defaults."""
 
 
 def clients_described(entry: Mapping[str, Any]) -> list[str]:

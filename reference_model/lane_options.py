@@ -23,7 +23,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 SOURCE = "source"
 """The name of the lane that a loop reads, where nothing depends on it."""
-_NOT_ASKED = ("lane", "topic", "cleanup_policy", "faults", "transactional", "group", "loop")
+_NOT_ASKED = (
+    *("lane", "topic", "cleanup_policy", "faults", "transactional", "group", "loop"),
+    *("assume", "consumer_offsets", "transaction_state"),
+)
 _SAME = ("commits", "assignor", "static", "members", "crashes")
 _OF_GROUPS = {"protocol": "group_protocol"} | dict(zip(_SAME, _SAME, strict=True))
 """The options that need a group or a loop, by their keys."""

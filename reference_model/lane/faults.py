@@ -5,7 +5,7 @@ Each function yields every way in which a fault of its kind can strike a broker 
 
 - A kill ends the process; the operating system keeps what was written. Power loss also drops any suffix of
   the log, since which part was flushed is the operating system's affair (`log.flush.interval.messages` is
-  left at its default). Several brokers that lose power at once are several entries.
+  left at its default; with 1, everything is). Several brokers that lose power at once are several entries.
 - A kill and a power loss are unclean shutdowns: a broker that comes back from one is no eligible leader replica
   (KIP-966). From a controlled shutdown, a pause or a partition it comes back with its standing.
 - A pause or a partition that outlasts the session with ZooKeeper, or in KRaft mode with the controller, makes its
@@ -46,7 +46,8 @@ def kill(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
 
 def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """The machine loses power: any suffix of the log that was not flushed is gone."""
-    for kept in range(len(state.replicas[broker].log) + 1):
+    end = len(state.replicas[broker].log)
+    for kept in (end,) if lane.flushes else range(end + 1):
         yield Action("power_loss", broker, -1, str(kept)), fail_broker(state, lane, broker, kept, clean=False)
 
 

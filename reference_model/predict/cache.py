@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -26,7 +26,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.answers import shipped
-from kafka_chaos.reference_model.predict.prediction import Prediction, predict
+from kafka_chaos.reference_model.predict.prediction import Prediction, internal_topics, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
@@ -52,6 +52,8 @@ def predict_cached(
 
     Raises what `predict` raises.
     """
+    if lane.assume:
+        return predict_cached(replace(lane, assume=()), lockstep, cache_dir, budget).assuming(lane.assumed)
     known = shipped(question_key(lane, lockstep), model_digest())
     if known is not None:
         return known
@@ -88,10 +90,22 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         "faults": sorted(lane.faults),
         "lockstep": None if lockstep is None else [str(step) for step in lockstep],
         "known_defects": [defect.id for defect in KNOWN_DEFECTS.values() if defect.concerns(lane)],
+        **({"flushes": True} if lane.flushes else {}),
         **_transactions(lane),
         **_groups(lane),
+        **{name: _kept(topic) for name, topic in internal_topics(lane).items() if _kept(topic) != _usual(lane)},
     }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
+
+
+def _kept(topic: Lane) -> list[Any]:
+    """What of an internal topic an answer depends on."""
+    kept = [topic.replication_factor, topic.min_insync_replicas, topic.unclean_leader_election, topic.flushes]
+    return [*kept, sorted(topic.faults)]
+
+
+def _usual(lane: Lane) -> list[Any]:
+    return [lane.replication_factor, 1, False, False, sorted(lane.faults)]
 
 
 def _transactions(lane: Lane) -> dict[str, Any]:

@@ -13,6 +13,7 @@ that read everything they are shown. `lane/exchanges.py` names what is left out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,7 +22,8 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lanes import InternalTopic, Lane
+from kafka_chaos.contract.metadata import USUAL_VERSION, release
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.groups import examine as of_groups
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending, is_resolved
@@ -64,6 +66,8 @@ __all__ = [
     "shown_besides",
 ]
 
+CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
+
 MAX_STATES = 5_000_000
 """The states that all searches for one prediction may reach together, unless the caller says otherwise."""
 
@@ -83,6 +87,9 @@ def predict(
     `ScopeNotExhausted` where no run gets through the lock-step phase or, as `PredictionNotExhausted`, where the
     budget was too small.
     """
+    if lane.assume:
+        known = predict(replace(lane, assume=()), lockstep=lockstep, budget=budget, scope=scope)
+        return known.assuming(lane.assumed)
     if lockstep is not None and lane.faults:
         raise LaneError("faults", list(lane.faults), "no free faults beside a lock-step phase")
     in_order = None if lockstep is None else tuple(lockstep)
@@ -163,7 +170,7 @@ class _Work:
             transactional,
             fails=bool(lane.faults or self.lockstep),
             data_may_lose=plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN,
-            states_may_be_lost=self._may_lose("__transaction_state"),
+            states_may_be_lost=self._may_lose(TRANSACTION_STATE),
         )
         found = of_transactions.TRANSACTIONS.examine(question, self.budget)
         self.transactions.update(found.stories)
@@ -175,7 +182,7 @@ class _Work:
     def with_groups(self, plain: Prediction) -> Prediction:
         """The prediction with what the lane's group and its loop may show."""
         lane = self.lane
-        may_lose = self._may_lose("__consumer_offsets")
+        may_lose = self._may_lose(CONSUMER_OFFSETS)
         fails = bool(lane.faults or self.lockstep)
         asked: dict[of_groups.Question, Findings[GroupAnomaly]] = {}
         for question in questions_of(lane, plain, fails=fails, offsets_may_be_lost=may_lose):
@@ -191,7 +198,7 @@ class _Work:
 
     def _may_lose(self, topic: str) -> bool:
         """Whether an acknowledged record of an internal topic may be lost: one record is enough to tell."""
-        other = _Work([internal_topic(self.lane, topic)], None, self.budget, Scope(records=1, attempts=1))
+        other = _Work([internal_topics(self.lane)[topic]], None, self.budget, Scope(records=1, attempts=1))
         other.answer({Anomaly.LOST_WRITE})
         return Anomaly.LOST_WRITE in other.stories
 
@@ -283,10 +290,37 @@ class _Work:
 
 def internal_topic(lane: Lane, name: str) -> Lane:
     """__consumer_offsets or __transaction_state as a lane: what may happen to an entry of a coordinator's log under the
-    lane's faults, with the least that replication may keep (`min.insync.replicas` of the project's clusters is 1)."""
+    lane's faults. Unless the lane says how it is kept, with the least that replication may keep: 1 replica in sync, and
+    before 0.11, where brokers have unclean elections by default, those of offsets.
+
+    A fault that hits more brokers than a partition has replicas is in the lane's faults once for each of these: where
+    the internal topic has more, it may hit more of them.
+    """
+    is_offsets = name == CONSUMER_OFFSETS
+    unclean = is_offsets and release(lane.kafka_version or USUAL_VERSION) < (0, 11)
+    given = lane.consumer_offsets if is_offsets else lane.transaction_state
+    kept = given or InternalTopic(unclean_leader_election=unclean)
+    replicas = kept.replication_factor or lane.replication_factor
+    more = max(replicas - lane.replication_factor, 0)
+    cut_off = [kind for kind, count in Counter(lane.faults).items() for _ in range(count // lane.replication_factor)]
     return plain_lane(
-        lane, lane=name, acks="all", min_insync_replicas=1, unclean_leader_election=False, idempotence=False
+        lane,
+        lane=name,
+        acks="all",
+        replication_factor=replicas,
+        min_insync_replicas=min(kept.min_insync_replicas, replicas),
+        unclean_leader_election=kept.unclean_leader_election,
+        flushes=kept.flushes,
+        idempotence=False,
+        faults=(*lane.faults, *(cut_off * more)),
     )
+
+
+def internal_topics(lane: Lane) -> dict[str, Lane]:
+    """The internal topics that the lane's answers depend on, as lanes, by name."""
+    names = [TRANSACTION_STATE] if lane.transactional is not None else []
+    names += [CONSUMER_OFFSETS] if lane.group_anomalies else []
+    return {name: as_obeyed(internal_topic(lane, name)) for name in names}
 
 
 def _require(answered: bool) -> None:

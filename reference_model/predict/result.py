@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import PREDICTED_IN, TransactionAnomaly
+from kafka_chaos.contract.transactions import PREDICTED_IN, AnyAnomaly, TransactionAnomaly
 from kafka_chaos.reference_model.machine import Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace
 from kafka_chaos.reference_model.search import ScopeNotExhausted
@@ -76,6 +76,19 @@ class Prediction:
     bounds: Mapping[str, Any]
     transactions: Mapping[TransactionAnomaly, AnomalyPrediction] = field(default_factory=dict)
     groups: Mapping[GroupAnomaly, AnomalyPrediction] = field(default_factory=dict)
+
+    def assuming(self, assumed: Mapping[AnyAnomaly, str]) -> Prediction:
+        """The same prediction, without a status where what is assumed may make it wrong; by anomaly, the reason."""
+
+        def told(answers: Mapping[Name, AnomalyPrediction]) -> dict[Name, AnomalyPrediction]:
+            return {
+                anomaly: AnomalyPrediction(Status.NOT_JUDGED, (assumed[anomaly],)) if anomaly in assumed else answer
+                for anomaly, answer in answers.items()
+            }
+
+        return replace(
+            self, anomalies=told(self.anomalies), transactions=told(self.transactions), groups=told(self.groups)
+        )
 
     def status(self, anomaly: Anomaly) -> Status:
         """The status of one anomaly."""

@@ -26,7 +26,7 @@ from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction, answers_from
 from kafka_chaos.reference_model.protocol.known_defects import KAFKA_14402, KAFKA_17754, KNOWN_DEFECTS
 from kafka_chaos.reference_model.transactions.examine import Question, stories_with
-from kafka_chaos.reference_model.transactions.rules import Kind, Rules, v1_in
+from kafka_chaos.reference_model.transactions.rules import V1_UNVERIFIED, Kind, Rules, v1_in
 
 IN_TRANSACTIONS: Mapping[Anomaly, str] = {
     Anomaly.OFFSET_GAP: "With transactions it is not looked for among records: markers occupy offsets that no consumer "
@@ -60,8 +60,8 @@ def question_of(
 
 
 def rules_of_transactions(lane: Lane) -> Rules:
-    """The protocol of a lane's client, with the brokers of its version."""
-    return v1_in(lane.kafka_version or USUAL_VERSION)
+    """The protocol of a lane's client, with the brokers of its version, as far as these verify transactions."""
+    return V1_UNVERIFIED if lane.verifies_transactions is False else v1_in(lane.kafka_version or USUAL_VERSION)
 
 
 def with_notes(anomalies: Mapping[Anomaly, AnomalyPrediction]) -> dict[Anomaly, AnomalyPrediction]:

@@ -36,7 +36,8 @@ def in_transactions(lane: Lane) -> bool:
 
 def before_verification(lane: Lane) -> bool:
     """Whether a lane's producers use transactions, and its leaders do not verify them (since 3.6, KIP-890)."""
-    return in_transactions(lane) and release(lane.kafka_version or USUAL_VERSION) < (3, 6)
+    unverified = lane.verifies_transactions is False or release(lane.kafka_version or USUAL_VERSION) < (3, 6)
+    return in_transactions(lane) and unverified
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,8 @@ KAFKA_14402 = KnownDefect(
     id="KAFKA-14402",
     ticket="https://issues.apache.org/jira/browse/KAFKA-14402",
     component="broker",
-    versions="0.11 to 3.5; since 3.6, leaders verify with the coordinator that a transaction is open",
+    versions="0.11 to 3.5; since 3.6, leaders verify with the coordinator that a transaction is open, unless "
+    "transaction.partition.verification.enable is false",
     rule="requests of a transaction arrive in the order they were sent in, and none once the producer has seen it end "
     "(what KIP-98 assumes)",
     precondition="a producer gives a record up and aborts, and the record arrives after the abort marker",

@@ -7,6 +7,7 @@
 | followers are fenced by leader epoch | 2.1 | KIP-320 |
 | the high watermark waits while the ISR is below min.insync.replicas, in both modes | 3.7 | KAFKA-15583 |
 | in KRaft mode, `unclean.leader.election.enable` has an effect | 3.9 | KAFKA-12670 |
+| `flush.messages: 1` flushes a new segment's directory, too, before a record counts as appended | 3.0 | KAFKA-3968 |
 | leaders are elected from the eligible leader replicas, in KRaft mode, where they are on | 4.0, on in new clusters \
 since 4.1 | KIP-966 |
 
@@ -51,6 +52,7 @@ TRUNCATION_SINCE: Mapping[Release, str] = {
 """The variant of `PROTOCOLS` that each release and those after it follow."""
 
 WATERMARK_WAITS_SINCE: Release = (3, 7)
+FLUSHES_SINCE: Release = (3, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,12 @@ def rules_in(version: str | None, mode: str | None, elr: bool | None) -> Rules:
 
 
 def as_obeyed(lane: Lane) -> Lane:
-    """The lane as its cluster takes it: without unclean election where controllers take no notice of that config."""
+    """The lane as its cluster takes it: without unclean election where controllers take no notice of that config, and
+    without flushes where nothing depends on them."""
     version = lane.kafka_version or USUAL_VERSION
-    obeyed = not lane.unclean_leader_election or may_elect_uncleanly(version, lane.metadata_mode or usual_mode(version))
-    return lane if obeyed else replace(lane, unclean_leader_election=False)
+    unclean = lane.unclean_leader_election and may_elect_uncleanly(version, lane.metadata_mode or usual_mode(version))
+    flushes = lane.flushes and "power-loss" in lane.faults and release(version) >= FLUSHES_SINCE
+    return replace(lane, unclean_leader_election=unclean, flushes=flushes)
 
 
 def rules_of(lane: Lane) -> Rules:

@@ -69,7 +69,8 @@ def test_nothing_is_classified_that_no_version_has(tmp_path: Path) -> None:
     known |= clients | {"client": clients["producer"] & clients["consumer"]}
     for group in _GIVEN["group"]:
         assert group["status"] in (MODELLED, NEUTRAL, UNMODELLED)
-        assert group["why"] and (group["status"] == UNMODELLED) == bool(group.get("touches")), group
+        assert group["why"]
+        assert (group["status"] == UNMODELLED) == bool(group.get("touches")), group
         assert group.keys() <= {"status", "why", "touches", "harmless", "client", *KINDS}
         for kind, names in group.items():
             for name in names if kind in known else ():

@@ -152,6 +152,7 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
             reasons[Anomaly.SKIPPED_POLL] = gone
     for family in FAMILIES:
         reasons.update(family.not_shown(run, lane, facts))
+    reasons.update(lane.assumed)
     return reasons
 
 

@@ -92,7 +92,10 @@ def _not_judged_doubts(
             assessment.lane.transactional is not None and TRAITS[anomaly].certain_in_transactions
         ):
             doubts.append(f"{anomaly} could not be judged: {why}")
-        elif TRAITS[anomaly].certain and anomaly in assessment.incomplete and predicted[anomaly] == Status.FORBIDDEN:
+        elif TRAITS[anomaly].certain and (
+            anomaly in assessment.lane.assumed
+            or (anomaly in assessment.incomplete and predicted[anomaly] == Status.FORBIDDEN)
+        ):
             doubts.append(why)
     return doubts
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kafka_chaos.contract.configuration import config_text
 from kafka_chaos.contract.files import toml_of
 from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
 from kafka_chaos.harness.cluster.configuration.keys import known_keys
@@ -163,8 +164,3 @@ def _texts(configs: Mapping[str, object]) -> dict[str, str]:
 
 def _text(values: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in values.items())
-
-
-def config_text(value: object) -> str:
-    """A configuration value as Kafka's properties write it: `true`, not `True`."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

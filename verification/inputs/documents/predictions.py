@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 STRICTER: Mapping[Status, frozenset[Status]] = {
     Status.FORBIDDEN: frozenset([Status.FORBIDDEN]),
     Status.REQUIRED: frozenset([Status.REQUIRED, Status.FORBIDDEN]),
-    Status.PERMITTED: frozenset(Status),
+    Status.PERMITTED: frozenset([Status.FORBIDDEN, Status.PERMITTED, Status.REQUIRED]),
+    Status.NOT_JUDGED: frozenset([Status.NOT_JUDGED]),
 }
 """By the model's status, the statuses that a prediction.json may have."""
 
