@@ -44,12 +44,12 @@ def config_text(value: object) -> str:
 def _holds(rule: str, bound: Any, value: object) -> bool:
     text = config_text(value).strip()
     if rule == "values":
-        return text in bound
+        return bool(text in bound)
     try:
         if rule == "version":
             # 2.8-IV1 is a protocol of 2.8.
             return release(text.partition("-")[0]) >= release(bound)
-        return float(text) >= bound if rule == "least" else float(text) <= bound
+        return bool(float(text) >= bound if rule == "least" else float(text) <= bound)
     except ValueError:
         return False
 

@@ -29,6 +29,8 @@ from kafka_chaos.contract.settings import check, entries, key
 from kafka_chaos.contract.transactions import AnyAnomaly, Transactional, TransactionAnomaly
 
 ACKS = ("0", "1", "all")
+CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
+"""The topics in which coordinators keep what they know of groups, and of transactions."""
 MOST_PARTITIONS = 100_000
 CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
 
@@ -165,8 +167,9 @@ class Lane:
             f"at most the replication factor, {self.replication_factor}",
         )
         for name in self.assume:
-            known = isinstance(name, str) and not assumed(name)
-            _require(isinstance(name, str) and not known, "assume", name, "configuration keys that the model lacks")
+            given: object = name
+            unknown = isinstance(given, str) and bool(assumed(given))
+            _require(unknown, "assume", given, "configuration keys that the model does not know")
         if self.transactional is not None:
             _require(self.acks == "all", "acks", self.acks, "all with transactions (KIP-98)")
             _require(self.idempotence, "idempotence", self.idempotence, "true with transactions (KIP-98)")

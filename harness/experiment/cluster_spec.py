@@ -54,6 +54,12 @@ class ClusterSpec(Spec):
     configs_of: dict[int, dict[str, Any]] = Field(
         default_factory=dict, description="Kafka's broker configs for single brokers, by number"
     )
+    assume: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="keys of brokers that the model does not know and that may have any value: the anomalies that they "
+        "touch are not judged",
+    )
     links: bool = Field(
         default=False,
         description="every connection to a broker or controller passes a link, which records it in `trace/`; faults "

@@ -13,6 +13,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settings
 from kafka_chaos.harness.experiment.values import Name, Seconds, Spec, declared, read_as
 
 MOST_PARTITIONS = 1_000
@@ -91,6 +92,7 @@ class LaneSpec(Spec):
         default=None, description="preferred leader of all partitions; by default, leaders are spread over the brokers"
     )
     topic_configs: dict[str, Any] = Field(default_factory=dict, description="other configs of the topic")
+    assume: tuple[str, ...] = declared(Lane, "assume", strict=False)
     producer_configs: dict[str, Any] = Field(
         default_factory=dict, description="other configs of the producer, with the names of the lane's `client`"
     )
@@ -117,6 +119,11 @@ class LaneSpec(Spec):
         if cluster is not None:
             keys |= {"kafka_version": cluster.oldest.number, "metadata_mode": cluster.metadata_mode}
             keys["elr"] = cluster.elects_from_elr
+            has_group = self.group is not None or self.loop is not None
+            keys |= lane_settings(
+                self.topic_configs, cluster, has_group=has_group, transactional=self.transactional is not None
+            )
+            keys["assume"] = tuple(dict.fromkeys((*self.assume, *cluster.assume)))
         return Lane(**{**keys, "topic": self.topic_name, "faults": faults})
 
     @property
@@ -157,10 +164,14 @@ class LaneSpec(Spec):
 def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
     """A lane's keys with what they imply, unless they say otherwise, which is refused later.
 
-    Transactions and loops have idempotent producers, a loop with offsets in transactions a producer per member.
+    A topic whose retention may remove records has a cleanup policy. Transactions and loops have idempotent producers, a
+    loop with offsets in transactions a producer per member.
     """
     loop, group = lane.get("loop"), lane.get("group")
     lane = dict(lane)
+    configs = lane.get("topic_configs")
+    if lane.get("cleanup_policy") is None and isinstance(configs, dict) and (policy := cleanup_of(configs)):
+        lane["cleanup_policy"] = policy
     if isinstance(group, dict):
         lane["group"] = with_brokers_assigning(group)
     if isinstance(loop, dict):

@@ -24,7 +24,7 @@ DEFAULT_OUT = "kafka-chaos-runs"
 MARKER = (
     "kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1, controllers=0, kafka_version=None, "
     "broker_versions=None, elr=None, "
-    "controller=None, broker_configs=None, disk_mib=0, security='plaintext'): "
+    "controller=None, broker_configs=None, assume=(), disk_mib=0, security='plaintext'): "
     "the cluster that the test needs as kafka_chaos_cluster"
 )
 _KEYS = tuple(re.findall(r"(\w+)=", MARKER))
@@ -221,6 +221,8 @@ def _wanted(node: pytest.Item | Any) -> Wanted:
                 raise pytest.UsageError(f"kafka_chaos: {key}: no such keyword; expected {', '.join(_KEYS)}")
             if isinstance(value, dict):
                 value = tuple(sorted(value.items()))
+            if isinstance(value, list):
+                value = tuple(value)
             wanted[key] = value
     plain = {"brokers": 3, "metadata_mode": "zookeeper", "zookeepers": 1, "controllers": 0, "security": "plaintext"}
     plain["disk_mib"] = 0

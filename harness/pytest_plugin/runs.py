@@ -173,6 +173,8 @@ class Runs:
                 "elr": spec.elr,
                 "controller": spec.controller,
                 "broker_configs": dict(spec.broker_configs),
+                "configs_of": {broker: dict(configs) for broker, configs in spec.configs_of.items()},
+                "assume": list(spec.assume),
                 "security": spec.security,
             },
             "workload": load.entry(),

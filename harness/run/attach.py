@@ -8,14 +8,16 @@ into the run directory or into events.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
+from kafka_chaos.contract.lanes import TRANSACTION_STATE
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.attached.cluster import AttachedCluster
 from kafka_chaos.harness.attached.faults import by_commands, require_commands
@@ -25,8 +27,10 @@ from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.known_configs import REBALANCE, cleanup_of, refused, refused_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec
 from kafka_chaos.harness.run.attach_log import read_log
@@ -37,7 +41,15 @@ from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
-_SHORTEST_RETENTION_MS = 3_600_000
+_STATE_LOG = "transaction.state.log"
+_LEAST: Mapping[str, Callable[[Iterable[str]], str]] = {
+    f"{_STATE_LOG}.min.isr": lambda values: min(values, key=int),
+    f"{_STATE_LOG}.replication.factor": lambda values: min(values, key=int),
+    "transaction.partition.verification.enable": min,
+    REBALANCE: max,
+}
+"""What predictions for topics that are there depend on, and where brokers differ, which of the values promises least:
+of texts, `false` is less than `true`."""
 _ANSWER_TIMEOUT = 20.0
 
 
@@ -73,6 +85,7 @@ def run_attached(
     except KafkaException as error:
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
     _check_topics(experiment, cluster, admin)
+    experiment = _with_its_brokers(experiment, cluster, admin)
     broken = _breakable(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
@@ -191,10 +204,7 @@ def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
 
 def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
     """Compare every lane with its topic: a prediction for other settings would be wrong."""
-    client = new_client(
-        AdminClient,
-        {"log_level": 0, **cluster.client_configs, "bootstrap.servers": cluster.bootstrap_servers},
-    )
+    client = _admin_client(cluster)
     if not admin.live_brokers():
         refusal = admin.refusal()
         if refusal:
@@ -211,6 +221,24 @@ def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin
                         ("phases", number, "lanes", index, key),
                         f"{wanted!r}, but the topic {lane.topic_name} has {found!r}",
                     )
+
+
+def _admin_client(cluster: Attached) -> AdminClient:
+    configs = {"log_level": 0, **cluster.client_configs, "bootstrap.servers": cluster.bootstrap_servers}
+    return new_client(AdminClient, configs)
+
+
+def _described(client: AdminClient, kind: ResourceType, name: str) -> Mapping[str, Any]:
+    """The configuration of a topic or a broker, by key; what can't be read may decide a prediction."""
+    resource = ConfigResource(kind, name)
+    try:
+        found: Mapping[str, Any] = client.describe_configs([resource], request_timeout=_ANSWER_TIMEOUT)[
+            resource
+        ].result()
+    except KafkaException as error:
+        what = f"{kind.name.lower()} {name}"
+        raise EnvironmentFailure(f"the configuration of {what} can't be read: {error.args[0].str()}") from error
+    return found
 
 
 def _check_mode(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
@@ -234,22 +262,55 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin, client: AdminClient) -> Itera
         raise UsageFailure(f"the attached cluster has no topic {lane.topic_name}, or this client may not see it")
     yield "partitions", lane.partitions, len(partitions)
     yield "replication_factor", lane.replication_factor, min(len(state.replicas) for state in partitions.values())
-    resource = ConfigResource(ResourceType.TOPIC, lane.topic_name)
-    try:
-        entries = client.describe_configs([resource], request_timeout=_ANSWER_TIMEOUT)[resource].result()
-    except KafkaException as error:
-        raise EnvironmentFailure(
-            f"the configuration of topic {lane.topic_name} can't be read: {error.args[0].str()}"
-        ) from error
+    entries = _described(client, ResourceType.TOPIC, lane.topic_name)
     configs = {key: entry.value for key, entry in entries.items()}
     yield "min_insync_replicas", lane.min_insync_replicas, int(configs["min.insync.replicas"])
     yield "unclean_leader_election", lane.unclean_leader_election, configs["unclean.leader.election.enable"] == "true"
-    yield "cleanup_policy", lane.cleanup_policy, _cleanup(configs)
+    yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs)
+    for _, message in refused_of("topic", _given(entries), lane.as_lane(())):
+        raise UsageFailure(f"topic {lane.topic_name}: {message}")
 
 
-def _cleanup(configs: Mapping[str, str]) -> str | None:
-    """The lane's `cleanup_policy` for a topic: None if nothing is removed during a run."""
-    retention_ms, retention_bytes = int(configs["retention.ms"]), int(configs["retention.bytes"])
-    keeps = (retention_ms < 0 or retention_ms >= _SHORTEST_RETENTION_MS) and retention_bytes < 0
-    policies = sorted(policy.strip() for policy in configs["cleanup.policy"].split(","))
-    return None if policies == ["delete"] and keeps else ",".join(policies)
+def _given(entries: Mapping[str, Any]) -> dict[str, str]:
+    """Of what brokers say of a configuration, that which is not Kafka's own default."""
+    return {key: entry.value or "" for key, entry in entries.items() if not entry.is_default}
+
+
+def _with_its_brokers(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> Experiment:
+    """The experiment with what its brokers have, as far as predictions depend on it; its topics have their own.
+
+    Raises `UsageFailure` for what the model does not know, of brokers or of clients, unless it is assumed.
+    """
+    client = _admin_client(cluster)
+    brokers = {}
+    for broker in sorted(admin.live_brokers()):
+        brokers[broker] = _described(client, ResourceType.BROKER, str(broker))
+    _refuse_unknown(experiment, cluster, brokers)
+    known = known_keys("broker", experiment.cluster.kafka_version)
+    read = {
+        key: least(entries[key].value for entries in brokers.values() if key in entries)
+        for key, least in _LEAST.items()
+        if key in known and any(key in entries for entries in brokers.values())
+    }
+    if state := admin.partitions(TRANSACTION_STATE):
+        # It is there: it is as it was made, whatever brokers would make it now.
+        replicas = min(len(partition.replicas) for partition in state.values())
+        minimum = _described(client, ResourceType.TOPIC, TRANSACTION_STATE)["min.insync.replicas"].value
+        read |= {f"{_STATE_LOG}.replication.factor": str(replicas), f"{_STATE_LOG}.min.isr": minimum}
+    found = experiment.cluster.model_copy(update={"broker_configs": read, "configs_of": {}})
+    experiment = experiment.model_copy(update={"cluster": found})
+    for number, phase in enumerate(experiment.phases):
+        for lane in (experiment.as_lane(phase, spec) for spec in phase.lanes):
+            for _, message in refused(found.spec(), lane, phase.outside_faults):
+                raise ExperimentError(("phases", number, "outside_faults"), message)
+    return experiment
+
+
+def _refuse_unknown(experiment: Experiment, cluster: Attached, brokers: Mapping[int, Mapping[str, Any]]) -> None:
+    for _, _, lane in experiment.lanes():
+        for broker, entries in brokers.items():
+            for _, message in refused_of("broker", _given(entries), lane):
+                raise ExperimentError(("cluster", "assume"), f"broker {broker}: {message}")
+        for kind in ("producer", "consumer"):
+            for _, message in refused_of(kind, cluster.client_configs, lane):
+                raise UsageFailure(f"--client-config: {message}")

@@ -22,7 +22,7 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.lanes import InternalTopic, Lane
+from kafka_chaos.contract.lanes import CONSUMER_OFFSETS, TRANSACTION_STATE, InternalTopic, Lane
 from kafka_chaos.contract.metadata import USUAL_VERSION, release
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.groups import examine as of_groups
@@ -65,8 +65,6 @@ __all__ = [
     "predict",
     "shown_besides",
 ]
-
-CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
 
 MAX_STATES = 5_000_000
 """The states that all searches for one prediction may reach together, unless the caller says otherwise."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.errors import UsageFailure
@@ -26,12 +26,12 @@ class ClusterLayout:
     `migration_controllers` of them, which are started later. `elr`: whether a partition's leader may be
     elected from its eligible leader replicas (KIP-966); None leaves it to the version.
     `broker_configs` go to every broker, and to KRaft's controllers; `configs_of` to single brokers by id; both in
-    Kafka's own key names. `broker_versions` gives single brokers a version of their own, by id: all then speak the
-    oldest version's protocol, with its feature levels, as during a rolling upgrade. `controller` names the broker that
-    is to be controller (started first: in ZooKeeper mode the first to register becomes it), None leaves it open and
-    starts all at once. With two `log_directories` a broker outlives the loss of one (`BROKER_DATA`,
-    `SECOND_BROKER_DATA`). With `disk_mib`, the log directories of each broker and controller are on a disk of their
-    own, of so many MiB: storage faults need it.
+    Kafka's own key names; `assume` names those that no prediction has to know. `broker_versions` gives single brokers a
+    version of their own, by id: all then speak the oldest version's protocol, with its feature levels, as during a
+    rolling upgrade. `controller` names the broker that is to be controller (started first: in ZooKeeper mode the first
+    to register becomes it), None leaves it open and starts all at once. With two `log_directories` a broker outlives
+    the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`). With `disk_mib`, the log directories of each broker and
+    controller are on a disk of their own, of so many MiB: storage faults need it.
     With `links`, every connection to a broker or controller passes a link (`harness/cluster/links/`). With `clocks`,
     every node has a wall clock that can be moved (`harness/cluster/clock.py`).
     `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
@@ -49,6 +49,7 @@ class ClusterLayout:
     controller: int | None = None
     broker_configs: Mapping[str, object] = field(default_factory=dict)
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+    assume: Sequence[str] = ()
     log_directories: int = 1
     disk_mib: int = 0
     links: bool = False

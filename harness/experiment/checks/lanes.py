@@ -9,6 +9,7 @@ from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS, GROUP_SESSION_TIMEOUT
 from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+from kafka_chaos.harness.experiment.known_configs import refused, refused_of
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
 from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
 from kafka_chaos.harness.signals import new_client
@@ -45,11 +46,26 @@ def check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[
             check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS, kafka_version=oldest.number)
         except UsageFailure as failure:
             raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
+        _check_configs(cluster, number, place, lane, phase)
         _check_client(cluster, place, lane)
         _check_client_keys((*place, "producer_configs"), lane)
         _check_source(place, lane, phase)
         _check_fresh((*place, "fresh_producers"), lane, phase)
         _check_session(cluster, place, lane)
+
+
+def _check_configs(
+    cluster: ClusterSpec, number: int, place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec
+) -> None:
+    """Refuse configuration with which no prediction for the lane would hold."""
+    layout = cluster.spec()
+    known = lane.as_lane(phase.lane_faults(layout, lane), layout)
+    for kind, name in (("topic", "topic_configs"), ("producer", "producer_configs")):
+        for key, message in refused_of(kind, getattr(lane, name), known):
+            raise ExperimentError((*place, name, key), message)
+    for key, message in refused(layout, known, phase.outside_faults):
+        at = "broker_configs" if key in cluster.broker_configs else "configs_of"
+        raise ExperimentError(("cluster", at), message)
 
 
 def _check_session(cluster: ClusterSpec, place: tuple[str | int, ...], lane: LaneSpec) -> None:

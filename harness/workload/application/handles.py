@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.contract.groups import Group, group_of, loop_group_of
 from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.experiment.known_configs import refused_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder, RecordingConsumer
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder, RecordingProducer
@@ -87,6 +88,7 @@ class ProducerHandle(Handle):
                         f"give it to the lane, as lane({self.lane!r}, {name}=…)"
                     )
         self._check_transactions(given)
+        _check_known("producer", self._lane, given)
         return self._recorder.client({**self._configs, **given})
 
     def _check_transactions(self, given: Mapping[str, object]) -> None:
@@ -116,6 +118,7 @@ class ConsumerHandle(Handle):
     ) -> None:
         super().__init__(lane, bootstrap_servers, client_configs)
         self._recorder = recorder
+        self._lane = lane
         self._group = lane.group
 
     def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
@@ -127,6 +130,7 @@ class ConsumerHandle(Handle):
         """
         named = f"kafka-chaos-{self.topic}" if self._group is None else group_of(self.lane)
         given = _of_the_group(self.lane, "group", self._group, configs)
+        _check_known("consumer", self._lane, given)
         return self._recorder.client(_consumer_configs(self, named, given))
 
 
@@ -158,7 +162,15 @@ class LoopHandle(ProducerHandle):
         loop = self._lane.loop
         assert loop is not None
         given = _of_the_group(self.lane, "loop", loop.group, configs)
+        _check_known("consumer", self._lane, given)
         return self._inputs.client(_consumer_configs(self, loop_group_of(self.lane), given))
+
+
+def _check_known(kind: str, lane: LaneSpec, given: Mapping[str, object]) -> None:
+    """Refuse a client's configs that the lane's prediction does not know; what Python alone has is no config."""
+    configs = {key: value for key, value in given.items() if not callable(value) and key != "logger"}
+    for _, message in refused_of(kind, configs, lane.as_lane(())):
+        raise UsageFailure(f"lane {lane.lane}: {message}")
 
 
 def _consumer_configs(handle: Handle, group_id: str, given: Mapping[str, object]) -> dict[str, object]:

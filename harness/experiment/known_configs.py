@@ -1,0 +1,112 @@
+"""What a cluster's and a topic's configuration makes of a lane, and which of it no prediction knows.
+
+The keys themselves are classified in contract/configuration.toml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kafka_chaos.contract.configuration import config_text, unmodelled
+from kafka_chaos.contract.errors import UsageFailure, quoted
+from kafka_chaos.contract.lanes import InternalTopic, Lane
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+
+SHORTEST_RETENTION_MS = 3_600_000
+"""What is kept for so long is there when the run ends."""
+REBALANCE = "auto.leader.rebalance.enable"
+UNCLEAN = "unclean.leader.election.enable"
+REMOVING = {
+    "log.retention.ms": ("retention.ms", -1),
+    "log.retention.bytes": ("retention.bytes", -1),
+    "log.cleanup.policy": ("cleanup.policy", "delete"),
+}
+"""Keys of brokers, each with the topic's and with what the project's brokers have by default."""
+
+Configs = Mapping[str, object]
+
+
+def cleanup_of(configs: Configs) -> str | None:
+    """The lane's `cleanup_policy` for a topic with these configs: None if nothing is removed during a run."""
+    retention_ms, retention_bytes = _number(configs, "retention.ms", -1), _number(configs, "retention.bytes", -1)
+    keeps = (retention_ms < 0 or retention_ms >= SHORTEST_RETENTION_MS) and retention_bytes < 0
+    policies = sorted(policy.strip() for policy in str(configs.get("cleanup.policy", "delete")).split(","))
+    return None if policies == ["delete"] and keeps else ",".join(policies)
+
+
+def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
+    """What each broker is given beside the defaults, and what controllers that are no brokers are given."""
+    own = [cluster.configs_of.get(broker, {}) for broker in range(1, cluster.brokers + 1)]
+    return [{**cluster.broker_configs, **configs} for configs in (*own, *([{}] if cluster.controllers else []))]
+
+
+def lane_settings(topic: Configs, cluster: ClusterLayout, *, has_group: bool, transactional: bool) -> dict[str, Any]:
+    """The keys of a lane that its topic's configs and its brokers' decide, as far as they concern it.
+
+    Where brokers differ, the least that any of them promises counts.
+    """
+    brokers = brokers_configs(cluster)
+    flush_all = all(_number(one, "log.flush.interval.messages", 0) == 1 for one in brokers)
+    settings: dict[str, Any] = {"flushes": _number(topic, "flush.messages", int(flush_all)) == 1}
+    if has_group:
+        unclean_by_default = not cluster.at_least("0.11")
+        kept = InternalTopic(
+            replication_factor=_replicas(brokers, "offsets.topic.replication.factor"),
+            min_insync_replicas=min(_number(one, "min.insync.replicas", 1) for one in brokers),
+            unclean_leader_election=any(_is(one, UNCLEAN, unclean_by_default) for one in brokers),
+            flushes=flush_all,
+        )
+        settings["consumer_offsets"] = kept if kept != InternalTopic() else None
+    if transactional:
+        # It never has unclean elections, whatever the brokers' default is (TransactionStateManager).
+        kept = InternalTopic(
+            replication_factor=_replicas(brokers, "transaction.state.log.replication.factor"),
+            min_insync_replicas=min(_number(one, "transaction.state.log.min.isr", 1) for one in brokers),
+            flushes=flush_all,
+        )
+        settings["transaction_state"] = kept if kept != InternalTopic() else None
+        verified = all(_is(one, "transaction.partition.verification.enable", True) for one in brokers)
+        settings["verifies_transactions"] = None if verified else False
+    return settings
+
+
+def refused(cluster: ClusterLayout, lane: Lane, outside: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """The keys of brokers with which no prediction for the lane holds, each with a message.
+
+    `outside`: the kinds of faults that others may inject.
+    """
+    for configs in brokers_configs(cluster):
+        yield from refused_of("broker", configs, lane)
+        if _is(configs, REBALANCE, False) and lane.faults and "stop" not in outside:
+            message = (
+                f"{REBALANCE}=true: each fault may be followed by one clean move of the leader of {lane.lane} more"
+            )
+            yield REBALANCE, f"{message}: expected false, or stop among outside_faults"
+        kept = {name: configs.get(key, usual) for key, (name, usual) in REMOVING.items()}
+        if lane.cleanup_policy is None and (policy := cleanup_of(kept)) is not None:
+            message = f"brokers may remove records of lane {lane.lane} during the run"
+            yield (
+                next(key for key in REMOVING if key in configs),
+                f"{message}: expected cleanup_policy: {policy} of the lane",
+            )
+
+
+def refused_of(kind: str, configs: Configs, lane: Lane) -> Iterator[tuple[str, str]]:
+    """The configs of a `broker`, `topic`, `producer` or `consumer` that no prediction for the lane knows."""
+    return ((key, message) for key, message in unmodelled(kind, configs, lane.anomalies) if key not in lane.assume)
+
+
+def _number(configs: Configs, key: str, default: int) -> int:
+    try:
+        return int(str(configs.get(key, default)))
+    except ValueError:
+        raise UsageFailure(f"{key}: {quoted(configs[key])}: expected a whole number") from None
+
+
+def _is(configs: Configs, key: str, default: bool) -> bool:
+    return config_text(configs.get(key, default)).strip().lower() == "true"
+
+
+def _replicas(brokers: Sequence[Configs], key: str) -> int | None:
+    return min((_number(one, key, 0) for one in brokers if key in one), default=None)
