@@ -170,8 +170,11 @@ def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
     loop, group = lane.get("loop"), lane.get("group")
     lane = dict(lane)
     configs = lane.get("topic_configs")
-    if lane.get("cleanup_policy") is None and isinstance(configs, dict) and (policy := cleanup_of(configs)):
-        lane["cleanup_policy"] = policy
+    if lane.get("cleanup_policy") is None and isinstance(configs, dict):
+        try:
+            lane["cleanup_policy"] = cleanup_of(configs)
+        except UsageFailure as failure:
+            raise ValueError(str(failure)) from None
     if isinstance(group, dict):
         lane["group"] = with_brokers_assigning(group)
     if isinstance(loop, dict):

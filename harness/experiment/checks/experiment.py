@@ -8,7 +8,7 @@ from __future__ import annotations
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.harness.experiment.checks.faults import check_faults
-from kafka_chaos.harness.experiment.checks.lanes import check_lanes
+from kafka_chaos.harness.experiment.checks.lanes import check_configs, check_lanes
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError
 
 
@@ -31,3 +31,4 @@ def check(experiment: Experiment) -> None:
                 raise ExperimentError(place, f"{kind!r} is not a fault kind: expected one of {', '.join(FAULT_KINDS)}")
         check_lanes(experiment.cluster, number, phase, names, topics)
         check_faults(experiment.cluster, number, phase)
+        check_configs(experiment.cluster, number, phase)

@@ -35,6 +35,8 @@ def check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[
             raise ExperimentError(
                 (*place, *error.key.split(".")), f"{error.shown}: expected {error.expected}"
             ) from error
+        except UsageFailure as failure:
+            raise ExperimentError(place, str(failure)) from failure
         if lane.replication_factor > brokers:
             raise ExperimentError(
                 (*place, "replication_factor"),
@@ -46,7 +48,6 @@ def check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[
             check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS, kafka_version=oldest.number)
         except UsageFailure as failure:
             raise ExperimentError((*place, "topic_configs"), str(failure)) from failure
-        _check_configs(cluster, number, place, lane, phase)
         _check_client(cluster, place, lane)
         _check_client_keys((*place, "producer_configs"), lane)
         _check_source(place, lane, phase)
@@ -54,18 +55,17 @@ def check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[
         _check_session(cluster, place, lane)
 
 
-def _check_configs(
-    cluster: ClusterSpec, number: int, place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec
-) -> None:
-    """Refuse configuration with which no prediction for the lane would hold."""
+def check_configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
+    """Refuse configuration with which no prediction for a lane of a phase would hold, once all else is right."""
     layout = cluster.spec()
-    known = lane.as_lane(phase.lane_faults(layout, lane), layout)
-    for kind, name in (("topic", "topic_configs"), ("producer", "producer_configs")):
-        for key, message in refused_of(kind, getattr(lane, name), known):
-            raise ExperimentError((*place, name, key), message)
-    for key, message in refused(layout, known, phase.outside_faults):
-        at = "broker_configs" if key in cluster.broker_configs else "configs_of"
-        raise ExperimentError(("cluster", at), message)
+    for index, lane in enumerate(phase.lanes):
+        known = lane.as_lane(phase.lane_faults(layout, lane), layout)
+        for kind, name in (("topic", "topic_configs"), ("producer", "producer_configs")):
+            for key, message in refused_of(kind, getattr(lane, name), known):
+                raise ExperimentError(("phases", number, "lanes", index, name, key), message)
+        for key, message in refused(layout, known, phase.outside_faults):
+            at = "broker_configs" if key in cluster.broker_configs else "configs_of"
+            raise ExperimentError(("cluster", at), message)
 
 
 def _check_session(cluster: ClusterSpec, place: tuple[str | int, ...], lane: LaneSpec) -> None:

@@ -30,6 +30,7 @@ cluster:
   controller: 1
   broker_configs: {log.roll.ms: 10000}
   configs_of: {1: {log.roll.ms: 20000}}
+  assume: [offsets.retention.minutes]
 phases:
   - phase: drawn
     workload: {rate: 100, record_size: 100, duration: 40, settle_timeout: 60}
@@ -48,6 +49,7 @@ phases:
         transactional: {size: 10, abort: 0.1, producers: 3, timeout_ms: 10000, restarts: 2}
         group: {members: 3, assignor: range, protocol: classic, static: true, commits: auto, crashes: 1, freezes: 1}
         topic_configs: {retention.ms: 100000}
+        assume: [queuing.strategy]
         client: librdkafka
         producer_configs: {linger.ms: 5}
       - {lane: made, loop: {source: safe, offsets: before, group: {joins: 1, leaves: 1, session_timeout_ms: 6000}}}

@@ -1,0 +1,150 @@
+"""Configuration that no prediction knows is refused, or assumed; what the model knows reaches the lane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.groups import GroupAnomaly
+from kafka_chaos.contract.lanes import InternalTopic, Lane
+from kafka_chaos.harness.experiment.file import dump_experiment, parse_experiment
+from kafka_chaos.harness.workload.application.handles import ConsumerHandle, ProducerHandle
+
+NOBODY: Any = None
+GROUPED = ", group: {members: 1}"
+TRANSACTIONAL = ", transactional: {size: 2}"
+
+
+def text(lane: str = "", cluster: str = "", more: str = "") -> str:
+    return f"name: configured\ncluster: {{{cluster}}}\nlanes: [{{lane: orders{lane}}}]\n{more}"
+
+
+def lane_of(lane: str = "", cluster: str = "", more: str = "") -> Lane:
+    ((_, _, found),) = parse_experiment(text(lane, cluster, more), "a.yaml").lanes()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("lane", "cluster", "message"),
+    [
+        (", producer_configs: {queuing.strategy: lifo}", "", r"a\.yaml:3: lanes\[0\]\.producer_configs.*assume: \[queui"),
+        (", topic_configs: {message.format.version: '0.10.2'}", "", r"topic_configs.*message\.format\.version=0\.10\.2"),
+        (GROUPED, "broker_configs: {offsets.retention.minutes: 1}", r"a\.yaml:2: cluster\.broker_configs: offsets\.ret"),
+        ("", "configs_of: {2: {replica.selector.class: a.B}}", r"cluster\.configs_of: replica\.selector\.class=a\.B"),
+        ("", "broker_configs: {log.retention.ms: 1000}", r"broker_configs: .*expected cleanup_policy: delete of the lane"),
+        ("", "broker_configs: {log.cleanup.policy: compact}", r"expected cleanup_policy: compact of the lane"),
+        (", topic_configs: {flush.messages: often}", "", r"flush\.messages: 'often': expected a whole number"),
+        (", topic_configs: {retention.ms: long}", "", r"retention\.ms: 'long': expected a whole number"),
+        (", assume: [linger.ms]", "", r"assume: 'linger\.ms': expected configuration keys that the model does not know"),
+    ],
+)
+def test_what_no_prediction_knows_is_refused(lane: str, cluster: str, message: str) -> None:
+    with pytest.raises(UsageFailure, match=message):
+        parse_experiment(text(lane, cluster), "a.yaml")
+
+
+@pytest.mark.parametrize("place", ["lane", "cluster"])
+def test_what_is_assumed_is_allowed_and_not_judged(place: str) -> None:
+    assume = "assume: [offsets.retention.minutes]"
+    lane = f"{GROUPED}, {assume}" if place == "lane" else GROUPED
+    cluster = "broker_configs: {offsets.retention.minutes: 1}" + (f", {assume}" if place == "cluster" else "")
+    assert set(lane_of(lane, cluster).assumed) == set(lane_of(GROUPED).group_anomalies) - {GroupAnomaly.OWNED_TWICE}
+
+
+def test_what_touches_nothing_that_is_looked_for_is_allowed() -> None:
+    assert lane_of("", "broker_configs: {offsets.retention.minutes: 1}").assumed == {}
+
+
+@pytest.mark.parametrize(
+    ("configs", "policy"),
+    [
+        ("retention.ms: 1000", "delete"),
+        ("retention.bytes: 1000000", "delete"),
+        ("retention.ms: 3600000", None),
+        ("retention.ms: -1", None),
+        ("segment.ms: 1000", None),
+    ],
+)
+def test_a_topic_that_removes_records_has_a_cleanup_policy(configs: str, policy: str | None) -> None:
+    experiment = parse_experiment(text(f", topic_configs: {{{configs}}}"), "a.yaml")
+    ((_, spec, lane),) = experiment.lanes()
+    # Verification compares the two files key by key.
+    assert lane.cleanup_policy == spec.cleanup_policy == policy
+
+
+def test_a_cleanup_policy_that_is_given_stays() -> None:
+    assert lane_of(", cleanup_policy: compact, topic_configs: {retention.ms: 1000}").cleanup_policy == "compact"
+
+
+@pytest.mark.parametrize(
+    ("lane", "cluster", "expected"),
+    [
+        (", topic_configs: {flush.messages: 1}", "", {"flushes": True}),
+        ("", "broker_configs: {log.flush.interval.messages: 1}", {"flushes": True}),
+        ("", "configs_of: {1: {log.flush.interval.messages: 1}}", {"flushes": False}),
+        (", topic_configs: {flush.messages: 2}", "broker_configs: {log.flush.interval.messages: 1}", {"flushes": False}),
+        (TRANSACTIONAL, "", {"verifies_transactions": None, "transaction_state": None}),
+        (
+            TRANSACTIONAL,
+            "configs_of: {3: {transaction.partition.verification.enable: false}}",
+            {"verifies_transactions": False},
+        ),
+        (
+            TRANSACTIONAL,
+            "broker_configs: {transaction.state.log.min.isr: 2, unclean.leader.election.enable: true}",
+            {"transaction_state": InternalTopic(min_insync_replicas=2), "consumer_offsets": None},
+        ),
+        (
+            GROUPED,
+            "configs_of: {2: {unclean.leader.election.enable: true}}",
+            {"consumer_offsets": InternalTopic(unclean_leader_election=True), "transaction_state": None},
+        ),
+        (
+            GROUPED,
+            "broker_configs: {offsets.topic.replication.factor: 1, min.insync.replicas: 2}",
+            {"consumer_offsets": InternalTopic(replication_factor=1, min_insync_replicas=2)},
+        ),
+        ("", "broker_configs: {unclean.leader.election.enable: true}", {"consumer_offsets": None}),
+    ],
+)
+def test_what_the_model_knows_reaches_the_lane(lane: str, cluster: str, expected: dict[str, Any]) -> None:
+    found = lane_of(lane, cluster)
+    assert {key: getattr(found, key) for key in expected} == expected
+
+
+def test_leaders_that_move_back_need_a_fault_that_moves_them() -> None:
+    schedule = "schedule: [{fault: kill, target: leader(orders), at: 1}]\n"
+    rebalancing = "broker_configs: {auto.leader.rebalance.enable: true}"
+    assert lane_of(cluster=rebalancing).faults == ()
+    with pytest.raises(UsageFailure, match="expected false, or stop among outside_faults"):
+        lane_of(cluster=rebalancing, more=schedule)
+    assert lane_of(cluster=rebalancing, more=schedule + "outside_faults: [stop]\n").faults == ("kill", "stop")
+
+
+def test_an_experiment_that_is_written_out_means_the_same() -> None:
+    experiment = parse_experiment(text(", topic_configs: {retention.ms: 1000}, assume: [queuing.strategy]"), "a.yaml")
+    ((_, _, again),) = parse_experiment(dump_experiment(experiment, {}), "b.yaml").lanes()
+    assert again.cleanup_policy == "delete"
+    assert again.assumed.keys() == {Anomaly.REORDERED}
+
+
+def test_an_application_s_settings_are_refused_unless_they_are_assumed() -> None:
+    ((_, spec, _),) = parse_experiment(text(), "a.yaml").lanes()
+    ((_, assuming, _),) = parse_experiment(text(", assume: [auto.offset.reset, queuing.strategy]"), "a.yaml").lanes()
+    with pytest.raises(UsageFailure, match=r"lane orders: auto\.offset\.reset=latest: the model does not know it"):
+        ConsumerHandle(spec, "127.0.0.1:1", NOBODY).consumer({"auto.offset.reset": "latest"})
+    with pytest.raises(UsageFailure, match=r"lane orders: queuing\.strategy=lifo"):
+        ProducerHandle(spec, "127.0.0.1:1", NOBODY, {}).producer({"queuing.strategy": "lifo"})
+    made: list[object] = []
+
+    class Recorder:
+        def client(self, configs: object) -> None:
+            made.append(configs)
+
+    recorder: Any = Recorder()
+    ConsumerHandle(assuming, "127.0.0.1:1", recorder).consumer({"auto.offset.reset": "latest"})
+    ProducerHandle(assuming, "127.0.0.1:1", recorder, {}).producer({"queuing.strategy": "lifo", "on_delivery": print})
+    assert len(made) == 2

@@ -1,0 +1,120 @@
+"""What a cluster's configuration makes of predictions: flushes, verification, coordinators' logs, and assumptions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.groups import Group, GroupAnomaly
+from kafka_chaos.contract.lanes import TRANSACTION_STATE, InternalTopic, Lane
+from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.reference_model.predict.cache import predict_cached, question_key
+from kafka_chaos.reference_model.predict.prediction import internal_topic, predict
+
+ALONE = Lane(lane="alone", replication_factor=1, acks="all", faults=("power-loss",))
+GROUP = Lane(lane="read", acks="all", group=Group(members=1), faults=("kill", "kill"))
+TRANSACTIONS = Lane(lane="t", acks="all", idempotence=True, transactional=Transactional(size=1))
+
+
+def test_what_is_flushed_is_not_lost_with_the_power() -> None:
+    assert predict(ALONE).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+    flushed = predict(replace(ALONE, flushes=True))
+    killed = predict(replace(ALONE, faults=("kill",)))
+    assert {one: flushed.status(one) for one in (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.REORDERED)} == {
+        one: killed.status(one) for one in (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.REORDERED)
+    }
+    assert flushed.status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
+    # Before 3.0 a new segment's directory is not flushed.
+    assert predict(replace(ALONE, flushes=True, kafka_version="2.8.2")).status(Anomaly.LOST_WRITE) is Status.PERMITTED
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_unclean_elections_by_default_reach_what_groups_have_committed(reached: bool) -> None:
+    kept = InternalTopic(unclean_leader_election=reached)
+    found = predict(replace(GROUP, consumer_offsets=kept)).groups[GroupAnomaly.COMMIT_LOST]
+    assert found.status is (Status.PERMITTED if reached else Status.FORBIDDEN)
+
+
+def test_before_0_11_brokers_elect_uncleanly_by_default() -> None:
+    old = internal_topic(replace(GROUP, kafka_version="0.10.2.2"), "__consumer_offsets")
+    assert old.unclean_leader_election
+    assert not internal_topic(replace(TRANSACTIONS, kafka_version="0.11.0.3"), TRANSACTION_STATE).unclean_leader_election
+
+
+def test_more_replicas_in_sync_keep_what_coordinators_acknowledged() -> None:
+    """Where leaders are elected from the eligible replicas: elsewhere the last one in sync leads, whatever it lost."""
+    lane = replace(TRANSACTIONS, min_insync_replicas=2, faults=("power-loss",), kafka_version="4.3.1")
+    kept = InternalTopic(replication_factor=3, min_insync_replicas=2)
+    lost = TransactionAnomaly.LOST_TRANSACTION
+    assert predict(lane).transactions[lost].status is Status.PERMITTED
+    assert predict(replace(lane, transaction_state=kept)).transactions[lost].status is Status.FORBIDDEN
+
+
+def test_faults_may_hit_as_many_replicas_of_an_internal_topic_as_it_has() -> None:
+    """A lane's faults name at most as many brokers as it has replicas."""
+    lane = replace(TRANSACTIONS, replication_factor=1, faults=("power-loss", "pause"))
+    topic = internal_topic(replace(lane, transaction_state=InternalTopic(replication_factor=3)), TRANSACTION_STATE)
+    assert sorted(topic.faults) == ["pause"] * 3 + ["power-loss"] * 3
+    wide = replace(lane, replication_factor=3, transaction_state=InternalTopic(replication_factor=1))
+    assert internal_topic(wide, TRANSACTION_STATE).faults == wide.faults
+
+
+def test_without_verification_a_late_record_opens_a_transaction_in_any_version() -> None:
+    def defects(**settings: Any) -> set[tuple[str, ...]]:
+        found = predict(replace(TRANSACTIONS, **settings)).transactions[TransactionAnomaly.HANGING_TRANSACTION]
+        assert found.status is Status.FORBIDDEN
+        return {trace.ids for trace in found.known_defects}
+
+    assert ("KAFKA-14402",) not in defects()
+    assert ("KAFKA-14402",) in defects(verifies_transactions=False)
+    assert defects(verifies_transactions=True, kafka_version="2.8.2") == defects(kafka_version="2.8.2")
+
+
+def test_the_question_is_another_only_where_the_answer_may_be() -> None:
+    def same(one: Lane, **settings: Any) -> bool:
+        return question_key(one, None) == question_key(replace(one, **settings), None)
+
+    assert same(ALONE, consumer_offsets=InternalTopic(min_insync_replicas=2))
+    assert same(replace(ALONE, faults=("kill",)), flushes=True)
+    assert same(GROUP, consumer_offsets=InternalTopic(replication_factor=3))
+    assert same(GROUP, transaction_state=InternalTopic(min_insync_replicas=2))
+    assert not same(ALONE, flushes=True)
+    assert not same(GROUP, consumer_offsets=InternalTopic(min_insync_replicas=2))
+    assert not same(GROUP, consumer_offsets=InternalTopic(unclean_leader_election=True))
+    assert not same(TRANSACTIONS, verifies_transactions=False)
+
+
+def test_what_is_assumed_has_no_status() -> None:
+    lane = Lane(lane="a", acks="all", assume=("queuing.strategy",))
+    for answer in (predict(lane), predict_cached(lane)):
+        found = answer.anomalies[Anomaly.REORDERED]
+        assert found.status is Status.NOT_JUDGED
+        assert "queuing.strategy is assumed to do no harm" in found.why[0]
+        others = {one: entry for one, entry in answer.anomalies.items() if one is not Anomaly.REORDERED}
+        known = predict(replace(lane, assume=())).anomalies
+        assert others == {one: known[one] for one in others}
+
+
+@pytest.mark.parametrize("key", ["acks", "linger.ms", 7])
+def test_what_the_model_knows_need_not_be_assumed(key: Any) -> None:
+    with pytest.raises(LaneError, match="configuration keys that the model does not know"):
+        Lane(lane="a", assume=(key,))
+
+
+def test_the_keys_survive_lanes_json() -> None:
+    lane = replace(
+        TRANSACTIONS,
+        flushes=True,
+        verifies_transactions=False,
+        transaction_state=InternalTopic(replication_factor=3, min_insync_replicas=2),
+        assume=("offsets.retention.minutes",),
+    )
+    assert Lane.from_json(lane.to_json()) == lane
+    plain = Lane(lane="plain").to_json()
+    assert not plain.keys() & {"flushes", "verifies_transactions", "consumer_offsets", "transaction_state", "assume"}
+    with pytest.raises(LaneError, match="internal topic"):
+        Lane.from_json({"lane": "a", "transaction_state": {"replicas": 3}})
