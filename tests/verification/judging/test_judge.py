@@ -158,3 +158,30 @@ def test_a_lane_whose_prediction_nothing_confirms_is_unknown() -> None:
     assert lane.reasons == ("the model could not confirm prediction.json: its search was not exhausted",)
     assert lane.ledger is not None
     assert (lane.ledger.prediction.source, lane.ledger.prediction.recomputed) == ("prediction.json", False)
+
+
+ASSUMING = replace(LANE, assume=("queuing.strategy", "replica.selector.class"))
+"""They touch reordered, without which no lane is certain, and what reads from followers may show."""
+
+
+def test_what_is_assumed_is_not_judged_and_never_conforms() -> None:
+    """Even a finding is none: the configuration may have caused it."""
+    statuses = dict.fromkeys(ASSUMING.assumed, Status.NOT_JUDGED)
+    for counts in ({}, {Anomaly.REORDERED: 3}):
+        lane = verdict_of(run(), lane=ASSUMING, statuses=statuses, counts=counts)
+        assert lane.verdict == Verdict.UNKNOWN
+        assert any("queuing.strategy is assumed to do no harm" in reason for reason in lane.reasons)
+        assert "queuing.strategy" in lane.not_judged[Anomaly.REORDERED]
+        assert lane.to_json()["predicted"]["reordered"] == "not judged"
+        assert "reordered" not in lane.to_json()["anomalies"]
+
+
+def test_the_rest_of_a_lane_that_assumes_something_is_judged() -> None:
+    statuses = dict.fromkeys(ASSUMING.assumed, Status.NOT_JUDGED)
+    lane = verdict_of(run(), lane=ASSUMING, statuses=statuses, counts={Anomaly.DUPLICATE: 1})
+    assert lane.verdict == Verdict.VIOLATION
+    # What no lane needs to be certain of is left out visibly.
+    less = replace(LANE, assume=("transactional.id.expiration.ms",))
+    assert Anomaly.DUPLICATE in less.assumed
+    gap = replace(LANE, assume=("remote.storage.enable",))
+    assert "remote.storage.enable" in verdict_of(run(), lane=gap).not_judged[Anomaly.OFFSET_GAP]
