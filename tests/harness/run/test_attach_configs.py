@@ -36,9 +36,7 @@ def read(
 
     def described(_: object, kind: Any, name: str) -> dict[str, Any]:
         entries = {"min.insync.replicas": "1"} if name.startswith("__") else given[int(name)]
-        return {
-            key: SimpleNamespace(value=value, is_default=USUAL.get(key) == value) for key, value in entries.items()
-        }
+        return {key: SimpleNamespace(value=value, is_default=USUAL.get(key) == value) for key, value in entries.items()}
 
     monkeypatch.setattr(attach, "_described", described)
     admin: Any = SimpleNamespace(

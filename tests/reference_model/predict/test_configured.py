@@ -42,7 +42,8 @@ def test_unclean_elections_by_default_reach_what_groups_have_committed(reached: 
 def test_before_0_11_brokers_elect_uncleanly_by_default() -> None:
     old = internal_topic(replace(GROUP, kafka_version="0.10.2.2"), "__consumer_offsets")
     assert old.unclean_leader_election
-    assert not internal_topic(replace(TRANSACTIONS, kafka_version="0.11.0.3"), TRANSACTION_STATE).unclean_leader_election
+    since = internal_topic(replace(TRANSACTIONS, kafka_version="0.11.0.3"), TRANSACTION_STATE)
+    assert not since.unclean_leader_election
 
 
 def test_more_replicas_in_sync_keep_what_coordinators_acknowledged() -> None:
