@@ -157,6 +157,13 @@ class OutsideFaults(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConfigurationUnread(Event):
+    """The run may not read these `configurations` of an attached cluster: its predictions may be those of another."""
+
+    configurations: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class LeaderChanged(Event):
     """The metadata that clients get names another leader; None means that there is none."""
 

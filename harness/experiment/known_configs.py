@@ -71,18 +71,15 @@ def lane_settings(topic: Configs, cluster: ClusterLayout, *, has_group: bool, tr
     return settings
 
 
-def refused(cluster: ClusterLayout, lane: Lane, outside: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """The keys of brokers with which no prediction for the lane holds, each with a message.
+def moves_back(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
+    """Where leaders move back by themselves, a `stop` for each fault: it begins with a clean move of the leader."""
+    return ("stop",) * faults if any(_is(one, REBALANCE, False) for one in brokers_configs(cluster)) else ()
 
-    `outside`: the kinds of faults that others may inject.
-    """
+
+def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
+    """The keys of brokers with which no prediction for the lane holds, each with a message."""
     for configs in brokers_configs(cluster):
         yield from refused_of("broker", configs, lane)
-        if _is(configs, REBALANCE, False) and lane.faults and "stop" not in outside:
-            message = (
-                f"{REBALANCE}=true: each fault may be followed by one clean move of the leader of {lane.lane} more"
-            )
-            yield REBALANCE, f"{message}: expected false, or stop among outside_faults"
         kept = {name: configs.get(key, usual) for key, (name, usual) in REMOVING.items()}
         if lane.cleanup_policy is None and (policy := cleanup_of(kept)) is not None:
             message = f"brokers may remove records of lane {lane.lane} during the run"

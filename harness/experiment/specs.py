@@ -24,6 +24,7 @@ from kafka_chaos.faults.target import MEMBER, OF_CLIENTS
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
+from kafka_chaos.harness.experiment.known_configs import moves_back
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.experiment.model_faults import all_model_faults, brokers_hit
 from kafka_chaos.harness.experiment.values import Name, Seconds, Spec
@@ -90,18 +91,27 @@ class PhaseSpec(Spec):
         return tuple(LockstepStep(step) for step in self.steps.steps) if self.steps else None
 
     def lane_faults(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
-        """The faults of a lane in this phase, in such a cluster: `faults` in lanes.json.
+        """The faults of a lane in this phase, in such a cluster: `faults` in lanes.json."""
+        faults = (*self._injected(cluster, lane), *self.outside_faults)
+        return (*faults, *moves_back(cluster, len(faults)))
+
+    def outside(self, cluster: ClusterLayout) -> tuple[str, ...]:
+        """The kinds of faults that may occur beside those of the run; as many as in any of its lanes."""
+        most = max(len(self._injected(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
+        return (*self.outside_faults, *moves_back(cluster, most))
+
+    def _injected(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
+        """What the run's own faults are to a lane.
 
         A fault may hit as many of a partition's replicas as it hits brokers. While some move, there are more of them.
         """
         if self.steps is not None:
-            return ("partition", "kill", *self.outside_faults)
+            return ("partition", "kill")
         faults = [fault for fault in self.faults() if concerns(fault, lane.lane)]
         arriving = max((brokers_hit(fault, cluster) for fault in faults if isinstance(fault, Reassignment)), default=0)
         replicas = lane.replication_factor + arriving
         hit = (Counter(kinds) for kinds in all_model_faults(faults, cluster))
-        kinds = (kind for counted in hit for kind, count in counted.items() for _ in range(min(count, replicas)))
-        return (*kinds, *self.outside_faults)
+        return tuple(kind for counted in hit for kind, count in counted.items() for _ in range(min(count, replicas)))
 
     def members_hit(self, fault: Fault) -> int:
         """How many members of a group or a loop a fault may hit; 0 where its target is a server."""

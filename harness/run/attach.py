@@ -8,18 +8,18 @@ into the run directory or into events.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
-from kafka_chaos.contract.lanes import TRANSACTION_STATE
+from kafka_chaos.contract.events import ConfigurationUnread
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.attached.cluster import AttachedCluster
+from kafka_chaos.harness.attached.configuration import configured, described, given_by
 from kafka_chaos.harness.attached.faults import by_commands, require_commands
 from kafka_chaos.harness.attached.journal import heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode
@@ -27,10 +27,9 @@ from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.known_configs import REBALANCE, cleanup_of, refused, refused_of
+from kafka_chaos.harness.experiment.known_configs import cleanup_of, refused_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec
 from kafka_chaos.harness.run.attach_log import read_log
@@ -40,17 +39,6 @@ from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
-
-_STATE_LOG = "transaction.state.log"
-_LEAST: Mapping[str, Callable[[Iterable[str]], str]] = {
-    f"{_STATE_LOG}.min.isr": lambda values: min(values, key=int),
-    f"{_STATE_LOG}.replication.factor": lambda values: min(values, key=int),
-    "transaction.partition.verification.enable": min,
-    REBALANCE: max,
-}
-"""What predictions for topics that are there depend on, and where brokers differ, which of the values promises least:
-of texts, `false` is less than `true`."""
-_ANSWER_TIMEOUT = 20.0
 
 
 @dataclass(frozen=True)
@@ -85,7 +73,7 @@ def run_attached(
     except KafkaException as error:
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
     _check_topics(experiment, cluster, admin)
-    experiment = _with_its_brokers(experiment, cluster, admin)
+    experiment, unread = configured(experiment, cluster.client_configs, admin, _admin_client(cluster))
     broken = _breakable(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
@@ -97,7 +85,7 @@ def run_attached(
         replay=replay,
         accept_known=accept_known,
     )
-    return run.judge(lambda: _observe(run, cluster, admin, broken), collects=("log",))
+    return run.judge(lambda: _observe(run, cluster, admin, broken, unread), collects=("log",))
 
 
 def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> AttachedCluster | None:
@@ -120,7 +108,11 @@ def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -
     return nodes
 
 
-def _observe(run: Run, cluster: Attached, admin: ClusterAdmin, broken: AttachedCluster | None) -> None:
+def _observe(
+    run: Run, cluster: Attached, admin: ClusterAdmin, broken: AttachedCluster | None, unread: tuple[str, ...]
+) -> None:
+    if unread:
+        run.events.emit(ConfigurationUnread(configurations=unread))
     starts: dict[str, dict[int, int]] = {}
     for phase in run.experiment.phases:
         for lane in phase.lanes:
@@ -156,6 +148,7 @@ def _load(
         run.cancelled,
         client_configs=cluster.client_configs,
         start_offsets=starts,
+        outside=phase.outside(run.experiment.cluster.spec()),
     )
     with running.loaded():
         start, duration = time.monotonic(), phase.workload.duration
@@ -228,19 +221,6 @@ def _admin_client(cluster: Attached) -> AdminClient:
     return new_client(AdminClient, configs)
 
 
-def _described(client: AdminClient, kind: ResourceType, name: str) -> Mapping[str, Any]:
-    """The configuration of a topic or a broker, by key; what can't be read may decide a prediction."""
-    resource = ConfigResource(kind, name)
-    try:
-        found: Mapping[str, Any] = client.describe_configs([resource], request_timeout=_ANSWER_TIMEOUT)[
-            resource
-        ].result()
-    except KafkaException as error:
-        what = f"{kind.name.lower()} {name}"
-        raise EnvironmentFailure(f"the configuration of {what} can't be read: {error.args[0].str()}") from error
-    return found
-
-
 def _check_mode(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
     """Compare the experiment's cluster with this one: the rules of elections depend on its metadata mode."""
     wanted = experiment.cluster.metadata_mode
@@ -262,55 +242,14 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin, client: AdminClient) -> Itera
         raise UsageFailure(f"the attached cluster has no topic {lane.topic_name}, or this client may not see it")
     yield "partitions", lane.partitions, len(partitions)
     yield "replication_factor", lane.replication_factor, min(len(state.replicas) for state in partitions.values())
-    entries = _described(client, ResourceType.TOPIC, lane.topic_name)
+    entries = described(client, ResourceType.TOPIC, lane.topic_name)
+    if entries is None:
+        raise EnvironmentFailure(
+            f"this client may not read the configuration of topic {lane.topic_name}: give it describe-configs"
+        )
     configs = {key: entry.value for key, entry in entries.items()}
     yield "min_insync_replicas", lane.min_insync_replicas, int(configs["min.insync.replicas"])
     yield "unclean_leader_election", lane.unclean_leader_election, configs["unclean.leader.election.enable"] == "true"
     yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs)
-    for _, message in refused_of("topic", _given(entries), lane.as_lane(())):
+    for _, message in refused_of("topic", given_by(entries), lane.as_lane(())):
         raise UsageFailure(f"topic {lane.topic_name}: {message}")
-
-
-def _given(entries: Mapping[str, Any]) -> dict[str, str]:
-    """Of what brokers say of a configuration, that which is not Kafka's own default."""
-    return {key: entry.value or "" for key, entry in entries.items() if not entry.is_default}
-
-
-def _with_its_brokers(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> Experiment:
-    """The experiment with what its brokers have, as far as predictions depend on it; its topics have their own.
-
-    Raises `UsageFailure` for what the model does not know, of brokers or of clients, unless it is assumed.
-    """
-    client = _admin_client(cluster)
-    brokers = {}
-    for broker in sorted(admin.live_brokers()):
-        brokers[broker] = _described(client, ResourceType.BROKER, str(broker))
-    _refuse_unknown(experiment, cluster, brokers)
-    known = known_keys("broker", experiment.cluster.kafka_version)
-    read = {
-        key: least(entries[key].value for entries in brokers.values() if key in entries)
-        for key, least in _LEAST.items()
-        if key in known and any(key in entries for entries in brokers.values())
-    }
-    if state := admin.partitions(TRANSACTION_STATE):
-        # It is there: it is as it was made, whatever brokers would make it now.
-        replicas = min(len(partition.replicas) for partition in state.values())
-        minimum = _described(client, ResourceType.TOPIC, TRANSACTION_STATE)["min.insync.replicas"].value
-        read |= {f"{_STATE_LOG}.replication.factor": str(replicas), f"{_STATE_LOG}.min.isr": minimum}
-    found = experiment.cluster.model_copy(update={"broker_configs": read, "configs_of": {}})
-    experiment = experiment.model_copy(update={"cluster": found})
-    for number, phase in enumerate(experiment.phases):
-        for lane in (experiment.as_lane(phase, spec) for spec in phase.lanes):
-            for _, message in refused(found.spec(), lane, phase.outside_faults):
-                raise ExperimentError(("phases", number, "outside_faults"), message)
-    return experiment
-
-
-def _refuse_unknown(experiment: Experiment, cluster: Attached, brokers: Mapping[int, Mapping[str, Any]]) -> None:
-    for _, _, lane in experiment.lanes():
-        for broker, entries in brokers.items():
-            for _, message in refused_of("broker", _given(entries), lane):
-                raise ExperimentError(("cluster", "assume"), f"broker {broker}: {message}")
-        for kind in ("producer", "consumer"):
-            for _, message in refused_of(kind, cluster.client_configs, lane):
-                raise UsageFailure(f"--client-config: {message}")

@@ -40,7 +40,7 @@ class PhaseRun:
     `brokers`: if high watermarks are to be recorded, the brokers' client addresses by id.
     `controller`: returns the controller's id, if that is to be watched: clients learn it in ZooKeeper mode only.
     `gaps`: set once settled: per lane, the longest time between two acknowledgements, in seconds.
-    `seed`: what decides the random choices of the load.
+    `seed`: what decides the random choices of the load. `outside`: the kinds of faults that may occur beside its own.
     """
 
     phase: PhaseSpec
@@ -56,6 +56,7 @@ class PhaseRun:
     controller: Callable[[], int | None] = lambda: None
     gaps: dict[str, float] = field(default_factory=dict)
     seed: int = 0
+    outside: tuple[str, ...] = ()
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -87,8 +88,8 @@ class PhaseRun:
         monitor = Monitor(self.admin, self.lanes, self.events, lambda: load.counts, controller=self.controller)
         with load, monitor, high_watermarks:
             self.events.emit(event_types.PhaseStarted(phase=self.phase.phase, lanes=self.lanes))
-            if outside := self.phase.outside_faults:
-                self.events.emit(event_types.OutsideFaults(kinds=outside, lanes=self.lanes))
+            if self.outside:
+                self.events.emit(event_types.OutsideFaults(kinds=self.outside, lanes=self.lanes))
             load.await_first_acknowledgements(timeout=FIRST_RECORDS_TIMEOUT)
             yield load
             self._settle(load)

@@ -199,6 +199,7 @@ class Stages:
             brokers={broker: cluster.client_address(broker) for broker in cluster.brokers},
             controller=lambda: cluster.controller(admin),
             seed=self.run.experiment.seed,
+            outside=phase.outside(self.run.experiment.cluster.spec()),
         )
         self.run.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
         for lane in phase.lanes:

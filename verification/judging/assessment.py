@@ -187,7 +187,7 @@ def _of_history(assessment: EvidenceAssessment) -> None:
         f"the load of phase {phase} never ended: events.jsonl reports no phase_ended"
         for phase in run.events.unfinished(assessment.lane.lane)
     ]
-    doubts += run.events.failed_clients.get(assessment.lane.lane, ())
+    doubts += run.events.doubts.get(assessment.lane.lane, ())
     acknowledged = facts.total("acknowledged")
     if not facts.total("produced"):
         doubts.append("empty history: nothing was produced")

@@ -63,7 +63,7 @@ def check_configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         for kind, name in (("topic", "topic_configs"), ("producer", "producer_configs")):
             for key, message in refused_of(kind, getattr(lane, name), known):
                 raise ExperimentError(("phases", number, "lanes", index, name, key), message)
-        for key, message in refused(layout, known, phase.outside_faults):
+        for key, message in refused(layout, known):
             at = "broker_configs" if key in cluster.broker_configs else "configs_of"
             raise ExperimentError(("cluster", at), message)
 

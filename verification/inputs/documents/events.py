@@ -44,6 +44,7 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         (contract.HighWatermark, ("lane", "partition", "leader_epoch", "high_watermark")),
         (contract.DefectPrecondition, ("defect", "lane", "evidence")),
         (contract.ClientFailed, ("lane", "role", "problem")),
+        (contract.ConfigurationUnread, ("configurations",)),
         *leadership.REQUIRED.items(),
     )
 }
@@ -91,8 +92,8 @@ class Events:
     """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
 
     `collects`: the tables that the run announced. `phases`: by name. `changes`: by lane and partition, who led it and
-    what its replicas dropped. `preconditions`: by lane those of known defects. `failed_clients`: by lane what is wrong
-    with its clients.
+    what its replicas dropped. `preconditions`: by lane those of known defects. `doubts`: by lane why it can't
+    conform.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -102,7 +103,7 @@ class Events:
     phases: Mapping[str, Phase] = field(default_factory=dict)
     changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
     preconditions: Mapping[str, Sequence[Precondition]] = field(default_factory=dict)
-    failed_clients: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that concerned the lane."""
@@ -159,7 +160,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     phases: dict[str, Phase] = {}
     changes: dict[Place, list[Change]] = {}
     preconditions: dict[str, list[Precondition]] = {}
-    failed: dict[str, list[str]] = {}
+    doubts: dict[str, list[str]] = {name: [] for name in partitions}
     for number, event in json_lines(path):
         try:
             _check(event)
@@ -182,7 +183,11 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     preconditions.setdefault(lane, []).append(_precondition(event))
                 case "client_failed":
                     lane = leadership.lane_of(event, partitions)
-                    failed.setdefault(lane, []).append(f"its {_text(event, 'role')} {_text(event, 'problem')}")
+                    doubts[lane].append(f"its {_text(event, 'role')} {_text(event, 'problem')}")
+                case "configuration_unread":
+                    unread = f"the run may not read the configuration {', '.join(_names(event, 'configurations'))}"
+                    for of_lane in doubts.values():
+                        of_lane.append(f"{unread}: the prediction may be that of another cluster")
                 case kind if kind in leadership.TYPES:
                     place, change = leadership.change_of(event, partitions)
                     changes.setdefault(place, []).append(change)
@@ -190,7 +195,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     _note(faults, event, partitions)
         except ValueError as error:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error
-    return Events(tuple(faults.values()), tuple(reports), outside, collects, phases, changes, preconditions, failed)
+    return Events(tuple(faults.values()), tuple(reports), outside, collects, phases, changes, preconditions, doubts)
 
 
 def _check(event: Mapping[str, Any]) -> None:

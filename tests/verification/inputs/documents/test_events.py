@@ -117,7 +117,15 @@ def test_preconditions_of_known_defects(tmp_path: Path) -> None:
 def test_problems_of_clients(tmp_path: Path) -> None:
     failed = {"type": "client_failed", "lane": "a", "role": "producer", "problem": "ended unexpectedly"}
     found = read(tmp_path, {**failed, "last_lines": ["x"]}, {**failed, "role": "consumer", "problem": "said 'red'"})
-    assert found.failed_clients == {"a": ["its producer ended unexpectedly", "its consumer said 'red'"]}
+    assert found.doubts["a"] == ["its producer ended unexpectedly", "its consumer said 'red'"]
+
+
+def test_configuration_that_nobody_may_read_is_a_doubt_of_every_lane(tmp_path: Path) -> None:
+    found = read(tmp_path, {"type": "configuration_unread", "configurations": ["of broker 1", "of broker 2"]})
+    doubt = (
+        "the run may not read the configuration of broker 1, of broker 2: the prediction may be that of another cluster"
+    )
+    assert found.doubts == {lane.lane: [doubt] for lane in LANES}
 
 
 def test_without_the_file_nothing_is_known(tmp_path: Path) -> None:
