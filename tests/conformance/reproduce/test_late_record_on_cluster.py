@@ -1,8 +1,10 @@
-"""KAFKA-14402 on brokers: the steps by which `predict` tells of it open a transaction that nobody ends, before 3.6."""
+"""KAFKA-14402 on brokers: the steps by which `predict` tells of it open a transaction that nobody ends, before 3.6 and
+where leaders do not verify."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -35,22 +37,31 @@ TOLD = (
 )
 
 
+VERIFICATION = "transaction.partition.verification.enable"
+
+
 @pytest.mark.slow
-def test_the_model_tells_these_steps() -> None:
-    lane = Lane(lane="t", acks="all", idempotence=True, transactional=Transactional(), kafka_version="2.8.2")
-    hanging = predict_cached(lane).transactions[TransactionAnomaly.HANGING_TRANSACTION]
+@pytest.mark.parametrize(("version", "verifies"), [("2.8.2", None), ("3.9.1", False)])
+def test_the_model_tells_these_steps(version: str, verifies: bool | None) -> None:
+    lane = Lane(lane="t", acks="all", idempotence=True, transactional=Transactional(), kafka_version=version)
+    found = predict_cached(replace(lane, verifies_transactions=verifies)).transactions
+    hanging = found[TransactionAnomaly.HANGING_TRANSACTION]
     assert [trace.why[:-1] for trace in hanging.known_defects if trace.ids == ("KAFKA-14402",)] == [TOLD]
 
 
 @pytest.mark.parametrize(
-    ("version", "answer", "log", "stable"),
+    ("version", "configs", "answer", "log"),
     [
-        pytest.param("2.8.2", "NONE", ["ABORT", "late"], 1, marks=slow_on_brokers),
-        pytest.param("3.9.1", "TRANSACTION_ABORTABLE", ["ABORT"], 1, marks=slow_on_brokers),
+        pytest.param("2.8.2", {}, "NONE", ["ABORT", "late"], marks=slow_on_brokers),
+        pytest.param("3.9.1", {VERIFICATION: False}, "NONE", ["ABORT", "late"], marks=slow_on_brokers),
+        pytest.param("3.9.1", {}, "TRANSACTION_ABORTABLE", ["ABORT"], marks=slow_on_brokers),
     ],
 )
-def test_a_late_record_is_taken_unless_leaders_verify(version: str, answer: str, log: list[str], stable: int) -> None:
-    profile = ClusterProfile(name=f"late record, Kafka {version}", brokers=1, kafka_version=version, links=True)
+def test_a_late_record_is_taken_unless_leaders_verify(
+    version: str, configs: dict[str, object], answer: str, log: list[str]
+) -> None:
+    name = f"late record, Kafka {version} {configs}"
+    profile = ClusterProfile(name=name, brokers=1, kafka_version=version, links=True, configs=configs)
     with ClusterPool() as pool, ThreadPoolExecutor(1) as thread:
         lease = pool.enter(profile)
         lease.admin.create_topic("t", replica_assignment=[[1]], configs={})
@@ -75,7 +86,7 @@ def test_a_late_record_is_taken_unless_leaders_verify(version: str, answer: str,
             assert held(lease) == log
             # Consumers of committed records get no further than the record that nobody ends.
             assert client.latest_offset("t") == (NONE, len(log))
-            assert client.latest_offsets({"t": [0]}, committed=True)["t", 0] == (NONE, stable)
+            assert client.latest_offsets({"t": [0]}, committed=True)["t", 0] == (NONE, 1)
 
 
 def connected(lease: ClusterLease) -> TransactionClient:
