@@ -13,6 +13,7 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.configuration import assumed
 from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.families import AnyAnomaly
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.groups import CONSUMER, IN_TRANSACTION, OF_GROUPS, Group, GroupAnomaly, Loop
 from kafka_chaos.contract.metadata import (
@@ -26,7 +27,7 @@ from kafka_chaos.contract.metadata import (
     usual_mode,
 )
 from kafka_chaos.contract.settings import check, entries, key
-from kafka_chaos.contract.transactions import AnyAnomaly, Transactional, TransactionAnomaly
+from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 
 ACKS = ("0", "1", "all")
 CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"

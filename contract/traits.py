@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly
 from kafka_chaos.contract.files import toml_of
-from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly
 
 A = TypeVar("A", bound=AnyAnomaly)
 

@@ -10,9 +10,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.settings import check, entries, key
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -45,16 +43,8 @@ class TransactionAnomaly(StrEnum):
     DEPENDENCY_CYCLE = "dependency_cycle"
 
 
-AnyAnomaly = Anomaly | TransactionAnomaly | GroupAnomaly
-ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly, *GroupAnomaly)
 PREDICTED_IN = ("anomalies", "transactions", "groups")
 """The parts of a prediction that name anomalies: the first of every lane, the others where they concern it."""
-
-
-def anomaly_named(name: str) -> AnyAnomaly:
-    """The anomaly of that name; `ValueError` if there is none."""
-    found = next((anomaly for anomaly in ALL_ANOMALIES if anomaly == name), None)
-    return Anomaly(name) if found is None else found
 
 
 def transactional_id(lane: str, number: int) -> str:

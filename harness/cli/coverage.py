@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Status
+from kafka_chaos.contract.families import AnyAnomaly, anomaly_named
 from kafka_chaos.contract.run_directory import EVENTS_FILE
-from kafka_chaos.contract.transactions import AnyAnomaly, anomaly_named
 from kafka_chaos.harness.cli.runs import UNVERIFIED, Run, runs_below
 from kafka_chaos.harness.nightly.summary import wilson
 from kafka_chaos.harness.replay.actions import ACTIONS, actions_of

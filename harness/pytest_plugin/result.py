@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kafka_chaos.contract.anomalies import Engine, Status, Verdict
+from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, REPORT_FILE
-from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.harness.pytest_plugin.records import first_records
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict

@@ -12,9 +12,10 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly
 from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lanes import clients_described
-from kafka_chaos.contract.transactions import ALL_ANOMALIES, AnyAnomaly, TransactionAnomaly
+from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.harness.report.words import join, label
 

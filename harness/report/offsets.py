@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.transactions import ALL_ANOMALIES
+from kafka_chaos.contract.families import ALL_ANOMALIES
 from kafka_chaos.harness.report.inputs.ranges import FindingRange
 from kafka_chaos.harness.report.inputs.series import Series
 from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks

@@ -23,8 +23,8 @@ from kafka_chaos.contract.configuration import (
     groups_with,
     unmodelled,
 )
+from kafka_chaos.contract.families import ALL_ANOMALIES
 from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.transactions import ALL_ANOMALIES
 from kafka_chaos.harness.cluster.configuration.keys import AUTHORIZER_KEYS, known_keys
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 

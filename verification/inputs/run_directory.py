@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from kafka_chaos.contract.columns import OF_GROUPS, OF_TRANSACTIONS, TABLES
 from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.families import AnyAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
@@ -23,7 +24,6 @@ from kafka_chaos.contract.run_directory import (
     WITH_TRANSACTIONS,
     RunDirectoryError,
 )
-from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, read_checkpoints
 from kafka_chaos.verification.inputs.documents.events import Events, read_events
 from kafka_chaos.verification.inputs.documents.groups import CommittedOffsets, read_groups

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.families import AnyAnomaly
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.traits import TRAITS
-from kafka_chaos.contract.transactions import AnyAnomaly
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import EvidenceAssessment, assessment_of

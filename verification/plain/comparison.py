@@ -15,8 +15,8 @@ import pyarrow.dataset as ds
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
+from kafka_chaos.contract.families import anomaly_named
 from kafka_chaos.contract.ledger import CrossCheck, Disagreement
-from kafka_chaos.contract.transactions import anomaly_named
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.plain.anomalies import LOOKED_FOR, SAMPLED
 from kafka_chaos.verification.plain.cases import Case

@@ -13,10 +13,10 @@ from operator import attrgetter
 from kafka_chaos.contract.anomalies import MOST_ROWS, Anomaly, Engine
 from kafka_chaos.contract.causes import CAUSED
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
+from kafka_chaos.contract.families import AnyAnomaly, anomaly_named
 from kafka_chaos.contract.groups import group_of
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.contract.transactions import AnyAnomaly, anomaly_named
 from kafka_chaos.verification.inputs.documents.events import Report
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath

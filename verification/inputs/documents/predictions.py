@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
-from kafka_chaos.contract.transactions import ALL_ANOMALIES, PREDICTED_IN, AnyAnomaly, anomaly_named
+from kafka_chaos.contract.transactions import PREDICTED_IN
 from kafka_chaos.verification.inputs.documents.reading import expect, is_given, read_versioned
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
