@@ -26,6 +26,8 @@ class FaultSteps(LockStep):
     beside: Sequence[FaultSteps] = ()
     """Other topics of the same cluster: faults are steps of theirs too, records and elections are not."""
     _cuts: dict[tuple[str, int, int], Fault] = field(default_factory=dict)
+    _unknown: Sequence[in_model.Cut] = ()
+    """Brokers that a producer does not ask before a frozen broker continues."""
 
     def lose_power(self, broker: int, *, kept: int, lost: str) -> None:
         """A broker that was killed loses what it had not flushed; `lost` is what, as the story says it."""
@@ -65,7 +67,9 @@ class FaultSteps(LockStep):
 
     def thaw(self, broker: int) -> None:
         """Let a frozen broker continue."""
-        self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker))
+        found = in_model.heal(*self._unknown)
+        self._unknown = ()
+        self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker), *found)
 
     def cut(self, source: int, target: int, *, channel: str = "replication", action: str = "reject") -> None:
         """Requests from one broker to another no longer arrive: replication (follower → leader) or control."""

@@ -135,7 +135,14 @@ class LockStep:
 
     def await_line(self, broker: int, *parts: str | re.Pattern[str], timeout: float = 30.0) -> str:
         """The first line of a broker's log since the act began that has all of `parts`; waits for it."""
-        return await_line(self.node(broker), *parts, since=self.began, who=self.name(broker), timeout=timeout)
+        wanted = [re.compile(re.escape(part)) if isinstance(part, str) else part for part in parts]
+
+        def find() -> str | None:
+            lines = self.node(broker).log_since(self.began).splitlines()
+            return next((line for line in lines if all(part.search(line) for part in wanted)), None)
+
+        words = " … ".join(part.pattern for part in wanted)
+        return wait_until(find, f"{self.name(broker)} to log {words!r}", timeout=timeout, interval=0.2)
 
     # --- Expectations ----------------------------------------------------------------------------------------------
 
@@ -218,15 +225,3 @@ def take_together(sentence: str, act: Callable[[], object], parts: Sequence[tupl
             disagreements.append(f"{stage.act.name}, step {record.number} ({sentence}) {what}")
     if disagreements:
         raise ScenarioViolation("\n".join(disagreements))
-
-
-def await_line(node: Node, *parts: str | re.Pattern[str], since: float, who: str = "", timeout: float = 30.0) -> str:
-    """The first line that a node has logged since then with all of `parts`; waits for it. `who` names it in errors."""
-    wanted = [re.compile(re.escape(part)) if isinstance(part, str) else part for part in parts]
-
-    def find() -> str | None:
-        lines = node.log_since(since).splitlines()
-        return next((line for line in lines if all(part.search(line) for part in wanted)), None)
-
-    words = " … ".join(part if isinstance(part, str) else part.pattern for part in parts)
-    return wait_until(find, f"{who or node.name} to log {words!r}", timeout=timeout, interval=0.2)

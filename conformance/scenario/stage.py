@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import time
+import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_chaos.conformance.controllers.requests import (
+    PartitionState,
+    Sender,
+    leader_and_isr,
+    leader_and_isr_errors,
+    send_as_controller,
+)
+from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.clients import Clients, commit_an_offset, read_to_end
 from kafka_chaos.conformance.scenario.fault_steps import FaultSteps
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
-from kafka_chaos.harness.cluster.broker.error_codes import error_name
+from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
+from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS
 
 
 @dataclass
@@ -24,6 +38,12 @@ class Stage(FaultSteps):
     clients: Clients
     observer: ReplicaObserver
     refusals: dict[str, str] = field(default_factory=dict)
+    answers: Counter[str] = field(default_factory=Counter)
+    """What followers answered while `kill_and_send` watched them."""
+    reported: list[str | None] = field(default_factory=list)
+    """The errors, if any, that `send_too_large` was told."""
+    clock_started: float = 0.0
+    """When the clock was started, in seconds since the epoch."""
     _clock: float = 0.0
 
     def produce(
@@ -37,12 +57,16 @@ class Stage(FaultSteps):
         tombstone: bool = False,
         configs: Mapping[str, object] | None = None,
         asks: Sequence[int] = (),
+        knows_only: int | None = None,
         then: Sequence[Step] = (),
     ) -> None:
         """A producer sends a record and retries until it gets an answer; `then`: what follows from that.
 
-        `asks`: the only brokers that it asks for the leader.
+        `asks`: the only brokers that it asks for the leader. `knows_only`: the broker to which it has a connection, and
+        a request there: it asks no other before that one, which is frozen, continues.
         """
+        if knows_only is not None:
+            self._unknown = [(CLIENTS, CLIENT, other) for other in self.act.replicas if other != knows_only]
         configs = {**(configs or {}), **(self.reachable(*asks) if asks else {})}
         chosen: dict[str, Any] = {
             "producer": producer,
@@ -52,22 +76,99 @@ class Stage(FaultSteps):
             "tombstone": tombstone,
         }
         who = "An idempotent producer" if idempotent else "A producer"
+        who += f", which takes {self.name(knows_only)} for the leader," if knows_only is not None else ""
         self._take(
             f"{who} sends {record} with acks={acks}{f' and key {key}' if key else ''}.",
             lambda: self.clients.send(record, **chosen, configs=configs),
+            *in_model.cut(*self._unknown),
             step("produce", record=record, **chosen),
             *then,
         )
 
-    def kill_and_send(self, broker: int, record: str) -> None:
-        """SIGKILL of the leader, and a record right after it, from the producer that has sent to it before."""
+    def kill_and_send(self, broker: int, record: str, *, watch: bool = False) -> None:
+        """SIGKILL of the leader, and a record right after it, from the producer that has sent to it before.
+
+        `watch`: ask the others for their latest offset until one of them leads; `answers` counts what they say.
+        """
 
         def act() -> None:
             self.node(broker).kill()
             self.clients.send(record)
+            if watch:
+                others = [one for one in self.act.replicas if one != broker]
+                wait_until(lambda: self.one_leads(others), "another broker to serve the partition", timeout=40)
 
         sentence = f"The leader is killed; {record} is sent at once."
         self._take(sentence, act, step("kill", broker=broker), step("produce", record=record))
+
+    def one_leads(self, brokers: Sequence[int]) -> bool:
+        """Whether one of these brokers serves, which only a leader does; counts their answers."""
+        leads = False
+        for broker in brokers:
+            try:
+                with self.ask(broker) as client:
+                    error, _ = client.latest_offset(self.topic)
+            except BrokerUnreachable:
+                continue
+            self.answers["served" if error == NONE else error_name(error)] += 1
+            leads = leads or error == NONE
+        return leads
+
+    def reassign(self, sentence: str, *, replicas: Sequence[int], controller: int = 3, elect: bool = False) -> None:
+        """A reassignment, which the controller accepts; `elect`: and then the first of the replicas as leader."""
+        place, order = (self.topic, 0), tuple(replicas)
+
+        def ask() -> None:
+            with self.ask(controller) as asked:
+                refused = reassign(asked, {place: order})
+                self.expect("The controller accepts the reassignment", refused.get(place, NONE), NONE)
+                if elect:
+                    wait_until(
+                        lambda: self.lease.admin.partitions(self.topic)[0].replicas == order,
+                        "the reassignment to complete",
+                        timeout=30,
+                    )
+                    elected = elect_preferred(asked, [place])
+                    self.expect("The preferred leader election reports success", elected, NONE)
+
+        self._take(sentence, ask, step("reassign", replicas=order), *([step("elect_preferred")] if elect else []))
+
+    def send_leader_and_isr(
+        self,
+        sentence: str,
+        *,
+        broker: int,
+        leader_epoch: int,
+        controller_epoch: int | None = None,
+        leader: int | None = None,
+        authorized: bool = True,
+    ) -> None:
+        """A broker gets a LeaderAndIsr request in the name of broker 3; `refusals` has its errors, by `sentence`.
+
+        By default it is of the present controller epoch and makes the broker itself the leader. The errors are those of
+        the response and, if the response names any, of the partition.
+        """
+        epoch = controller_epoch if controller_epoch is not None else self.seen.controller_epoch or 0
+        state = PartitionState(
+            topic=self.topic,
+            partition=0,
+            leader=leader or broker,
+            leader_epoch=leader_epoch,
+            isr=(1, 2, 3),
+            replicas=(1, 2, 3),
+            controller_epoch=epoch,
+        )
+
+        def send() -> None:
+            version = LeaderAndIsrRequest.max_version
+            request = leader_and_isr(version, Sender(controller=3, controller_epoch=epoch), [state], topic_ids={})
+            answer = send_as_controller(self.lease.cluster.client_address(broker), request)
+            # Neither the request nor the response has a topic id.
+            error, partitions = leader_and_isr_errors(version, answer, topic_ids={self.topic: uuid.UUID(int=1)})
+            self.refusals[sentence] = " ".join(map(error_name, (error, *partitions.values())))
+
+        in_model = {"broker": broker, "leader_epoch": leader_epoch, "authorized": authorized}
+        self._take(sentence, send, step("send_leader_and_isr", controller_epoch=controller_epoch, **in_model))
 
     def configure(self, sentence: str, *, configs: Mapping[str, object], then: Sequence[Step] = ()) -> None:
         """Change settings of the topic; `then`: what follows from that."""
@@ -88,8 +189,8 @@ class Stage(FaultSteps):
         self.await_seen(sentence, lambda seen: time.monotonic() > until)
 
     def start_clock(self) -> None:
-        """From now on `seconds_until_answered` counts."""
-        self._clock = time.monotonic()
+        """From now on seconds count, such as those of `seconds_until_answered`."""
+        self._clock, self.clock_started = time.monotonic(), time.time()
 
     def seconds_until_answered(self, record: str) -> float:
         """From `start_clock` until the record's producer got its answer, rounded to hundredths."""
@@ -104,6 +205,17 @@ class Stage(FaultSteps):
                 self.refusals[record] = error_name(leader.produce(self.topic, record, timeout=5)[0])
 
         self._take(sentence, send, step("produce", record=record, producer=record), step("give_up", record=record))
+
+    def send_too_large(self, record: str, *, size: int) -> None:
+        """A producer of its own sends a record of `size` bytes and more with acks=0, which the broker refuses."""
+
+        def send() -> None:
+            with Clients(self.lease.cluster.bootstrap_servers, self.topic) as other:
+                other.send(record + "x" * size, producer="too large", acks="0")
+                wait_until(other.answers, f"a delivery report on {record}", timeout=30)
+                self.reported = [answer.error for answer in other.answers()]
+
+        self._take(f"A producer sends {record}, too large for the topic, with acks=0.", send)
 
     def fill(self, partition: int, *records: str) -> None:
         """A producer sends records to another partition, of which the model of the cluster knows nothing."""

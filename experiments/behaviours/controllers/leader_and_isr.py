@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
-
 from kafka_chaos.conformance.controllers.capture import Capture, Exchange
 from kafka_chaos.conformance.controllers.refusals import (
     AUTHORIZER_CONFIGS,
     allow_cluster_action_to_brokers_only,
     take_log_directory_away,
 )
-from kafka_chaos.conformance.controllers.requests import (
-    CLUSTER_AUTHORIZATION_FAILED,
-    KAFKA_STORAGE_ERROR,
-    STALE_CONTROLLER_EPOCH,
-    PartitionState,
-    Sender,
-    leader_and_isr,
-    leader_and_isr_errors,
-    send_as_controller,
-)
+from kafka_chaos.conformance.controllers.requests import KAFKA_STORAGE_ERROR, leader_and_isr_errors
 from kafka_chaos.conformance.scenario.clusters import BEFORE_KIP_101, ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.registry import scenario
@@ -30,16 +19,13 @@ from kafka_chaos.experiments.behaviours.controllers.captured import (
     note_requests,
     states_of,
 )
-from kafka_chaos.experiments.behaviours.replication.leader_epoch import TRUNCATE_TO_HIGH_WATERMARK
 from kafka_chaos.harness.cluster.broker.error_codes import NONE
-from kafka_chaos.harness.cluster.broker.leadership import reassign
 from kafka_chaos.harness.cluster.configuration.server_properties import SECOND_BROKER_DATA
-from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 LINKED = ClusterProfile(name="steady, with links", links=True)
 VERSION_0 = ClusterProfile(
-    name="before KIP-101, with links", links=True, protocol=TRUNCATE_TO_HIGH_WATERMARK, configs=BEFORE_KIP_101
+    name="before KIP-101, with links", links=True, protocol="truncate-to-high-watermark", configs=BEFORE_KIP_101
 )
 VERSION_5 = ClusterProfile(
     name="inter-broker protocol 2.8", links=True, configs={"inter.broker.protocol.version": "2.8-IV1"}
@@ -133,21 +119,11 @@ def leader_and_isr_as_sent(play: Play) -> None:
             stage.expect("The fields are those of the document", seen, fields)
 
 
-def _reassign(stage: Stage, sentence: str, replicas: tuple[int, ...]) -> None:
-    def ask() -> None:
-        with stage.ask(3) as controller:
-            refused = reassign(controller, {(stage.topic, 0): replicas})
-        seen = refused.get((stage.topic, 0), NONE)
-        stage.expect("The controller accepts the reassignment", seen, NONE)
-
-    stage.take(sentence, ask, step("reassign", replicas=replicas))
-
-
 def _reassigned(stage: Stage) -> list[Exchange]:
     """Move the partition from brokers 1 and 2 to 2 and 3; returns what the controller sent about it."""
 
     with Capture(stage.lease.cluster) as capture:
-        _reassign(stage, "The partition moves to brokers 2 and 3.", (2, 3))
+        stage.reassign("The partition moves to brokers 2 and 3.", replicas=(2, 3))
         capture.await_exchange(
             lambda e: e.api == "StopReplica" and any(deletes_replica(e, s) for s in states_of(e, stage.topic)),
             "StopReplica to broker 1",
@@ -169,15 +145,15 @@ def leader_and_isr_errors_shown(play: Play) -> None:
     """
     with play.act("stale epochs", profile=TWO_DIRECTORIES, controller=3) as stage:
         stage.produce("m1")
-        _reassign(stage, "The order of the replicas changes, which starts a new leader epoch.", (1, 3, 2))
+        stage.reassign("The order of the replicas changes, which starts a new leader epoch.", replicas=(1, 3, 2))
         stale = (stage.seen.controller_epoch or 0) - 1
         sentence = "Broker 2 gets a request in the previous controller epoch."
-        error, _ = take_leader_and_isr(stage, sentence, broker=2, leader_epoch=9, controller_epoch=stale)
-        stage.expect("Broker 2 refuses the whole request", error, STALE_CONTROLLER_EPOCH)
+        stage.send_leader_and_isr(sentence, broker=2, leader_epoch=9, controller_epoch=stale)
+        stage.expect("Broker 2 refuses the whole request", stage.refusals[sentence], "STALE_CONTROLLER_EPOCH")
         sentence = "Broker 2 gets a request in the previous leader epoch."
-        errors = take_leader_and_isr(stage, sentence, broker=2, leader_epoch=0)
-        expected = (NONE, STALE_CONTROLLER_EPOCH)
-        stage.expect("Broker 2 refuses the request for its partition", errors, expected)
+        stage.send_leader_and_isr(sentence, broker=2, leader_epoch=0)
+        expected = "NONE STALE_CONTROLLER_EPOCH"
+        stage.expect("Broker 2 refuses the request for its partition", stage.refusals[sentence], expected)
     with play.act("an offline log directory", profile=TWO_DIRECTORIES, replicas=(2, 1, 3), controller=3) as stage:
         stage.produce("m1")
         _lose_the_directory(stage)
@@ -187,8 +163,8 @@ def leader_and_isr_errors_shown(play: Play) -> None:
         stage.produce("m1")
         allow_cluster_action_to_brokers_only(stage.lease.cluster)
         sentence = "Broker 2 gets a request from a sender that is no broker."
-        error, _ = take_leader_and_isr(stage, sentence, broker=2, leader_epoch=9, authorized=False)
-        stage.expect("Broker 2 refuses it", error, CLUSTER_AUTHORIZATION_FAILED)
+        stage.send_leader_and_isr(sentence, broker=2, leader_epoch=9, authorized=False)
+        stage.expect("Broker 2 refuses it", stage.refusals[sentence], "CLUSTER_AUTHORIZATION_FAILED")
         stage.produce("m2")
         stage.expect("Brokers still accept each other's requests", stage.log(2), ["m1", "m2"])
 
@@ -218,44 +194,3 @@ def _lose_the_directory(stage: Stage) -> None:
     stage.expect("The replica is offline", stage.replica(2).role, "offline")
     stage.produce("m2")
     stage.expect("The new leader serves", stage.log(stage.seen.leader or 1), ["m1", "m2"])
-
-
-def take_leader_and_isr(
-    stage: Stage,
-    sentence: str,
-    *,
-    broker: int,
-    leader_epoch: int,
-    controller_epoch: int | None = None,
-    leader: int | None = None,
-    authorized: bool = True,
-) -> tuple[int, int]:
-    """A step in which a broker gets a LeaderAndIsr request in the name of broker 3.
-
-    By default it is of the present controller epoch and makes the broker itself the leader. Returns the errors of the
-    response and of the partition, −1 if there is none.
-    """
-    epoch = controller_epoch if controller_epoch is not None else stage.seen.controller_epoch or 0
-    state = PartitionState(
-        topic=stage.topic,
-        partition=0,
-        leader=leader or broker,
-        leader_epoch=leader_epoch,
-        isr=(1, 2, 3),
-        replicas=(1, 2, 3),
-        controller_epoch=epoch,
-    )
-    errors = (NONE, -1)
-
-    def send() -> None:
-        nonlocal errors
-        version = LeaderAndIsrRequest.max_version
-        request = leader_and_isr(version, Sender(controller=3, controller_epoch=epoch), [state], topic_ids={})
-        answer = send_as_controller(stage.lease.cluster.client_address(broker), request)
-        # Neither the request nor the response has a topic id.
-        error, partitions = leader_and_isr_errors(version, answer, topic_ids={stage.topic: uuid.UUID(int=1)})
-        errors = (error, next(iter(partitions.values()), -1))
-
-    in_model = {"broker": broker, "leader_epoch": leader_epoch, "authorized": authorized}
-    stage.take(sentence, send, step("send_leader_and_isr", controller_epoch=controller_epoch, **in_model))
-    return errors

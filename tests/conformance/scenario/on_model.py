@@ -6,7 +6,7 @@ Where it allows several, the followers of clusters with slow fetches know as lit
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -15,8 +15,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from kafka_chaos.conformance.controllers.requests import STALE_CONTROLLER_EPOCH
 from kafka_chaos.conformance.engine import Agreement
 from kafka_chaos.conformance.scenario import fault_steps
+from kafka_chaos.conformance.scenario import observed as observed_module
 from kafka_chaos.conformance.scenario import play as play_module
 from kafka_chaos.conformance.scenario import stage as stage_module
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterProfile
@@ -26,10 +28,11 @@ from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import all_scenarios
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions import stage as transactions_stage
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, FETCH_FROM_LEADER
 from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, observe_group
 from kafka_chaos.reference_model.lockstep.groups.steps import GroupState
 from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation, observe_state
-from kafka_chaos.reference_model.lockstep.state import ClusterState
+from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterState
 from kafka_chaos.reference_model.lockstep.transactions.model import observe_transactions
 
 
@@ -43,6 +46,7 @@ class AnyText(str):
 
 
 INVALID_RECORD = 87
+NOT_LEADER = 6
 INPUTS = [(0, "one"), (1, "two")]
 
 
@@ -110,11 +114,31 @@ class ModelStage(Stage):
         super().send_once(record, sentence=sentence)
         self.refusals[record] = AnyText()
 
+    def send_too_large(self, record: str, *, size: int) -> None:
+        super().send_too_large(record, size=size)
+        self.reported = [None]
+
     def ask(self, broker: int) -> Any:
+        replica = self.now.replica(broker)
+        refuses = 0 if replica.role == LEADER else NOT_LEADER
+
+        def fetch(topic: str, *, version: int = FETCH_FROM_ANY, leader_epoch: int = -1) -> Any:
+            known = replica.leader_epoch
+            fenced = 0 if leader_epoch in (-1, known) else 74 if leader_epoch < known else 75
+            error = refuses if version == FETCH_FROM_LEADER else fenced
+            return SimpleNamespace(error=error, high_watermark=replica.high_watermark)
+
         client = MagicMock()
-        client.__enter__.return_value.metadata.return_value.leader = self.now.replica(broker).leader or None
-        client.__enter__.return_value.produce.return_value = (INVALID_RECORD, -1)
+        asked = client.__enter__.return_value
+        asked.metadata.return_value = SimpleNamespace(leader=replica.leader or None, leader_epoch=replica.leader_epoch)
+        asked.produce.return_value = (refuses or INVALID_RECORD, -1)
+        asked.latest_offset.return_value = (refuses, replica.high_watermark)
+        asked.fetch = fetch
         return client
+
+    def one_leads(self, brokers: Sequence[int]) -> bool:
+        self.answers["NOT_LEADER_OR_FOLLOWER"] += 1
+        return True
 
     def answered(self, record: str) -> float:
         return 0.0
@@ -163,9 +187,11 @@ class ModelPlay(Play):
     @contextmanager
     def cluster(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
         cluster = MagicMock(brokers={broker: MagicMock() for broker in range(1, profile.brokers + 1)})
+        cluster.controllers = {one: SimpleNamespace(number=one, name="", kill=MagicMock()) for one in profile.voters}
         cluster.spec, cluster.client_address = profile.spec, "broker-{}:9092".format
         lease = MagicMock(profile=profile, cluster=cluster, make_controller=lambda broker: broker)
         lease.admin.topic_config.return_value = "compact"
+        lease.admin.partitions.return_value = {0: SimpleNamespace(leader=1, replicas=(1, 2, 3), isr=(1, 2, 3))}
         yield lease
 
     @contextmanager
@@ -173,7 +199,8 @@ class ModelPlay(Play):
         self, lease: ClusterLease, name: str, topic: Topic, *, controller: int, reads: Any = None
     ) -> Iterator[Stage]:
         lease.metadata.controller_epoch.return_value = 1  # type: ignore[attr-defined]
-        controller = 3001 if lease.profile.metadata_mode == "kraft" else controller
+        if lease.profile.metadata_mode == "kraft":
+            controller = (*lease.profile.voters, 101)[0]
         with super().stage(lease, name, topic, controller=controller) as stage:
             yield stage
 
@@ -188,12 +215,13 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScenarioRecord]:
         stage = ModelStage(*arguments)
         stage.observer.observe = stage.look  # type: ignore[method-assign]
         stage.observer.files = lambda broker: SimpleNamespace(  # type: ignore[method-assign, assignment]
-            high_watermark=stage.now.replica(broker).checkpointed_high_watermark, base_offsets=AnyText()
+            high_watermark=stage.now.replica(broker).checkpointed_high_watermark, base_offsets=AnyText(), batches=()
         )
         return stage
 
     clients = MagicMock()
-    clients.__enter__.return_value = MagicMock(answers=list, errors=list, acknowledged=lambda: (1, 2, 3))
+    errors = ["_TRANSPORT"]
+    clients.__enter__.return_value = MagicMock(answers=list, errors=lambda: errors, acknowledged=lambda: (1, 2, 3))
     for name, value in {
         "Stage": made,
         "ReplicaObserver": observer,
@@ -201,16 +229,33 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScenarioRecord]:
     }.items():
         monkeypatch.setattr(play_module, name, value)
     monkeypatch.setattr(stage_module, "Clients", lambda *_: clients)
-    monkeypatch.setattr(stage_module, "commit_an_offset", lambda *_: None)
+    monkeypatch.setattr(stage_module, "wait_until", lambda condition, *_, **__: condition())
+    for name in ("commit_an_offset", "send_as_controller", "leader_and_isr"):
+        monkeypatch.setattr(stage_module, name, lambda *_, **__: None)
+    monkeypatch.setattr(stage_module, "reassign", lambda *_: {})
+    monkeypatch.setattr(stage_module, "elect_preferred", lambda *_: 0)
+    monkeypatch.setattr(stage_module, "leader_and_isr_errors", lambda *_, **__: (STALE_CONTROLLER_EPOCH, {}))
     # Every look at the clock is ten seconds after the one before.
-    monkeypatch.setattr(stage_module, "time", SimpleNamespace(monotonic=itertools.count(0, 10).__next__))
-    monkeypatch.setattr(fault_steps, "_partition", lambda *_: MagicMock())
+    clock = itertools.count(0, 10).__next__
+    monkeypatch.setattr(stage_module, "time", SimpleNamespace(monotonic=clock, time=lambda: 0.0))
+    for name in ("_partition", "_controller_cut"):
+        monkeypatch.setattr(fault_steps, name, lambda *_: MagicMock())
     monkeypatch.setattr(fault_steps, "cut_last_batch", lambda *_: ())
-    script = "kafka_chaos.conformance.scenario.script"
     shutdown = b'{"brokerEpoch": 5}'
-    monkeypatch.setattr(f"{script}.clean_shutdown_file", lambda node: shutdown if node.stop.called else None)
-    monkeypatch.setattr(f"{script}._checkpoint_line", lambda stage, broker: AnyText())
-    monkeypatch.setattr(f"{script}.coordinator_of_groups", lambda lease: 2)
+    # Nodes log one thing a second. It is an active controller that has logged something, if one had.
+    moments = itertools.count(20)
+    for name, value in {
+        "clean_shutdown_file": lambda node: shutdown if node.stop.called else None,
+        "_checkpoint_line": lambda stage, broker: AnyText(),
+        "first_logged": lambda stage, *_: (next(moments), active(stage)),
+        "time": SimpleNamespace(time=moments.__next__),
+        "_logged": lambda *_: [],
+    }.items():
+        monkeypatch.setattr(observed_module, name, value)
+    asked: Any = observed_module._OF_REPLICAS
+    monkeypatch.setitem(asked, "moment in the metadata", lambda stage: next(moments))
+    monkeypatch.setitem(asked, "epoch file", epoch_file)
+    monkeypatch.setattr("kafka_chaos.conformance.scenario.script.coordinator_of_groups", lambda lease: 2)
     monkeypatch.setattr(group_stage, "Members", FakeMembers)
     for name, value in {
         "TransactionsStage": ModelTransactions,
@@ -232,6 +277,17 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScenarioRecord]:
         return record
 
     return play
+
+
+def epoch_file(stage: ModelStage, broker: int) -> str:
+    epochs = stage.replica(broker).epochs or ()
+    return "\n".join(["0", str(len(epochs)), *(f"{epoch} {start}" for epoch, start in epochs), ""])
+
+
+def active(stage: ModelStage) -> int:
+    """The controller that is active, or will be where brokers have not heard of it."""
+    state = stage.now
+    return (state.quorum.rival if state.quorum is not None else 0) or state.controller
 
 
 class FakeMembers:

@@ -1,21 +1,17 @@
-"""The controller: how it is replaced, how it elects leaders, and what a controlled shutdown saves."""
+"""What a controlled shutdown saves."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from datetime import UTC, datetime
 
 from confluent_kafka import Producer
 
-from kafka_chaos.conformance.controllers.requests import STALE_CONTROLLER_EPOCH
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
-from kafka_chaos.conformance.scenario.lockstep import await_line
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.experiments.behaviours.controllers.availability import poll_leaders
-from kafka_chaos.experiments.behaviours.controllers.leader_and_isr import take_leader_and_isr
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import step
@@ -26,83 +22,6 @@ NO_CONTROLLED_SHUTDOWN = ClusterProfile(
 # Separate clusters: no other scenario should have to restart brokers with hundreds of partitions.
 MANY = ClusterProfile(name="many partitions")
 MANY_AGAIN = ClusterProfile(name="many partitions, again")
-
-
-@scenario(
-    "controller-failover",
-    title="Another broker becomes controller; the old one's requests are stale",
-    needs_zookeeper="a broker is the controller, and dies",
-)
-def controller_failover(play: Play) -> None:
-    """The controller dies. Another broker becomes controller in the next controller epoch and removes the dead broker
-    from the ISR, while the partition's leader continues to serve. Brokers refuse any request in the old controller's
-    epoch.
-    """
-    with play.act("the controller is killed", controller=3) as stage:
-        stage.produce("m1")
-        before = stage.seen.controller_epoch or 0
-        stage.kill(3)
-        stage.expect("The controller epoch is one higher", stage.seen.controller_epoch, before + 1)
-        controller = stage.lease.metadata.controller()
-        stage.expect("Another broker is controller", controller in (1, 2))
-        stage.expect("The dead broker has left the ISR", stage.seen.isr, (1, 2))
-        sentence = "A LeaderAndIsr request in the old controller epoch asks broker 1 to follow broker 2."
-        error, _ = take_leader_and_isr(stage, sentence, broker=1, leader=2, leader_epoch=9, controller_epoch=before)
-        stage.expect("Broker 1 refuses it", error, STALE_CONTROLLER_EPOCH)
-        stage.expect("Broker 1 still leads", stage.replica(1).role, "leader")
-        stage.produce("m2")
-        stage.expect("Broker 1 still serves", stage.log(1), ["m1", "m2"])
-
-
-@scenario(
-    "election-on-failure",
-    title="From an expired session to brokers that know the new leader",
-    needs_zookeeper="it follows a ZooKeeper session to its end",
-)
-def election_on_failure(play: Play) -> None:
-    """The leader is killed and its ZooKeeper session expires. The controller gets a notification, elects a leader from
-    the ISR, writes it to ZooKeeper, and informs the brokers, first with LeaderAndIsr, then with UpdateMetadata. The
-    timestamps in the servers' own logs show this order.
-    """
-    with play.act("the leader is killed", controller=3) as stage:
-        stage.produce("m1")
-        killed = time.time()
-        stage.kill(1)
-        stage.expect("The new leader comes from the ISR", (stage.seen.leader, stage.seen.isr), (2, (2, 3)))
-        place = f"{stage.topic}-0"
-        zookeeper = stage.lease.cluster.zookeepers[1]
-        session = await_line(zookeeper, "Expiring session", since=killed)
-        written = stage.lease.metadata.partition(stage.topic)
-        named = f"topicName='{stage.topic}'"
-        moments = [
-            ("broker 1 is killed", killed),
-            ("its session expires (ZooKeeper)", moment_of(session)),
-            ("the controller is notified (broker 3)", moment_of(stage.await_line(3, "deleted brokers: 1"))),
-            ("the new leader is in ZooKeeper", (written.written_ms or 0 if written else 0) / 1000),
-            (
-                "LeaderAndIsr reaches broker 2",
-                moment_of(stage.await_line(2, "Received LeaderAndIsr", named, "leaderEpoch=1")),
-            ),
-            ("broker 2 leads", moment_of(stage.await_line(2, f"Leader {place}", "starts at leader epoch 1"))),
-            ("broker 3 follows", moment_of(stage.await_line(3, f"Follower {place}", "starts at leader epoch 1"))),
-            (
-                "broker 2 tells its clients",
-                moment_of(stage.await_line(2, "Cached leader info", named, "leaderEpoch=1")),
-            ),
-        ]
-        order = [when for _, when in moments]
-        stage.expect("The order is session, controller, ZooKeeper, LeaderAndIsr", order[:5] == sorted(order[:5]))
-        stage.expect("A broker leads before it tells its clients", order[5] <= order[7])
-        stage.expect("Most of the time passes until the session expires", order[1] - order[0] > (order[7] - order[1]))
-        stage.fact(
-            "the sequence",
-            [{"what": what, "milliseconds after the kill": round((when - killed) * 1000)} for what, when in moments],
-        )
-
-
-def moment_of(line: str) -> float:
-    """The time of a log line, in seconds since the epoch."""
-    return datetime.strptime(line[1:24], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC).timestamp()
 
 
 PARTITIONS = (1, 10, 100)

@@ -1,0 +1,302 @@
+"""What a scenario in a file may name: after the last step, of a broker's log, of a client, or asked of a broker now."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_chaos.conformance.scenario.groups.stage import GroupStage
+from kafka_chaos.conformance.scenario.lockstep import LockStep
+from kafka_chaos.conformance.scenario.power_loss import clean_shutdown_file
+from kafka_chaos.conformance.scenario.record import plain
+from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER
+from kafka_chaos.harness.cluster.broker.error_codes import error_name
+from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+from kafka_chaos.reference_model.lockstep.observation.groups import GIVEN, REFUSED
+
+_OBSERVED = re.compile(r"([^()]+)(?:\((.*)\))?")
+_WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")
+"""In KRaft mode in any order."""
+
+AnyStage = Stage | TransactionsStage | GroupStage
+
+
+def acted(stage: AnyStage) -> LockStep:
+    """The stage that takes the steps."""
+    return stage.stage if isinstance(stage, GroupStage) else stage
+
+
+def observe(stage: AnyStage, name: str) -> Any:
+    """What a file names, such as `log(2)`, as JSON has it: after the last step, or of a broker's log or a client."""
+    word, arguments = _parsed(name)
+    kind = next(kind for kind in _OBSERVED_BY if isinstance(stage, kind))
+    named = _OBSERVED_BY[kind].get(word)
+    if named is not None:
+        return plain(named(stage, *arguments))
+    own = getattr(stage, word.replace(" ", "_"), None)
+    if own is not None:
+        return plain(own(*arguments) if callable(own) else own)
+    return observe(stage.stage, name) if isinstance(stage, GroupStage) else field_of(acted(stage).seen, name)
+
+
+def field_of(seen: Observation, name: str) -> Any:
+    """A field of an observation, or of a replica, such as `role(1)`."""
+    word, brokers = _parsed(name)
+    return plain(getattr(seen.replicas[brokers[0]] if brokers else seen, word.replace(" ", "_")))
+
+
+def _parsed(name: str) -> tuple[str, list[Any]]:
+    found = _OBSERVED.fullmatch(name)
+    assert found is not None, name
+    arguments = found[2].split(", ") if found[2] else []
+    return found[1], [int(one) if one.isdecimal() else one for one in arguments]
+
+
+def _lines(stage: Stage, broker: int, text: str) -> list[str]:
+    lines = stage.node(broker).log_since(stage.began).splitlines()
+    return [line for line in lines if stage.topic in line and text in line]
+
+
+def _named_by(stage: Stage, broker: int) -> int | None:
+    with stage.ask(broker) as client:
+        return client.metadata(stage.topic).leader
+
+
+def _shut_down_cleanly(stage: Stage, broker: int) -> bool:
+    """Whether there is the file that a clean shutdown leaves behind, with the broker epoch."""
+    text = clean_shutdown_file(stage.node(broker))
+    return text is not None and int(json.loads(text)["brokerEpoch"]) > 0
+
+
+def _are_equal(stage: Stage, *brokers: int) -> bool:
+    logs = [stage.log(broker) for broker in brokers or stage.act.replicas]
+    return all(log == logs[0] for log in logs)
+
+
+def _keyless(stage: Stage, broker: int) -> str:
+    with stage.ask(broker) as leader:
+        return error_name(leader.produce(stage.topic, "no key")[0])
+
+
+def _checkpoint_line(stage: Stage, broker: int) -> str:
+    text = stage.node(broker).read_file(f"{BROKER_DATA}/replication-offset-checkpoint").decode()
+    return next((line for line in text.splitlines() if line.startswith(f"{stage.topic} ")), "")
+
+
+# --- Asked of a broker -------------------------------------------------------------------------------------------
+
+
+def _refusals(stage: Stage, broker: int) -> list[str]:
+    """What a broker answers to requests that only a leader serves: Produce, ListOffsets and Fetch 10."""
+    with stage.ask(broker) as asked:
+        codes = (
+            asked.produce(stage.topic, "astray")[0],
+            asked.latest_offset(stage.topic)[0],
+            asked.fetch(stage.topic, version=FETCH_FROM_LEADER).error,
+        )
+    return [error_name(code) for code in codes]
+
+
+def _latest_offset(stage: Stage, broker: int) -> tuple[str, int]:
+    with stage.ask(broker) as asked:
+        error, offset = asked.latest_offset(stage.topic)
+    return error_name(error), offset
+
+
+def _answer_to_any_fetch(stage: Stage, broker: int) -> tuple[str, int]:
+    """The error and the high watermark of a Fetch 12, without a leader epoch."""
+    with stage.ask(broker) as asked:
+        answer = asked.fetch(stage.topic)
+    return error_name(answer.error), answer.high_watermark
+
+
+def _answer_in_named_epoch(stage: Stage, broker: int) -> str:
+    """The error of a fetch that is sent to the leader, in the leader epoch, both as this broker names them."""
+    with stage.ask(broker) as asked:
+        named = asked.metadata(stage.topic)
+    with stage.ask(named.leader or broker) as believed:
+        return error_name(believed.fetch(stage.topic, leader_epoch=named.leader_epoch).error)
+
+
+def _described(stage: Stage) -> tuple[int | None, tuple[int, ...], list[int]]:
+    found = stage.lease.admin.partitions(stage.topic)[0]
+    return found.leader, found.replicas, sorted(found.isr)
+
+
+# --- In files ------------------------------------------------------------------------------------------------------
+
+
+def _epoch_file(stage: Stage, broker: int) -> str:
+    return stage.node(broker).read_file(f"{BROKER_DATA}/{stage.topic}-0/leader-epoch-checkpoint").decode()
+
+
+def _batches(stage: Stage, broker: int) -> list[dict[str, int]]:
+    return [
+        {"base offset": b.base_offset, "last offset": b.last_offset, "leader epoch": b.leader_epoch, "bytes": b.size}
+        for b in stage.observer.files(broker).batches
+    ]
+
+
+def _batches_are_equal(stage: Stage) -> bool:
+    """Whether all replicas have the same batches, to the last byte."""
+    first, *others = ([batch.data for batch in stage.observer.files(one).batches] for one in stage.act.replicas)
+    return all(other == first for other in others)
+
+
+# --- Moments, in seconds since the clock was started -----------------------------------------------------------------
+
+
+def moment_of(line: str) -> float:
+    """The time of a log line, in seconds since the epoch."""
+    return datetime.strptime(line[1:24], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC).timestamp()
+
+
+def _nodes(stage: Stage, where: int | str) -> Sequence[Node]:
+    """A broker or a controller by its number, `zookeeper`, or all `controllers`."""
+    cluster = stage.lease.cluster
+    if isinstance(where, int):
+        return [stage.node(where) if where < CONTROLLER_IDS else stage.controller_node(where)]
+    return list((cluster.zookeepers if where == "zookeeper" else cluster.controllers).values())
+
+
+def _logged(stage: Stage, node: Node, *parts: str) -> list[str]:
+    lines = node.log_since(stage.clock_started).splitlines()
+    return [line for line in lines if all(part in line for part in parts)]
+
+
+def first_logged(stage: Stage, where: int | str, *parts: str) -> tuple[float, int]:
+    """When a node logged a line with all of `parts` for the first time since then, and its number; waits for it."""
+
+    def find() -> tuple[float, int] | None:
+        nodes = _nodes(stage, where)
+        return min(
+            ((moment_of(line), one.number) for one in nodes for line in _logged(stage, one, *parts)), default=None
+        )
+
+    moment, number = wait_until(find, f"{where} to log {' … '.join(parts)!r}", timeout=40, interval=0.2)
+    return round(moment - stage.clock_started, 3), number
+
+
+def _moment_in_metadata(stage: Stage) -> float:
+    found = stage.lease.metadata.partition(stage.topic)
+    return round((0 if found is None else found.written_ms or 0) / 1000 - stage.clock_started, 3)
+
+
+def _rise(stage: Stage, *moments: str | float) -> bool:
+    return sorted(map(float, moments)) == [*map(float, moments)]
+
+
+def _majority(stage: Stage) -> list[int]:
+    """The active controller, and another of three."""
+    active = stage.seen.controller or 0
+    return sorted((active, next(one for one in stage.lease.profile.voters if one != active)))
+
+
+_OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
+    "topic": lambda stage: stage.topic,
+    "entries": lambda stage, broker: stage.replica(broker).log,
+    "log starts": lambda stage: [stage.replica(broker).log_start for broker in stage.act.replicas],
+    "segments": lambda stage, broker: stage.observer.files(broker).base_offsets,
+    "error of a record without a key": _keyless,
+    "topic config": lambda stage, topic, key: stage.lease.admin.topic_config(topic, key),
+    "checkpoint line": _checkpoint_line,
+    "checkpoint lines": lambda stage: {_checkpoint_line(stage, broker) for broker in stage.act.replicas},
+    "acknowledged": lambda stage: stage.seen.acknowledged,
+    "logs are equal": _are_equal,
+    "sorted log": lambda stage, broker: sorted(stage.log(broker)),
+    "beginning of log": lambda stage, broker, count: stage.log(broker)[:count],
+    "leader epochs of log": lambda stage, broker: [epoch for _, _, epoch in stage.replica(broker).log or ()],
+    "epochs are equal": lambda stage, one, other: stage.replica(one).epochs == stage.replica(other).epochs,
+    "offsets": lambda stage: stage.acknowledged,
+    "offset": lambda stage, record: stage.acknowledged[record],
+    "sorted offsets": lambda stage, *records: sorted(stage.acknowledged[one] or 0 for one in records),
+    "acknowledged records": lambda stage: [record for record, _ in stage.seen.acknowledged or ()],
+    "number acknowledged": lambda stage: len(stage.seen.acknowledged or ()),
+    "errors": lambda stage: [answer.error for answer in stage.clients.answers() if answer.error],
+    "error": lambda stage, record: stage.refusals[record],
+    "more than": lambda stage, number, name: field_of(stage.seen, name) - number,
+    "is one of": lambda stage, name, *values: field_of(stage.seen, name) in values,
+    "last refusal": lambda stage: [*stage.refusals.values()][-1],
+    "answers": lambda stage: dict(stage.answers),
+    "followers answered": lambda stage, error: error in stage.answers,
+    "producer errors": lambda stage: sorted(set(stage.clients.errors())),
+    "producer noticed": lambda stage, error: error in stage.clients.errors(),
+    "refusals": _refusals,
+    "latest offset": _latest_offset,
+    "answer to Fetch 12": _answer_to_any_fetch,
+    "error of Fetch 12": lambda stage, broker: _answer_to_any_fetch(stage, broker)[0],
+    "answer in the epoch named by": _answer_in_named_epoch,
+    "described": _described,
+    "epoch file": _epoch_file,
+    "batches": _batches,
+    "batches are equal": _batches_are_equal,
+    "moment": lambda stage, where, *parts: first_logged(stage, where, *parts)[0],
+    "moment in the metadata": _moment_in_metadata,
+    "now": lambda stage: round(time.time() - stage.clock_started, 3),
+    "who logged": lambda stage, where, *parts: first_logged(stage, where, *parts)[1],
+    "lines of controller": lambda stage, one, text: _logged(stage, stage.controller_node(one), text),
+    "rise": _rise,
+    "most passes before": lambda stage, moment, last: 2 * float(moment) > float(last),
+    "majority": _majority,
+    "checkpointed": lambda stage: [stage.observer.files(broker).high_watermark for broker in stage.act.replicas],
+    "line": lambda stage, broker, *parts: stage.await_line(broker, *parts, stage.topic),
+    "lines": _lines,
+    "line without topic": lambda stage, broker, *parts: stage.await_line(broker, *parts),
+    "line of whole ISR": lambda stage, broker: stage.await_line(broker, _WHOLE_ISR, stage.topic),
+    "leader named by": _named_by,
+    "was shut down cleanly": _shut_down_cleanly,
+}
+"""What a file may name beside what `Stage`, `Observation` and `ReplicaObservation` have."""
+
+_OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
+    "given": lambda stage: [stage.committed(), stage.uncommitted()],
+    "an offset is pending": lambda stage: stage.now.offsets is not None and stage.now.offsets.pending,
+    "end of log": lambda stage, partition, count: stage.log(partition)[-count:],
+    "epochs of log": lambda stage, partition: [epoch for _, _, epoch in stage.now.partitions[partition].log],
+    "marker epochs": lambda stage, partition: [
+        epoch for _, name, epoch in stage.now.partitions[partition].log if name in ("COMMIT", "ABORT")
+    ],
+    "state": lambda stage: stage.transaction[0],
+    "epoch of": lambda stage, producer: stage.now.producers[producer].epoch,
+    "line of leader": lambda stage, partition, *parts: stage.await_line(stage.leader(partition), *parts),
+}
+"""The same for transactions, beside what `TransactionsStage` has."""
+
+_OF_GROUPS: Mapping[str, Callable[..., Any]] = {
+    "members": lambda group: group.seen.members,
+    "owners": lambda group: group.seen.owners,
+    "owner": lambda group, partition: (group.seen.owners or (0,))[partition],
+    "sorted owners": lambda group: sorted(group.seen.owners or ()),
+    "partition of": lambda group, member: (group.seen.owners or ()).index(member),
+    "other member": lambda group, member: 3 - member,
+    "has one of": lambda group, partition, *members: (group.seen.owners or (0,))[partition] in members,
+    "committed": lambda group, *partitions: [
+        at for number, at in enumerate(group.seen.committed or ()) if not partitions or number in partitions
+    ],
+    "given": lambda group: group.did(GIVEN),
+    "given to": lambda group, member: group.did(GIVEN)[member],
+    "was given to each": lambda group, offset: [offset in given for given in group.did(GIVEN).values()],
+    "refused": lambda group, member: group.did(REFUSED)[member],
+    "generation": lambda group, member: group.seen.each[member].generation,
+    "generations after the first": lambda group: (group.seen.each[1].generation or 0) - 1,
+    "last error": lambda group, member: group.members.errors(member)[-1],
+    "anomalies": lambda group: group.model.anomalies(),
+    "coordinator is no longer": lambda group, broker: group.coordinator != broker,
+    "coordinator does not lead": lambda group: group.coordinator != group.stage.seen.leader,
+}
+"""The same for the members of a group, beside what `GroupStage` and `Stage` have."""
+
+_OBSERVED_BY: Mapping[type, Mapping[str, Callable[..., Any]]] = {
+    GroupStage: _OF_GROUPS,
+    TransactionsStage: _OF_TRANSACTIONS,
+    Stage: _OF_REPLICAS,
+}

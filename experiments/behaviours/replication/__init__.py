@@ -1,1 +1,0 @@
-"""Replication: what acks, leader epochs, the ISR and the topic parameters keep and lose."""
