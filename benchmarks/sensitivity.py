@@ -44,12 +44,17 @@ MAX_STATES = 12_000_000
 
 
 def questions() -> dict[str, tuple[Lane, Lockstep | None]]:
-    """Every lane of experiments/ in every mix, by the key of its question.
+    """Every lane of experiments/ in every mix, by the short key of its question.
 
     A lane's transactions are another search, which has no such bounds.
     """
     found = [(plain_lane(lane), lockstep) for _, lane, lockstep in of_experiments()]
-    return {question_key(*question): question for question in found}
+    return {short_key(*question): question for question in found}
+
+
+def short_key(lane: Lane, lockstep: Lockstep | None) -> str:
+    """Enough of the key of a question to tell some hundred questions apart."""
+    return question_key(lane, lockstep)[:16]
 
 
 def searches(asked: Collection[tuple[Lane, Lockstep | None]]) -> list[list[tuple[Lane, Lockstep | None]]]:
@@ -72,7 +77,7 @@ def answer(group: list[tuple[Lane, Lockstep | None]]) -> dict[str, Any]:
     return {
         "model": model_digest(),
         "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
-        "lanes": sorted(question_key(*question) for question in group),
+        "lanes": sorted(short_key(*question) for question in group),
         "acks": lane.acks,
         "idempotence": lane.idempotence,
         "replication_factor": lane.replication_factor,
