@@ -24,7 +24,7 @@ from kafka_chaos.contract.errors import UsageFailure
 
 if TYPE_CHECKING:
     from kafka_chaos.conformance.scenario.record import ScenarioRecord
-    from kafka_chaos.conformance.scenario.registry import Outline, Scenario
+    from kafka_chaos.conformance.scenario.registry import Scenario
 
 
 @click.group("scenario")
@@ -39,9 +39,9 @@ scenario_command.add_command(walk_command)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(as_json: bool) -> None:
     """List the scenarios: id, what it shows, and the document that describes it."""
-    from kafka_chaos.conformance.scenario.registry import outlines
+    from kafka_chaos.conformance.scenario.registry import all_scenarios
 
-    found = list(outlines().values())
+    found = list(all_scenarios().values())
     if as_json:
         shown = [
             {
@@ -144,12 +144,12 @@ def document_command(results: tuple[Path, ...], out: Path, pictures: bool) -> No
 
 
 def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
-    """The requested scenarios, each once. Raises `UsageFailure` with every unknown id before it imports any."""
-    from kafka_chaos.conformance.scenario.registry import all_scenarios, outlines
+    """The requested scenarios, each once. Raises `UsageFailure` with every unknown id."""
+    from kafka_chaos.conformance.scenario.registry import all_scenarios
 
     if everything == bool(ids):
         raise UsageFailure("scenario run: expected either ids of scenarios (see `kafka-chaos scenario list`) or --all")
-    known: dict[str, Outline] = outlines()
+    known = all_scenarios()
     unknown = [name for name in dict.fromkeys(ids) if name not in known]
     if unknown:
         are = "is not a scenario" if len(unknown) == 1 else "are not scenarios"
@@ -158,8 +158,7 @@ def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
         raise UsageFailure(
             f"{', '.join(map(repr, unknown))} {are}: expected one that `kafka-chaos scenario list` names{meant}"
         )
-    scenarios = all_scenarios()
-    return [scenarios[name] for name in (known if everything else dict.fromkeys(ids))]
+    return [known[name] for name in (known if everything else dict.fromkeys(ids))]
 
 
 def _check_kraft(chosen: Sequence[Scenario], version: str) -> None:

@@ -81,8 +81,8 @@ def _allow(operation: str, host: str) -> AclBinding:
 
 
 def take_log_directory_away(node: Node, folder: str, *, timeout: float = 30.0) -> None:
-    """Move a log directory away and wait until the broker has given it up. `bring_log_directory_back` undoes it."""
-    node.must_execute("mv", folder, _hidden(folder))
+    """Move a log directory away and wait until the broker has given it up."""
+    node.must_execute("mv", folder, f"{folder}.gone")
     reported = f"Stopping serving logs in dir {folder}"
     wait_until(
         lambda: reported in node.log(),
@@ -90,12 +90,3 @@ def take_log_directory_away(node: Node, folder: str, *, timeout: float = 30.0) -
         timeout=timeout,
         seen=lambda: node.log(tail=3),
     )
-
-
-def bring_log_directory_back(node: Node, folder: str) -> None:
-    """Put the directory back; the broker uses it again from its next start on."""
-    node.must_execute("sh", "-c", f"rm -rf '{folder}' && mv '{_hidden(folder)}' '{folder}'")
-
-
-def _hidden(folder: str) -> str:
-    return f"{folder}.gone"

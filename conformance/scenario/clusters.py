@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
@@ -278,6 +278,19 @@ class ClusterPool:
             self._remove(next(iter(self._running.values())))
         lease = self._running[profile.name] = _start(profile)
         return lease
+
+    @contextmanager
+    def leased(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
+        """A clean cluster; it is not used again if the block ends with an error."""
+        lease = self.enter(profile)
+        try:
+            yield lease
+        except BaseException as error:
+            try:
+                self.discard(profile)
+            except Exception as trouble:  # noqa: BLE001  the first error is the one that counts
+                error.add_note(f"its cluster could not be removed either: {trouble}")
+            raise
 
     def discard(self, profile: ClusterProfile) -> None:
         """Remove a cluster that no act should get any more."""

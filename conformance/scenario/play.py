@@ -71,23 +71,10 @@ class Play:
         `controller` is the broker that must be controller, by default the last of all.
         """
         wanted = Topic(**topic)
-        with self.cluster(profile) as lease:
+        with self.pool.leased(profile) as lease:
             controller = lease.make_controller(controller or (*wanted.replicas, *wanted.others)[-1])
             with self.stage(lease, name, wanted, controller=controller) as stage:
                 yield stage
-
-    @contextmanager
-    def cluster(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
-        """A clean cluster; it is not used again if the block ends with an error."""
-        lease = self.pool.enter(profile)
-        try:
-            yield lease
-        except BaseException as error:
-            try:
-                self.pool.discard(profile)
-            except Exception as trouble:  # noqa: BLE001  the first error is the one that counts
-                error.add_note(f"its cluster could not be removed either: {trouble}")
-            raise
 
     @contextmanager
     def stage(

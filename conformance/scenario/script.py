@@ -73,7 +73,7 @@ def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[st
     if "transactional" in act:
         return transactional_act(play, act["act"], profile=profile, **act["transactional"], **keys)
     if act.get("coordinator_last"):
-        with play.cluster(profile) as lease:
+        with play.pool.leased(profile) as lease:
             coordinator = coordinator_of_groups(lease)
         leader, other = (broker for broker in (1, 2, 3) if broker != coordinator)
         keys |= {"replicas": (leader, other, coordinator), "controller": other}

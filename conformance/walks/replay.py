@@ -102,7 +102,7 @@ def replay(
 
 @contextmanager
 def _stages(group: Group, play: Play) -> Iterator[list[Stage]]:
-    with play.cluster(SHORT if group.lag_is_short else LONG) as lease, ExitStack() as stack:
+    with play.pool.leased(SHORT if group.lag_is_short else LONG) as lease, ExitStack() as stack:
         controller, reads = lease.settled_controller(), BrokerReads()
         stages = []
         for number, walk in enumerate(group.walks, start=1):

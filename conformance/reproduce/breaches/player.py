@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,12 +18,10 @@ from kafka_chaos.conformance.reproduce.breaches.stories import BreachStory
 from kafka_chaos.conformance.reproduce.playing.evidence import Evidence
 from kafka_chaos.conformance.reproduce.playing.followers import ONE_BATCH, HeldFollowers
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
-from kafka_chaos.contract.files import write_whole
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
 from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
-from kafka_chaos.harness.run.directory import versions
 from kafka_chaos.harness.waiting import wait_until
 
 BREACH_FILE = "breach.json"
@@ -103,24 +100,20 @@ class BreachPlayer:
         except (TraceNotReproduced, ClusterFailure) as failure:
             left = str(failure)
         finally:
-            self._note(evidence, stage, left)
+            evidence.note_steps(
+                self.kafka_version,
+                stage.taken,
+                file=BREACH_FILE,
+                variant=self.story.variant,
+                breaks=sorted(self.story.invariants),
+                shown=not left,
+                left=left,
+                observed=None if stage.seen is None else stage.seen.to_json(),
+            )
             lease.cluster.links.trace_to(None)
             # Requests are held for brokers that have gone separate ways: nobody else is to get this cluster.
             self.pool.discard(profile)
         return PlayedBreach(self.story, self.kafka_version, evidence.path, left)
-
-    def _note(self, evidence: Evidence, stage: _Stage, left: str) -> None:
-        document = {
-            "format_version": 1,
-            "versions": versions(self.kafka_version),
-            "variant": self.story.variant,
-            "breaks": sorted(self.story.invariants),
-            "shown": not left,
-            "left": left,
-            "steps": [{"sentence": one.sentence, "seconds": round(one.seconds, 3)} for one in stage.taken],
-            "observed": None if stage.seen is None else stage.seen.to_json(),
-        }
-        write_whole(evidence.path / BREACH_FILE, json.dumps(document, indent=1) + "\n")
 
 
 @dataclass

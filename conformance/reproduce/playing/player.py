@@ -4,8 +4,7 @@ anomaly."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -112,21 +111,11 @@ class StoryPlayer:
         """Play it and collect what it leaves. Raises `KafkaChaosError` where the environment fails."""
         evidence = Evidence(self.root, f"story-{self.claims[0].anomaly}")
         try:
-            with self._lease(self.claims[0].story) as lease:
+            with self.pool.leased(profile_of(self.claims[0].story)) as lease:
                 self._observe(lease, evidence)
         except (TraceNotReproduced, ClusterFailure) as left:
             return Played(self.claims, evidence.path, str(left))
         return Played(self.claims, evidence.path)
-
-    @contextmanager
-    def _lease(self, story: Story) -> Iterator[ClusterLease]:
-        profile = profile_of(story)
-        lease = self.pool.enter(profile)
-        try:
-            yield lease
-        except BaseException:
-            self.pool.discard(profile)
-            raise
 
     def _observe(self, lease: ClusterLease, evidence: Evidence) -> None:
         claims = distinct_lanes(self.claims)

@@ -109,7 +109,7 @@ class ConsoleReporter:
         source = f"Documented in: {scenario.source.document.title}, “{scenario.source.section}”"
         self._print(Text.assemble((scenario.id, "bold"), run))
         self._print(Text(scenario.title, "bold"), indent=2)
-        self._print(Text(scenario.outline.story), indent=2)
+        self._print(Text(scenario.story), indent=2)
         self._print(Text(source, "dim"), indent=2)
         if not self._legend:
             self._print(Text(LEGEND, "dim"), indent=2)

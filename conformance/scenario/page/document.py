@@ -23,7 +23,7 @@ from kafka_chaos.conformance.scenario.page.group_table import group_headings, gr
 from kafka_chaos.conformance.scenario.page.markdown import code, fact, prose, table
 from kafka_chaos.conformance.scenario.page.pictures import draw
 from kafka_chaos.conformance.scenario.record import PARTITIONS, REPLICAS, ActRecord, Expectation, ScenarioRecord, plain
-from kafka_chaos.conformance.scenario.registry import Difference, Document, Outline, differences, outlines
+from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, all_scenarios, differences
 from kafka_chaos.conformance.scenario.results import (
     Indexed,
     ScenarioResult,
@@ -64,7 +64,7 @@ def write_document(paths: Sequence[Path], out: Path, *, pictures: bool = True) -
 
     Raises `UsageFailure` for results that can't be read or that name an unknown scenario.
     """
-    known = outlines()
+    known = all_scenarios()
     results, former = list[ScenarioResult](), list[Indexed]()
     for path in paths:
         found, entries = read_results(path)
@@ -86,7 +86,7 @@ def write_document(paths: Sequence[Path], out: Path, *, pictures: bool = True) -
 
 def document_files(
     results: Mapping[str, ScenarioResult],
-    known: Mapping[str, Outline],
+    known: Mapping[str, Scenario],
     differ: Sequence[Difference],
     *,
     former: Sequence[Indexed] = (),
@@ -139,12 +139,12 @@ def _remove_stale(out: Path, files: Sequence[str]) -> None:
 
 
 def _index(
-    known: Mapping[str, Outline], played: Mapping[str, Indexed], differ: Sequence[Difference], folder: str
+    known: Mapping[str, Scenario], played: Mapping[str, Indexed], differ: Sequence[Difference], folder: str
 ) -> Iterator[str]:
     yield from (_GENERATED, "", "# Scenarios", "", _OPENING)
-    for document, group in groupby(known.values(), lambda outline: outline.source.document):
+    for document, group in groupby(known.values(), lambda scenario: scenario.source.document):
         yield from ("", f"## {prose(document.title)}", "", f"{_original(document)}.", "")
-        rows = [_row(outline, played.get(outline.id), folder) for outline in group]
+        rows = [_row(scenario, played.get(scenario.id), folder) for scenario in group]
         headings = ("scenario", "section of the document", "what is shown", "verdict", "passed", "seconds (median)")
         yield from table(headings, rows, right=(4, 5))
     yield from ("", "## How replicas are observed", "", *observed_how(observe))
@@ -155,13 +155,13 @@ def _index(
     yield from ("", "```{toctree}", ":hidden:", "", *(f"{folder}/{name}" for name in played), "```")
 
 
-def _row(outline: Outline, result: Indexed | None, folder: str) -> tuple[str, ...]:
-    about = (prose(outline.source.section), prose(outline.title))
+def _row(scenario: Scenario, result: Indexed | None, folder: str) -> tuple[str, ...]:
+    about = (prose(scenario.source.section), prose(scenario.title))
     if result is None:
-        return (code(outline.id), *about, "not run", "", "")
+        return (code(scenario.id), *about, "not run", "", "")
     tally = result.runs
     counts = (tally.verdict.value, f"{tally.conforms}/{tally.runs}", f"{median(tally.seconds):.0f}")
-    return (_link(outline.id, [outline.id], folder), *about, *counts)
+    return (_link(scenario.id, [scenario.id], folder), *about, *counts)
 
 
 def _link(name: str | None, played: Mapping[str, object] | Sequence[str], folder: str) -> str:
@@ -181,17 +181,17 @@ def _difference(one: Difference) -> tuple[str, str, str]:
 
 
 def _page(
-    outline: Outline,
+    scenario: Scenario,
     result: ScenarioResult,
     differ: Sequence[Difference],
     index: str,
     root: str | None,
     picture: str | None,
 ) -> Iterator[str]:
-    source, record = outline.source, result.record
-    steps = code(outline.file) if root is None else f"[{code(outline.file)}](../{root}/{outline.file})"
-    yield from (_GENERATED, "", f"# {outline.id}", "", f"**{prose(outline.title)}**", "")
-    yield from (*textwrap.wrap(prose(outline.story), 120, break_on_hyphens=False), "")
+    source, record = scenario.source, result.record
+    steps = code(scenario.file) if root is None else f"[{code(scenario.file)}](../{root}/{scenario.file})"
+    yield from (_GENERATED, "", f"# {scenario.id}", "", f"**{prose(scenario.title)}**", "")
+    yield from (*textwrap.wrap(prose(scenario.story), 120, break_on_hyphens=False), "")
     yield f"- Verdict: {_runs(result.tally)}"
     section = f"“{prose(source.section)}” ({prose(source.original_section)})"
     yield f"- Documented in: {prose(source.document.title)}, section {section}"
@@ -200,7 +200,7 @@ def _page(
     if record.reason:
         yield from ("", f"Reason: {code(record.reason)}")
     if picture is not None:
-        yield from ("", f"![{_alternative(outline, record)}]({picture})")
+        yield from ("", f"![{_alternative(scenario, record)}]({picture})")
     for act in record.acts:
         yield from ("", *_act(act))
     if differ:
@@ -238,7 +238,7 @@ def _runs(tally: Tally) -> str:
     return f"{tally.verdict.value}; {tally.conforms} of {tally.runs} runs passed; {span}"
 
 
-def _alternative(outline: Outline, record: ScenarioRecord) -> str:
+def _alternative(scenario: Scenario, record: ScenarioRecord) -> str:
     kinds = " and ".join(sorted({act.kind for act in record.acts})) or REPLICAS
-    words = f"Logs of the {kinds} over the steps of {outline.id}: {outline.title}"
+    words = f"Logs of the {kinds} over the steps of {scenario.id}: {scenario.title}"
     return words.replace("[", "(").replace("]", ")")

@@ -252,7 +252,7 @@ def transactional_act(
     `bumps`: producers speak the protocol of KIP-890, part 2. `with_group`: they commit offsets of a topic of their own,
     which begins with no record. `beside_coordinator`: no replica of the topic is on the coordinator's broker.
     """
-    with play.cluster(profile) as lease:
+    with play.pool.leased(profile) as lease:
         lease.settled_controller()
         name = name.format(version=lease.profile.kafka_version)
         words = "".join(letter if letter.isalnum() else "-" for letter in f"{play.record.scenario}-{name}".lower())

@@ -9,7 +9,6 @@ from confluent_kafka import Producer
 
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
-from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.experiments.behaviours.controllers.availability import poll_leaders
 from kafka_chaos.harness.signals import new_client
@@ -28,16 +27,8 @@ PARTITIONS = (1, 10, 100)
 _RECORDS = 20
 
 
-@scenario(
-    "controlled-shutdown",
-    title="SIGTERM moves the leaders first: downtime and recovery, side by side",
-)
 def controlled_shutdown(play: Play) -> None:
-    """A broker that leads 1, 10 and 100 partitions is shut down, killed, and shut down with
-    `controlled.shutdown.enable=false`. In a controlled shutdown the leaders move while the broker still serves.
-    Otherwise no broker serves until the session has ended and the controller has elected new leaders. After a kill the
-    broker has to recover its logs at the next start; after a shutdown it does not.
-    """
+    """Three brokers go, in three ways; how long no broker served their partitions is measured."""
     rows = []
     middle: dict[str, float] = {}
     for name, profile in (

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from kafka_chaos.conformance.controllers import requests
 from kafka_chaos.conformance.controllers.capture import Capture, Exchange
 from kafka_chaos.conformance.controllers.refusals import (
     AUTHORIZER_CONFIGS,
     allow_cluster_action_to_brokers_only,
     take_log_directory_away,
 )
-from kafka_chaos.conformance.controllers.requests import KAFKA_STORAGE_ERROR, leader_and_isr_errors
 from kafka_chaos.conformance.scenario.clusters import BEFORE_KIP_101, ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
-from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.experiments.behaviours.controllers.captured import (
     deletes_replica,
@@ -49,17 +48,8 @@ _FIELDS_5 = {
 }
 
 
-@scenario(
-    "leader-and-isr",
-    title="The LeaderAndIsr requests of a reassignment, as captured",
-    needs_zookeeper="brokers in KRaft mode get no LeaderAndIsr: they read the metadata log",
-)
-def leader_and_isr_as_sent(play: Play) -> None:
-    """A partition moves from brokers 1 and 2 to brokers 2 and 3. Every request of the controller is read in the
-    brokers' links: LeaderAndIsr, then UpdateMetadata, at the end StopReplica to the broker
-    that leaves. No broker answers with an error, except to a LeaderAndIsr in a leader epoch that it already has. With
-    an older inter-broker protocol, the controller sends older versions, with the fields that the document lists.
-    """
+def leader_and_isr(play: Play) -> None:
+    """What a controller sends for a reassignment and for a failed broker, and what older protocols send."""
     with play.act("a reassignment", profile=LINKED, replicas=(1, 2), others=(3,)) as stage:
         stage.produce("m1")
         sent = _reassigned(stage)
@@ -132,17 +122,8 @@ def _reassigned(stage: Stage) -> list[Exchange]:
     return note_requests(stage, capture)
 
 
-@scenario(
-    "leader-and-isr-errors",
-    title="LeaderAndIsr refused: stale epochs, no permission, no log directory",
-    needs_zookeeper="brokers in KRaft mode get no LeaderAndIsr: they read the metadata log",
-)
-def leader_and_isr_errors_shown(play: Play) -> None:
-    """A broker refuses a request with a stale controller epoch as a whole, and one with a stale leader epoch for its
-    partition. It refuses a sender without ClusterAction with CLUSTER_AUTHORIZATION_FAILED. For a partition whose log
-    directory has failed it answers KAFKA_STORAGE_ERROR, here to the controller itself. No refused request changes a
-    replica.
-    """
+def leader_and_isr_errors(play: Play) -> None:
+    """Requests that brokers refuse as a whole or for a partition."""
     with play.act("stale epochs", profile=TWO_DIRECTORIES, controller=3) as stage:
         stage.produce("m1")
         stage.reassign("The order of the replicas changes, which starts a new leader epoch.", replicas=(1, 3, 2))
@@ -187,9 +168,9 @@ def _lose_the_directory(stage: Stage) -> None:
         )
     assert refusal.response is not None
     ids = {group["topic_name"]: group["topic_id"] for group in refusal.request["topic_states"]}
-    error, partitions = leader_and_isr_errors(refusal.version, refusal.response, topic_ids=ids)
+    error, partitions = requests.leader_and_isr_errors(refusal.version, refusal.response, topic_ids=ids)
     answer = (error, partitions[stage.topic, 0])
-    stage.expect("Broker 2 answers the controller", answer, (NONE, KAFKA_STORAGE_ERROR))
+    stage.expect("Broker 2 answers the controller", answer, (NONE, requests.KAFKA_STORAGE_ERROR))
     stage.expect("Another broker leads", stage.seen.leader in (1, 3))
     stage.expect("The replica is offline", stage.replica(2).role, "offline")
     stage.produce("m2")

@@ -9,7 +9,6 @@ from typing import Any
 from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
-from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.experiments.behaviours.upgrading.load import LoadBeside
 from kafka_chaos.experiments.behaviours.upgrading.upgrades import (
@@ -29,21 +28,10 @@ MIGRATING = ClusterProfile(name="with ZooKeeper, to migrate to three controllers
 DUAL_WRITE = "to DUAL_WRITE state"
 
 
-@scenario(
-    "migration",
-    title="From ZooKeeper to KRaft, the controller killed while it writes to both: nothing is lost",
-    needs_zookeeper="it begins with ZooKeeper",
-)
 def migration(play: Play) -> None:
-    """A cluster of 3.9 with ZooKeeper runs under load with acks=all and min.insync.replicas=2. Three KRaft controllers
-    join it. Each broker is restarted in migration mode, and when the last one is, the active KRaft controller takes
-    over: it claims ZooKeeper's /controller, copies the metadata, and writes every change twice. One broker is down when
-    that controller is killed, and the next one goes on. Each broker is restarted in KRaft mode, then each controller
-    leaves migration mode. In the end ZooKeeper is shut down and a leader killed. Every record of the load that was
-    acknowledged is in the final log, in order.
-    """
+    """All steps of a migration, the loss of a controller among them."""
     with (
-        play.cluster(MIGRATING) as lease,
+        play.pool.leased(MIGRATING) as lease,
         LoadBeside(lease, LANES, ("stop",) * (2 * len(BROKERS)) + ("kill",)) as load,
     ):
         controller = lease.make_controller(BROKERS[-1])

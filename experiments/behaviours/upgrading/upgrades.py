@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play, Topic
-from kafka_chaos.conformance.scenario.registry import scenario
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.metadata import KRAFT
@@ -35,20 +34,10 @@ ROLLING = ClusterProfile(
 )
 
 
-@scenario(
-    "rolling-upgrade",
-    title="From 3.9 to 4.3 in KRaft mode, one node after the other: nothing is lost",
-)
 def rolling_upgrade(play: Play) -> None:
-    """Three controllers and three brokers of 3.9 run under load with acks=all and min.insync.replicas=2. One node after
-    the other is shut down and comes back with 4.3 on its old data: the controllers first, the active one last, then the
-    brokers. All nodes follow the old metadata.version, whatever they run, until the feature levels rise to those of the
-    release, in one step. From then on leaders may come from the eligible leader replicas: two brokers are shut down,
-    the last member of the ISR is killed, and the one that left it before leads when it is back. Every record of the
-    load that was acknowledged is in the final log, in order.
-    """
+    """The nodes of a cluster one after the other, then the feature levels."""
     faults = ("stop",) * (len(BROKERS) + 2) + ("kill",)
-    with play.cluster(ROLLING) as lease, LoadBeside(lease, LANES, faults) as load:
+    with play.pool.leased(ROLLING) as lease, LoadBeside(lease, LANES, faults) as load:
         cluster = lease.cluster
         with play.stage(lease, "one node after the other", SAFE, controller=lease.settled_controller()) as stage:
             # The controllers' own restarts are no steps of the model: which of them is active is not compared.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import secrets
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,12 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from kafka_chaos.conformance.controllers.refusals import (
-    AUTHORIZER_CONFIGS,
-    allow_cluster_action_to_brokers_only,
-)
 from kafka_chaos.conformance.controllers.requests import (
-    CLUSTER_AUTHORIZATION_FAILED,
     NONE,
     STALE_BROKER_EPOCH,
     STALE_CONTROLLER_EPOCH,
@@ -29,13 +23,11 @@ from kafka_chaos.conformance.controllers.requests import (
     leader_and_isr_errors,
     send_as_controller,
 )
-from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.harness.waiting import wait_until
 from tests.harness.cluster.wire.bodies import PRINTABLE_TEXT, REQUESTS, bodies
-from tests.harness.leftovers import left_of
 
 pytestmark = pytest.mark.cluster
 
@@ -148,22 +140,3 @@ def test_requests_with_old_epochs_are_refused(cluster: Cluster, make_topic: Call
         assert ask(version, leader_epoch=now.leader_epoch - 1) == (NONE, STALE_CONTROLLER_EPOCH)
         if version >= 2:
             assert ask(version, to=broker_epoch - 1, leader_epoch=newer)[0] == STALE_BROKER_EPOCH
-
-
-@pytest.mark.slow
-def test_an_authorizer_refuses_whoever_is_no_broker() -> None:
-    run_id = f"test-wire-{secrets.token_hex(4)}"
-    spec = ClusterLayout(brokers=2, controller=1, broker_configs=AUTHORIZER_CONFIGS)
-    with Cluster(spec, run_id=run_id) as cluster:
-        admin = ClusterAdmin(cluster.bootstrap_servers)
-        admin.create_topic("one", replica_assignment=[[2, 1]], configs={})
-        admin.await_full_isr(["one"])
-        allow_cluster_action_to_brokers_only(cluster)
-        stale = leader_and_isr(7, Sender(controller=1, controller_epoch=0), [], topic_ids={})
-        for broker in cluster.brokers:
-            answer = send_as_controller(cluster.client_address(broker), stale)
-            assert answer == {"error_code": CLUSTER_AUTHORIZATION_FAILED, "topics": []}
-        # Still the controller's requests are served: only ours are not authorized.
-        cluster.brokers[2].stop()
-        assert admin.await_leader("one", 0, other_than=2) == 1
-    assert left_of(run_id) == []

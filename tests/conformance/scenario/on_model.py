@@ -181,11 +181,11 @@ class ModelTransactions(transactions_stage.TransactionsStage):
         return "a line"
 
 
-class ModelPlay(Play):
-    """Acts on no cluster at all."""
+class ModelPool:
+    """Stands in for clusters."""
 
     @contextmanager
-    def cluster(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
+    def leased(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
         cluster = MagicMock(brokers={broker: MagicMock() for broker in range(1, profile.brokers + 1)})
         cluster.controllers = {one: SimpleNamespace(number=one, name="", kill=MagicMock()) for one in profile.voters}
         cluster.spec, cluster.client_address = profile.spec, "broker-{}:9092".format
@@ -193,6 +193,10 @@ class ModelPlay(Play):
         lease.admin.topic_config.return_value = "compact"
         lease.admin.partitions.return_value = {0: SimpleNamespace(leader=1, replicas=(1, 2, 3), isr=(1, 2, 3))}
         yield lease
+
+
+class ModelPlay(Play):
+    """Acts on no cluster at all."""
 
     @contextmanager
     def stage(
@@ -273,7 +277,7 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScenarioRecord]:
     def play(scenario_id: str, model_of: Any = play_module.model_of_kafka) -> ScenarioRecord:
         scenario = all_scenarios()[scenario_id]
         record = ScenarioRecord(scenario.id, "", scenario.title)
-        scenario.play(ModelPlay(MagicMock(), record, model_of=model_of))
+        scenario.play(ModelPlay(ModelPool(), record, model_of=model_of))
         return record
 
     return play

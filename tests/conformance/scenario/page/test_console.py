@@ -40,10 +40,8 @@ def printed(*records: ScenarioRecord, width: int = 120, colours: bool = False) -
 
 
 def play(reporter: ConsoleReporter, record: ScenarioRecord) -> None:
-    def shown(_: object) -> None:
-        """X loses what only it had."""
-
-    reporter("scenario", Scenario(record.scenario, SOURCE, record.title, shown))
+    story = "X loses what only it had."
+    reporter("scenario", Scenario(record.scenario, SOURCE, record.title, story, "a.yaml", lambda play: None))
     for one in record.acts:
         reporter("act", one)
         for taken in one.steps:

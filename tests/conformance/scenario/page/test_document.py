@@ -16,7 +16,7 @@ from kafka_chaos.conformance.scenario.page import document
 from kafka_chaos.conformance.scenario.page.document import document_files, observed_how, write_document
 from kafka_chaos.conformance.scenario.page.markdown import code, fact, prose, table
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
-from kafka_chaos.conformance.scenario.registry import Difference, Document, Outline, Source, differences, outlines
+from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, Source, all_scenarios, differences
 from kafka_chaos.conformance.scenario.results import collect, digest_of, read_results, result_of, results_json
 from kafka_chaos.conformance.scenario.transactions import observe as observe_transactions
 from kafka_chaos.contract.errors import UsageFailure
@@ -24,10 +24,10 @@ from tests.conformance.scenario.samples import RECOVERY, SOURCE, planted_differe
 
 ROOT = Path(document.__file__).resolve().parents[3]
 OTHER = Document("Other *things*", "다른 문서", "20 May 2023")
-FILE = "experiments/behaviours/replication/acks.py"
+FILE = "experiments/behaviours/replication/acks.yaml"
 KNOWN = {
-    "acks-1-recovery": Outline("acks-1-recovery", SOURCE, "Lost | for good", "X loses *it*.", FILE),
-    "acks-0": Outline("acks-0", Source(OTHER, "Opening", "서론"), "__Nothing__ fails", "", FILE),
+    "acks-1-recovery": Scenario("acks-1-recovery", SOURCE, "Lost | for good", "X loses *it*.", FILE, lambda play: None),
+    "acks-0": Scenario("acks-0", Source(OTHER, "Opening", "서론"), "__Nothing__ fails", "", FILE, lambda play: None),
 }
 DIFFERENT = (
     Difference(RECOVERY, "X drops M3.", "X keeps M3.", "0.11.0", "acks-1-recovery"),
@@ -107,7 +107,7 @@ def written(folder: Path, name: str) -> Path:
 
 
 def test_equal_results_give_equal_files(tmp_path: Path) -> None:
-    name = next(iter(outlines()))
+    name = next(iter(all_scenarios()))
     first = write_document([written(tmp_path, name)], tmp_path / "a" / "scenarios.md")
     second = write_document([written(tmp_path, name)], tmp_path / "b" / "scenarios.md")
     assert [path.relative_to(tmp_path / "a") for path in first] == [path.relative_to(tmp_path / "b") for path in second]
@@ -117,7 +117,7 @@ def test_equal_results_give_equal_files(tmp_path: Path) -> None:
 
 
 def test_runs_add_up_with_a_former_index_and_what_only_that_has_keeps_its_page(tmp_path: Path) -> None:
-    kept, again, *_ = outlines()
+    kept, again, *_ = all_scenarios()
     out, index = tmp_path / "scenarios.md", tmp_path / "scenarios.json"
     write_document([written(tmp_path, kept)], out, pictures=False)
     page = tmp_path / "scenarios" / f"{kept}.md"
@@ -137,7 +137,7 @@ def test_runs_add_up_with_a_former_index_and_what_only_that_has_keeps_its_page(t
 
 
 def test_pages_of_scenarios_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    name = next(iter(outlines()))
+    name = next(iter(all_scenarios()))
     out = tmp_path / "scenarios.md"
     (page, *_) = [path for path in write_document([written(tmp_path, name)], out) if path.suffix == ".md"]
     stale, own = page.with_name("gone.md"), page.with_name("own.md")
@@ -189,10 +189,10 @@ def test_facts_of_every_shape() -> None:
 
 
 def test_the_differences_name_the_documents_and_scenarios_that_exist() -> None:
-    known = outlines()
+    known = all_scenarios()
     assert differences()
     for one in differences():
-        assert one.document in {outline.source.document for outline in known.values()}
+        assert one.document in {scenario.source.document for scenario in known.values()}
         assert one.shown_by is None or known[one.shown_by].source.document == one.document
         assert all((one.says, one.brokers_do, one.since))
 
@@ -201,11 +201,11 @@ def test_the_committed_pages_were_generated() -> None:
     docs = ROOT / "docs"
     none, former = read_results(docs / "scenarios.json")
     assert not none
-    for name, text in document_files({}, outlines(), differences(), former=former).items():
+    for name, text in document_files({}, all_scenarios(), differences(), former=former).items():
         assert (docs / name).read_text(encoding="utf-8") == text, (
             f"docs/{name} is not what is generated now: "
             "run `kafka-chaos scenario document docs/scenarios.json --no-pictures --out docs/scenarios.md`"
         )
     pages = {file.stem: digest_of(file.read_text(encoding="utf-8")) for file in (docs / "scenarios").iterdir()}
     assert pages == {one.scenario: one.page for one in former}
-    assert set(pages) == set(outlines())
+    assert set(pages) == set(all_scenarios())
