@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka_chaos.conformance.walks import BESIDE, STEPS
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import counted
 
 if TYPE_CHECKING:
@@ -71,36 +72,40 @@ def walk_command(
 
 def _run(groups: Iterator[Group], *, kraft_version: str | None, until: float | None, out: Path | None) -> int:
     from kafka_chaos.conformance.scenario.clusters import ClusterPool
-    from kafka_chaos.conformance.scenario.results import write_or_refuse
+    from kafka_chaos.conformance.scenario.results import dump, results_json, write_or_refuse
     from kafka_chaos.conformance.walks.replay import replay
-    from kafka_chaos.conformance.walks.results import Run, results_json, text_of, verdict_of
 
     start = time.monotonic()
-    runs: list[Run] = []
+    records: list[ScenarioRecord] = []
+    agreed: list[Group] = []
 
     def save() -> None:
         if out is not None:
-            write_or_refuse(out, text_of(results_json(runs, seconds=time.monotonic() - start)))
+            write_or_refuse(out, dump(results_json(records, seconds=time.monotonic() - start)))
 
     # If the file can't be written, fail now and not after half an hour.
     save()
     with ClusterPool(kraft_version=kraft_version) as pool:
         for group in groups:
-            if runs and until is not None and time.monotonic() > until:
+            if records and until is not None and time.monotonic() > until:
                 break
             record = replay(group, pool)
-            runs.append((group, record))
-            save()
             click.echo(_told(group, record))
-    agreed = results_json(runs, seconds=time.monotonic() - start)
-    total = f"{counted(agreed['walks'], 'walk')}, {counted(agreed['steps'], 'step')}"
-    click.echo(f"{total} without a disagreement, {agreed['seconds']} s: {agreed['verdict']}")
-    return verdict_of(runs).exit_code
+            if record.verdict == Verdict.CONFORMS:
+                agreed.append(group)
+                # Its title has the settings and the steps; observations are kept where a group failed.
+                record.acts.clear()
+            records.append(record)
+            save()
+    walks = sum(len(group.walks) for group in agreed)
+    steps = sum(len(group.walks) * len(group.steps) for group in agreed)
+    verdict = Verdict.gravest((record.verdict for record in records), of_none=Verdict.UNKNOWN)
+    total = f"{counted(walks, 'walk')}, {counted(steps, 'step')} without a disagreement"
+    click.echo(f"{total}, {time.monotonic() - start:.1f} s: {verdict}")
+    return verdict.exit_code
 
 
 def _told(group: Group, record: ScenarioRecord) -> str:
-    from kafka_chaos.contract.anomalies import Verdict
-
     walks = f"{counted(len(group.walks), 'walk')} of {counted(len(group.steps), 'step')}"
     line = f"seed {group.seed}: {walks}, {record.seconds:.1f} s: {record.verdict}"
     if record.verdict == Verdict.CONFORMS:

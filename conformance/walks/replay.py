@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool, ClusterProfile
-from kafka_chaos.conformance.scenario.lockstep import Listener, take_together
+from kafka_chaos.conformance.scenario.lockstep import take_together
 from kafka_chaos.conformance.scenario.observe import BrokerReads
 from kafka_chaos.conformance.scenario.play import ModelOf, Play, Topic, conclude, model_of_kafka
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
@@ -79,17 +79,15 @@ class Replay:
         take_together(str(one), act, [(stage, own.in_model(settings)) for stage, own, settings in parts])
 
 
-def replay(
-    group: Group, pool: ClusterPool, *, notify: Listener = lambda kind, what: None, model_of: ModelOf = model_of_kafka
-) -> ScenarioRecord:
+def replay(group: Group, pool: ClusterPool, *, model_of: ModelOf = model_of_kafka) -> ScenarioRecord:
     """Run a group: `conforms` if Kafka and every model agreed after every step, `violation` at the first that differs.
 
     The record has an act for each walk, with every step.
     """
-    record = ScenarioRecord(f"walk-{group.seed}", "", f"walks of seed {group.seed}")
+    record = ScenarioRecord(f"walk-{group.seed}", "", str(group))
 
     def run() -> None:
-        with _stages(group, Play(pool, record, notify, model_of)) as stages:
+        with _stages(group, Play(pool, record, model_of=model_of)) as stages:
             replaying = Replay(group, stages)
             for one in (*group.steps, *group.closing):
                 replaying.take(one)

@@ -17,7 +17,6 @@ from kafka_chaos.reference_model.lane.effects import Action
 from kafka_chaos.reference_model.lane.state import (
     LaneReplica,
     LaneState,
-    Scope,
     initial_state,
     leader_index,
     pairs,
@@ -101,9 +100,9 @@ class Story:
         return (*found, self.ending)
 
 
-def read_story(lane: Lane, sentences: Sequence[str], scope: Scope | None = None) -> Story:
+def read_story(lane: Lane, sentences: Sequence[str]) -> Story:
     """The steps of a story that `predict` tells of a lane; raises `UnknownStory` where the model can't take them."""
-    start = initial_state(lane) if scope is None else initial_state(lane, scope)
+    start = initial_state(lane)
     leads = leader_index(start.replicas)
     others = iter(range(2, len(start.replicas) + 1))
     names = tuple(1 if index == leads else next(others) for index in range(len(start.replicas)))
