@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from kafka_chaos.reference_model.lockstep.brokers import handle
@@ -52,36 +50,6 @@ def scenario_a(protocol: str) -> ClusterModel:
     return model
 
 
-def scenario_b(protocol: str) -> ClusterModel:
-    config = ClusterConfig(brokers=(1, 2), controller=1, protocol=PROTOCOLS[protocol])
-    model = run(config, produce("m1"), produce("m2"))
-    checkpointed = ReplicaObservation(high_watermark=2, checkpointed_high_watermark=2)
-    assert model.narrow(Observation(replicas={1: checkpointed, 2: checkpointed})).conforms
-    for action in (
-        *(step("kill", broker=1), step("kill", broker=2), step("power_loss", broker=2, kept=1)),
-        *(step("start", broker=2), produce("m3"), step("start", broker=1), produce("m4")),
-    ):
-        model.apply(action)
-    return model
-
-
-def test_two_views_of_the_leader_and_their_healing() -> None:
-    model = run(
-        ClusterConfig(controller=3),
-        cut(3, 2, "control"),
-        step("reassign", replicas=(2, 1, 3)),
-        step("elect_preferred"),
-        produce("m1"),
-    )
-    assert only(model, 2, "leader") == 1
-    assert only(model, 1, "leader") == only(model, 3, "leader") == 2
-    assert acknowledged(model) == {}
-    assert records(model, 1) == records(model, 2) == []
-    model.apply(heal(3, 2, "control"))
-    assert {only(model, broker, "leader") for broker in (1, 2, 3)} == {2}
-    assert acknowledged(model) == {"m1": 0}
-
-
 def test_before_3_7_min_insync_replicas_refuses_before_and_after_the_append() -> None:
     config = ClusterConfig(brokers=(1, 2), controller=1, min_insync_replicas=2, watermark_waits_for_min_isr=False)
     model = run(config, cut(2, 1), produce("m1"), step("expire_lag"))
@@ -124,14 +92,6 @@ def test_acks_0_may_be_handed_to_a_former_leader() -> None:
     assert {tuple(entry.record for entry in s.replica(2).log) for s in model.states} == {("m1",), ("m1", "m2")}
 
 
-def test_a_controlled_shutdown_moves_the_leader_first() -> None:
-    model = run(ClusterConfig(controller=2), produce("m1"), step("stop", broker=1))
-    assert only(model, 2, "role") == "leader"
-    assert only(model, 1, "flushed") == only(model, 1, "checkpointed_high_watermark") == 1
-    (partition,) = {state.partition for state in model.states}
-    assert partition.isr == (2, 3)
-
-
 def test_a_paused_leader_serves_as_a_zombie_until_it_hears_of_its_successor() -> None:
     config = ClusterConfig(controller=2)
     model = run(config, cut(2, 1, "control"), step("pause", broker=1), step("expire_session", broker=1))
@@ -148,14 +108,6 @@ def test_a_paused_leader_serves_as_a_zombie_until_it_hears_of_its_successor() ->
     assert acknowledged(model) == {"m1": 0}
 
 
-def test_the_controllers_death_raises_the_controller_epoch_and_makes_its_requests_stale() -> None:
-    model = run(ClusterConfig(controller=1), step("kill", broker=1))
-    for state in model.states:
-        assert state.controller_epoch == 2
-        error, _ = handle(state.replica(2), forged_request(state, 2, 1, 9))
-        assert error == "STALE_CONTROLLER_EPOCH"
-
-
 def test_a_leader_and_isr_request_is_refused_for_each_named_reason() -> None:
     (state,) = run(ClusterConfig()).states
     replica = state.replica(2)
@@ -166,12 +118,6 @@ def test_a_leader_and_isr_request_is_refused_for_each_named_reason() -> None:
     assert handle(replica._replace(leader_epoch=9), newer)[0] == "STALE_CONTROLLER_EPOCH"
     same = forged_request(state, 2, None, None)
     assert handle(replica, same) == ("STALE_CONTROLLER_EPOCH", replica)
-
-
-def test_a_failed_log_directory_takes_the_replica_offline() -> None:
-    model = run(ClusterConfig(controller=3), produce("m1"), step("fail_log_directory", broker=1))
-    assert only(model, 1, "role") == "offline"
-    assert only(model, 2, "role") == "leader"
 
 
 def test_an_observation_outside_the_model_names_replica_and_field() -> None:
@@ -203,19 +149,6 @@ def test_a_log_without_leader_epochs_matches_by_its_records_alone() -> None:
     bare = tuple((entry.offset, entry.record, NO_EPOCH) for entry in log)
     assert model.compare(Observation(replicas={3: ReplicaObservation(log=bare)})).conforms
     assert not model.compare(Observation(replicas={3: ReplicaObservation(log=bare[:-1])})).conforms
-
-
-def test_a_rule_removed_from_the_model_is_noticed_by_what_was_observed() -> None:
-    careless = replace(PROTOCOLS["kip320"], truncation=lambda log, watermark, leader_log: len(log))
-    real = scenario_b("kip320")
-    mutated_config = replace(real.config, protocol=careless)
-    model = run(mutated_config, produce("m1"), produce("m2"), step("kill", broker=1), step("kill", broker=2))
-    for action in (step("power_loss", broker=2, kept=1), step("start", broker=2), produce("m3")):
-        model.apply(action)
-    model.apply(step("start", broker=1))
-    seen = Observation(replicas={1: ReplicaObservation(log=((0, "m1", 0), (1, "m3", 3)))})
-    differences = model.compare(seen).differences
-    assert [(d.broker, d.field) for d in differences] == [(1, "log")]
 
 
 def test_every_state_of_the_model_conforms_to_itself() -> None:
