@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
-from kafka_chaos.conformance.scenario.play import run_scenario
 from kafka_chaos.conformance.scenario.registry import all_scenarios
+from kafka_chaos.conformance.scenario.runner import run_scenario
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState

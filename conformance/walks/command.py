@@ -72,7 +72,7 @@ def walk_command(
 
 def _run(groups: Iterator[Group], *, kraft_version: str | None, until: float | None, out: Path | None) -> int:
     from kafka_chaos.conformance.scenario.clusters import ClusterPool
-    from kafka_chaos.conformance.scenario.results import dump, results_json, write_or_refuse
+    from kafka_chaos.conformance.scenario.page.results import dump, results_json, write_or_refuse
     from kafka_chaos.conformance.walks.replay import replay
 
     start = time.monotonic()

@@ -15,8 +15,9 @@ from typing import Any
 from kafka_chaos.conformance.scenario.clusters import ClusterPool, ClusterProfile
 from kafka_chaos.conformance.scenario.lockstep import take_together
 from kafka_chaos.conformance.scenario.observe import BrokerReads
-from kafka_chaos.conformance.scenario.play import ModelOf, Play, Topic, conclude, model_of_kafka
+from kafka_chaos.conformance.scenario.play import ModelOf, Play, Topic, model_of_kafka
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
+from kafka_chaos.conformance.scenario.runner import conclude
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.walks.group import BROKERS, CLIENTS, ClientStep, Group, Settings, WalkStep
 from kafka_chaos.contract.errors import KafkaChaosError

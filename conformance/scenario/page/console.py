@@ -26,6 +26,7 @@ from kafka_chaos.conformance.scenario.page.replica_table import (
     replica_table,
     value_text,
 )
+from kafka_chaos.conformance.scenario.page.results import collect, result_of
 from kafka_chaos.conformance.scenario.page.transactions import transaction_lines, transactions_table
 from kafka_chaos.conformance.scenario.record import (
     PARTITIONS,
@@ -36,7 +37,6 @@ from kafka_chaos.conformance.scenario.record import (
     plain,
 )
 from kafka_chaos.conformance.scenario.registry import Scenario
-from kafka_chaos.conformance.scenario.results import collect, result_of
 from kafka_chaos.harness.report.listeners.waiting import Waiting
 from kafka_chaos.reference_model.lockstep.observation.cluster import PLACES, Difference
 

@@ -22,9 +22,7 @@ from kafka_chaos.conformance.scenario.page.frames import columns_of, tell_column
 from kafka_chaos.conformance.scenario.page.group_table import group_headings, group_rows
 from kafka_chaos.conformance.scenario.page.markdown import code, fact, prose, table
 from kafka_chaos.conformance.scenario.page.pictures import draw
-from kafka_chaos.conformance.scenario.record import PARTITIONS, REPLICAS, ActRecord, Expectation, ScenarioRecord, plain
-from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, all_scenarios, differences
-from kafka_chaos.conformance.scenario.results import (
+from kafka_chaos.conformance.scenario.page.results import (
     Indexed,
     ScenarioResult,
     Tally,
@@ -35,6 +33,8 @@ from kafka_chaos.conformance.scenario.results import (
     read_results,
     write_or_refuse,
 )
+from kafka_chaos.conformance.scenario.record import PARTITIONS, REPLICAS, ActRecord, Expectation, ScenarioRecord, plain
+from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, all_scenarios, differences
 from kafka_chaos.conformance.scenario.transactions import observe as observe_transactions
 from kafka_chaos.contract.errors import UsageFailure
 

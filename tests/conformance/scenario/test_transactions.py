@@ -14,8 +14,8 @@ from rich.console import Console
 from kafka_chaos.conformance.scenario.page.console import ConsoleReporter, tell_difference
 from kafka_chaos.conformance.scenario.page.frames import columns_of, tell_columns
 from kafka_chaos.conformance.scenario.page.pictures import draw
+from kafka_chaos.conformance.scenario.page.results import read_results, results_json
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord
-from kafka_chaos.conformance.scenario.results import read_results, results_json
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
 from kafka_chaos.reference_model.lockstep.observation.cluster import TRANSACTIONS, Difference, Observation
 from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation

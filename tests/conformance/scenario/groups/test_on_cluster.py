@@ -8,8 +8,8 @@ import pytest
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.conformance.scenario.groups import stage as group_stage
-from kafka_chaos.conformance.scenario.play import run_scenario
 from kafka_chaos.conformance.scenario.registry import all_scenarios
+from kafka_chaos.conformance.scenario.runner import run_scenario
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.reference_model.groups.rules import COOPERATIVE_RULES
 

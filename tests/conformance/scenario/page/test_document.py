@@ -15,9 +15,9 @@ from kafka_chaos.conformance.scenario import observe
 from kafka_chaos.conformance.scenario.page import document
 from kafka_chaos.conformance.scenario.page.document import document_files, observed_how, write_document
 from kafka_chaos.conformance.scenario.page.markdown import code, fact, prose, table
+from kafka_chaos.conformance.scenario.page.results import collect, digest_of, read_results, result_of, results_json
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, Source, all_scenarios, differences
-from kafka_chaos.conformance.scenario.results import collect, digest_of, read_results, result_of, results_json
 from kafka_chaos.conformance.scenario.transactions import observe as observe_transactions
 from kafka_chaos.contract.errors import UsageFailure
 from tests.conformance.scenario.samples import RECOVERY, SOURCE, planted_difference, truncation

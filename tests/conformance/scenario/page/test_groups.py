@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kafka_chaos.conformance.scenario.page.console import tell_difference
 from kafka_chaos.conformance.scenario.page.group_table import group_headings, group_lines, group_rows
+from kafka_chaos.conformance.scenario.page.results import read_results, results_json
 from kafka_chaos.conformance.scenario.record import ActRecord, StepRecord
-from kafka_chaos.conformance.scenario.results import read_results, results_json
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Difference, Observation
 from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation, MemberObservation
 from tests.conformance.scenario.page.test_console import printed

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.conformance.scenario.record import plain
-from kafka_chaos.conformance.scenario.results import (
+from kafka_chaos.conformance.scenario.page.results import (
     collect,
     dump,
     index_json,
@@ -20,6 +19,7 @@ from kafka_chaos.conformance.scenario.results import (
     results_json,
     write_or_refuse,
 )
+from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.contract.errors import UsageFailure
 from tests.conformance.scenario.samples import planted_difference, scenario_record, truncation
 
