@@ -44,6 +44,8 @@ class PartitionState:
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     controller_epoch: int
+    partition_epoch: int = 0
+    is_new: bool = False
 
 
 def leader_and_isr(
@@ -52,8 +54,12 @@ def leader_and_isr(
     states: Sequence[PartitionState],
     *,
     topic_ids: Mapping[str, uuid.UUID],
+    live_leaders: Sequence[tuple[int, str, int]] = (),
 ) -> Any:
-    """A LeaderAndIsr request. `topic_ids` may lack topics, which then go without an id (the nil UUID)."""
+    """A LeaderAndIsr request; `live_leaders` are (broker, host, port).
+
+    `topic_ids` may lack topics, which then go without an id (the nil UUID).
+    """
     kind = LeaderAndIsrRequest
     grouped = [
         kind.LeaderAndIsrTopicState(
@@ -74,7 +80,10 @@ def leader_and_isr(
         broker_epoch=sender.broker_epoch,
         ungrouped_partition_states=[_state(kind.LeaderAndIsrPartitionState, one) for one in states],
         topic_states=grouped,
-        live_leaders=[],
+        live_leaders=[
+            kind.LeaderAndIsrLiveLeader(broker_id=broker, host_name=host, port=port)
+            for broker, host, port in live_leaders
+        ],
     )
 
 
@@ -86,9 +95,9 @@ def _state(kind: Any, state: PartitionState) -> Any:
         leader=state.leader,
         leader_epoch=state.leader_epoch,
         isr=list(state.isr),
-        partition_epoch=0,
+        partition_epoch=state.partition_epoch,
         replicas=list(state.replicas),
-        is_new=False,
+        is_new=state.is_new,
     )
 
 

@@ -31,7 +31,7 @@ class FaultSteps(LockStep):
 
     def lose_power(self, broker: int, *, kept: int, lost: str) -> None:
         """A broker that was killed loses what it had not flushed; `lost` is what, as the story says it."""
-        self._take(
+        self.take(
             f"Power loss at {self.name(broker)}: {lost} is gone.",
             lambda: cut_last_batch(self.node(broker), self.topic, 0),
             step("power_loss", broker=broker, kept=kept),

@@ -80,8 +80,8 @@ class LockStep:
     began: float = field(default_factory=time.time)
 
     def take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
-        """Execute any other step: `act` does on Kafka what `actions` do in the model."""
-        self._take(sentence, act, *actions)
+        """Execute a step: `act` does on Kafka what `actions` do in the model."""
+        take_together(sentence, act, [(self, actions)])
 
     def await_seen(self, sentence: str, condition: Callable[[Observation], bool], *, timeout: float = 40) -> None:
         """A step that waits for something that happens by itself.
@@ -108,11 +108,11 @@ class LockStep:
                 self._note(sentence, timeout, last, self.model.compare(last), len(states))
                 raise ScenarioViolation(f"{self.act.name}: {error}") from error
 
-        self._take(sentence, wait)
+        self.take(sentence, wait)
 
     def settle(self, sentence: str) -> None:
         """A step that does nothing but wait until Kafka and the model agree."""
-        self._take(sentence, lambda: None)
+        self.take(sentence, lambda: None)
 
     # --- Observations ----------------------------------------------------------------------------------------------
 
@@ -175,9 +175,6 @@ class LockStep:
         self.notify("fact", (name, value))
 
     # --- Comparison ------------------------------------------------------------------------------------------------
-
-    def _take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
-        take_together(sentence, act, [(self, actions)])
 
     def _note(
         self, sentence: str, seconds: float, observation: Observation, comparison: Comparison[Any], states: int

@@ -77,7 +77,7 @@ class Stage(FaultSteps):
         }
         who = "An idempotent producer" if idempotent else "A producer"
         who += f", which takes {self.name(knows_only)} for the leader," if knows_only is not None else ""
-        self._take(
+        self.take(
             f"{who} sends {record} with acks={acks}{f' and key {key}' if key else ''}.",
             lambda: self.clients.send(record, **chosen, configs=configs),
             *in_model.cut(*self._unknown),
@@ -99,7 +99,7 @@ class Stage(FaultSteps):
                 wait_until(lambda: self.one_leads(others), "another broker to serve the partition", timeout=40)
 
         sentence = f"The leader is killed; {record} is sent at once."
-        self._take(sentence, act, step("kill", broker=broker), step("produce", record=record))
+        self.take(sentence, act, step("kill", broker=broker), step("produce", record=record))
 
     def one_leads(self, brokers: Sequence[int]) -> bool:
         """Whether one of these brokers serves, which only a leader does; counts their answers."""
@@ -131,7 +131,7 @@ class Stage(FaultSteps):
                     elected = elect_preferred(asked, [place])
                     self.expect("The preferred leader election reports success", elected, NONE)
 
-        self._take(sentence, ask, step("reassign", replicas=order), *([step("elect_preferred")] if elect else []))
+        self.take(sentence, ask, step("reassign", replicas=order), *([step("elect_preferred")] if elect else []))
 
     def send_leader_and_isr(
         self,
@@ -168,16 +168,16 @@ class Stage(FaultSteps):
             self.refusals[sentence] = " ".join(map(error_name, (error, *partitions.values())))
 
         in_model = {"broker": broker, "leader_epoch": leader_epoch, "authorized": authorized}
-        self._take(sentence, send, step("send_leader_and_isr", controller_epoch=controller_epoch, **in_model))
+        self.take(sentence, send, step("send_leader_and_isr", controller_epoch=controller_epoch, **in_model))
 
     def configure(self, sentence: str, *, configs: Mapping[str, object], then: Sequence[Step] = ()) -> None:
         """Change settings of the topic; `then`: what follows from that."""
-        self._take(sentence, lambda: self.lease.admin.alter_topic(self.topic, configs), *then)
+        self.take(sentence, lambda: self.lease.admin.alter_topic(self.topic, configs), *then)
 
     def roll(self) -> None:
         """The active segments are full: what is appended next begins another one."""
         rolled = [step("roll", broker=broker) for broker in self.act.replicas]
-        self._take("The active segments are full; the next record will roll them.", lambda: None, *rolled)
+        self.take("The active segments are full; the next record will roll them.", lambda: None, *rolled)
 
     def commit_an_offset(self) -> None:
         """A consumer group commits an offset of the topic, of which the model knows nothing."""
@@ -204,7 +204,7 @@ class Stage(FaultSteps):
                 leader.wait(60)
                 self.refusals[record] = error_name(leader.produce(self.topic, record, timeout=5)[0])
 
-        self._take(sentence, send, step("produce", record=record, producer=record), step("give_up", record=record))
+        self.take(sentence, send, step("produce", record=record, producer=record), step("give_up", record=record))
 
     def send_too_large(self, record: str, *, size: int) -> None:
         """A producer of its own sends a record of `size` bytes and more with acks=0, which the broker refuses."""
@@ -215,7 +215,7 @@ class Stage(FaultSteps):
                 wait_until(other.answers, f"a delivery report on {record}", timeout=30)
                 self.reported = [answer.error for answer in other.answers()]
 
-        self._take(f"A producer sends {record}, too large for the topic, with acks=0.", send)
+        self.take(f"A producer sends {record}, too large for the topic, with acks=0.", send)
 
     def fill(self, partition: int, *records: str) -> None:
         """A producer sends records to another partition, of which the model of the cluster knows nothing."""
@@ -227,7 +227,7 @@ class Stage(FaultSteps):
                 what = f"partition {partition} to have its records"
                 wait_until(lambda: len(other.acknowledged()) == len(records), what, timeout=30)
 
-            self._take(f"A producer sends {len(records)} records to partition {partition}.", send)
+            self.take(f"A producer sends {len(records)} records to partition {partition}.", send)
 
     def await_committed(self, record: str, high_watermark: int) -> None:
         """A step that waits until every replica knows that everything up to a record is committed."""

@@ -44,7 +44,7 @@ class TransactionsStage(LockStep):
 
     def initialise(self, producer: str, *, id: str = ID, timeout_ms: int = TIMEOUT_MS) -> None:
         """A producer begins: the next incarnation of its transactional id."""
-        self._take(
+        self.take(
             f"Producer {producer} begins with transactional id {id}.",
             lambda: self.clients.initialise(producer, self.observer.ids[id], timeout_ms=timeout_ms),
             transaction_step("initialise", producer=producer, id=id),
@@ -52,7 +52,7 @@ class TransactionsStage(LockStep):
 
     def write(self, producer: str, record: str, *, partition: int = 0) -> None:
         """A record of the producer's transaction; the first one begins it."""
-        self._take(
+        self.take(
             f"{producer} writes {record} to partition {partition}.",
             lambda: self.clients.write(producer, record, partition),
             transaction_step("write", producer=producer, record=record, partition=partition),
@@ -61,7 +61,7 @@ class TransactionsStage(LockStep):
     def commit_offset(self, producer: str, offset: int) -> None:
         """The group's offset becomes part of the producer's transaction."""
         partition = self.model.config.offset_partition
-        self._take(
+        self.take(
             f"{producer} adds the group's offset {offset} to its transaction.",
             lambda: self.clients.write(producer, str(offset), partition),
             transaction_step("write", producer=producer, record=str(offset), partition=partition),
@@ -92,7 +92,7 @@ class TransactionsStage(LockStep):
 
     def crash(self, producer: str) -> None:
         """The producer is gone, and its transaction stays open."""
-        self._take(
+        self.take(
             f"{producer} is gone.",
             lambda: self.clients.crash(producer),
             transaction_step("crash", producer=producer),
@@ -116,11 +116,11 @@ class TransactionsStage(LockStep):
         self._held.append((fault, coordinator))
         asks = f"{producer} asks for {_end_of(commit)}"
         sentence = f"{asks}, and gives up waiting: a link holds the request on its way to the coordinator."
-        self._take(sentence, hold, transaction_step("hold_end", producer=producer, commit=commit))
+        self.take(sentence, hold, transaction_step("hold_end", producer=producer, commit=commit))
 
     def release(self) -> None:
         """What is held arrives."""
-        self._take("The request that was held arrives.", self._release, transaction_step("release"))
+        self.take("The request that was held arrives.", self._release, transaction_step("release"))
 
     def await_time_out(self) -> None:
         """The coordinator ends a transaction that has been open for too long."""
@@ -129,7 +129,7 @@ class TransactionsStage(LockStep):
             seen = self.observer.observe().transactions
             return seen is not None and seen.transactions[ID].state != "Ongoing"
 
-        self._take(
+        self.take(
             "transaction.timeout.ms passes.",
             lambda: wait_until(ended, "the coordinator to end the transaction", timeout=90, interval=0.2),
             transaction_step("time_out", id=ID),
@@ -143,7 +143,7 @@ class TransactionsStage(LockStep):
         at = Target(f"broker:{leader}", "broker", number=leader)
         fault = Hold(target=at, api="WriteTxnMarkers", sender=f"broker:{source}")
         self._held.append((fault, leader))
-        self._take(
+        self.take(
             f"A link holds the markers that the coordinator, broker {source}, sends to the leader of partition "
             f"{partition}.",
             lambda: fault.inject(self.lease.view, (self.node(leader),)),
@@ -152,12 +152,12 @@ class TransactionsStage(LockStep):
 
     def release_markers(self) -> None:
         """Markers that are held arrive."""
-        self._take("The marker that was held arrives.", self._release, transaction_step("release_markers"))
+        self.take("The marker that was held arrives.", self._release, transaction_step("release_markers"))
 
     def kill_coordinator(self) -> None:
         """SIGKILL of the coordinator; another broker takes over."""
         broker = self._killed = self.coordinator
-        self._take(f"The coordinator, broker {broker}, is killed (SIGKILL).", self.node(broker).kill,
+        self.take(f"The coordinator, broker {broker}, is killed (SIGKILL).", self.node(broker).kill,
                  transaction_step("fail_over"))  # fmt: skip
 
     # --- What is there ---------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class TransactionsStage(LockStep):
             fault.heal(self.lease.view, (self.node(broker),))
 
     def _end(self, producer: str, *, commit: bool) -> None:
-        self._take(
+        self.take(
             f"{producer} asks for {_end_of(commit)}.",
             lambda: self.clients.end(producer, commit=commit),
             transaction_step("end", producer=producer, commit=commit),

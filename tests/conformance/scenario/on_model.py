@@ -96,7 +96,7 @@ class ModelStage(Stage):
         else:
             self.model.states = frozenset(one for one in self.model.states if condition(observed(one)))
         assert self.model.states, sentence
-        self._take(sentence, lambda: None)
+        self.take(sentence, lambda: None)
 
     def expect_eventually(self, text: str, observe: Callable[[], Any], expected: Any = True, **_: Any) -> None:
         possible = self.model.states
