@@ -103,11 +103,6 @@ class ClusterProfile:
         return bool(self.spec.elects_from_elr)
 
     @property
-    def lag_seconds(self) -> float:
-        """`replica.lag.time.max.ms` in seconds."""
-        return float(str({**_ALWAYS, **self.configs}["replica.lag.time.max.ms"])) / 1000
-
-    @property
     def spec(self) -> ClusterLayout:
         """What the cluster is started with."""
         return ClusterLayout(

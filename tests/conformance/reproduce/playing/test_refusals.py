@@ -13,6 +13,7 @@ from kafka_chaos.conformance.reproduce.playing.player import profile_of
 from kafka_chaos.conformance.reproduce.playing.refusals import assignment, refusal, remark
 from kafka_chaos.conformance.reproduce.stories.claims import claim, matrix
 from kafka_chaos.conformance.reproduce.stories.reading import Story
+from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
 
@@ -64,6 +65,10 @@ def test_replicas_are_in_the_order_in_which_they_come_to_lead() -> None:
     assert assignment(story(Anomaly.LOST_WRITE, unclean)) == (1, 3, 2)
 
 
+def lag(profile: ClusterProfile) -> int:
+    return int(str(profile.spec.broker_configs["replica.lag.time.max.ms"]))
+
+
 def test_a_story_gets_the_cluster_that_it_needs() -> None:
     acks_1 = Lane(lane="story", acks="1", faults=("kill",))
     steady = profile_of(story(Anomaly.DUPLICATE, acks_1))
@@ -72,10 +77,10 @@ def test_a_story_gets_the_cluster_that_it_needs() -> None:
     assert not steady.disk_mib
     shrinks = profile_of(story(Anomaly.TRUNCATED_READ, replace(acks_1, unclean_leader_election=True)))
     assert shrinks.lag_is_short
-    assert shrinks.lag_seconds < steady.lag_seconds
+    assert lag(shrinks) < lag(steady)
     fetches = replace(UNCLEAN, idempotence=False, min_insync_replicas=2, faults=("kill",))
     later = profile_of(story(Anomaly.OFFSET_MISMATCH, fetches))
-    assert shrinks.lag_seconds < later.lag_seconds < steady.lag_seconds
+    assert lag(shrinks) < lag(later) < lag(steady)
     power = profile_of(story(Anomaly.LOST_WRITE, replace(acks_1, faults=("power-loss",))))
     assert power.disk_mib
     assert len({steady.name, shrinks.name, later.name, power.name}) == 4
