@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PlainSerializer, TypeAdapter
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.reference_model.lockstep.observation.cluster import Difference, Observation, ReplicaObservation
@@ -21,116 +21,19 @@ REPLICAS, PARTITIONS = "replicas", "partitions"
 """What an act has a row for: the replicas of one partition by broker, or partitions with transactions."""
 
 
-def _flat(observed: Any) -> Any:
-    """An observation as `observation_json` writes it, with the fields of the partition among the others."""
-    if not isinstance(observed, dict) or "replicas" not in observed or not isinstance(observed.get("partition"), dict):
-        raise ValueError("expected an object with a partition and replicas")
-    return {**observed["partition"], **observed}
-
-
-@dataclass(frozen=True, slots=True)
-class StepRecord:
-    """One step: what was done in a sentence, the observation after it, and what the model allowed.
-
-    `allowed` has a few of the states in which the step may end. `states` counts all of them, `matching` those that
-    agree with the observation. `seconds` is from the action to the second equal observation.
-    """
-
-    number: Annotated[int, Field(alias="step")]
-    sentence: str
-    seconds: float
-    observation: Annotated[Observation, BeforeValidator(_flat), Field(alias="observed")]
-    states: Annotated[int, Field(alias="allowed_states")]
-    matching: Annotated[int, Field(alias="matching_states")]
-    differences: tuple[Difference, ...]
-    allowed: tuple[Observation, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {
-            "step": self.number,
-            "sentence": self.sentence,
-            "seconds": round(self.seconds, 3),
-            "observed": observation_json(self.observation),
-            "allowed_states": self.states,
-            "matching_states": self.matching,
-            "differences": plain(self.differences),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """Something that must hold exactly according to the scenario, and what was found."""
-
-    text: str
-    expected: Any
-    seen: Any
-    holds: bool
-
-
-@dataclass
-class ActRecord:
-    """One act: the profile of its cluster, its steps, expectations, and facts that were measured or quoted.
-
-    `kind` says what has a row in it. `replicas` are then brokers or partitions, and `protocol` that of followers that
-    truncate, or of transactional producers.
-    """
-
-    name: str
-    profile: Annotated[str, Field(alias="cluster")]
-    protocol: str
-    replicas: tuple[int, ...]
-    names: dict[int, str]
-    steps: list[StepRecord] = field(default_factory=list)
-    expectations: list[Expectation] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
-    kind: str = REPLICAS
-
-    def broker_name(self, broker: int) -> str:
-        """What the story calls a row: `X (broker 1)`, or `broker 1` if the document gives it no name."""
-        if self.kind == PARTITIONS:
-            return f"partition {broker}"
-        given = self.names.get(broker)
-        return f"{given} (broker {broker})" if given else f"broker {broker}"
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {
-            "name": self.name,
-            "cluster": self.profile,
-            "protocol": self.protocol,
-            **({} if self.kind == REPLICAS else {"kind": self.kind}),
-            "replicas": list(self.replicas),
-            "names": plain(self.names),
-            "steps": [step.to_json() for step in self.steps],
-            "expectations": plain(self.expectations),
-            "facts": plain(self.facts),
-        }
-
-
-@dataclass
-class ScenarioRecord:
-    """One run of a scenario; `document` is the title of the document that describes the behaviour."""
-
-    scenario: str
-    document: str
-    title: str
-    verdict: Verdict = Verdict.UNKNOWN
-    reason: str | None = None
-    seconds: float = 0.0
-    acts: list[ActRecord] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {
-            "scenario": self.scenario,
-            "document": self.document,
-            "title": self.title,
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "seconds": round(self.seconds, 1),
-            "acts": [act.to_json() for act in self.acts],
-        }
+def plain(value: Any) -> Any:
+    """A value as JSON has it: tuples as lists, dataclasses as objects, sets sorted, keys and other types as text."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, frozenset | set):
+        return sorted((plain(item) for item in value), key=repr)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
 def observation_json(observation: Observation) -> dict[str, Any]:
@@ -157,16 +60,88 @@ def _replica_json(replica: ReplicaObservation) -> dict[str, Any]:
     return {name: plain(value) for name, value in values.items() if value is not None}
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it: tuples as lists, dataclasses as objects, sets sorted, keys and other types as text."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, frozenset | set):
-        return sorted((plain(item) for item in value), key=repr)
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
-    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+_PLAIN = PlainSerializer(plain)
+
+
+def _flat(observed: Any) -> Any:
+    """An observation as `observation_json` writes it, with the fields of the partition among the others."""
+    if not isinstance(observed, dict) or "replicas" not in observed or not isinstance(observed.get("partition"), dict):
+        raise ValueError("expected an object with a partition and replicas")
+    return {**observed["partition"], **observed}
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One step: what was done in a sentence, the observation after it, and what the model allowed.
+
+    `allowed` has a few of the states in which the step may end. `states` counts all of them, `matching` those that
+    agree with the observation. `seconds` is from the action to the second equal observation.
+    """
+
+    number: Annotated[int, Field(alias="step")]
+    sentence: str
+    seconds: Annotated[float, PlainSerializer(lambda seconds: round(seconds, 3))]
+    observation: Annotated[
+        Observation,
+        BeforeValidator(_flat),
+        PlainSerializer(observation_json),
+        Field(alias="observed"),
+    ]
+    states: Annotated[int, Field(alias="allowed_states")]
+    matching: Annotated[int, Field(alias="matching_states")]
+    differences: Annotated[tuple[Difference, ...], _PLAIN]
+    allowed: Annotated[tuple[Observation, ...], Field(exclude=True)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """Something that must hold exactly according to the scenario, and what was found."""
+
+    text: str
+    expected: Annotated[Any, _PLAIN]
+    seen: Annotated[Any, _PLAIN]
+    holds: bool
+
+
+@dataclass
+class ActRecord:
+    """One act: the profile of its cluster, its steps, expectations, and facts that were measured or quoted.
+
+    `kind` says what has a row in it. `replicas` are then brokers or partitions, and `protocol` that of followers that
+    truncate, or of transactional producers.
+    """
+
+    name: str
+    profile: Annotated[str, Field(alias="cluster")]
+    protocol: str
+    replicas: tuple[int, ...]
+    names: dict[int, str]
+    steps: list[StepRecord] = field(default_factory=list)
+    expectations: list[Expectation] = field(default_factory=list)
+    facts: Annotated[dict[str, Any], _PLAIN] = field(default_factory=dict)
+    kind: str = REPLICAS
+
+    def broker_name(self, broker: int) -> str:
+        """What the story calls a row: `X (broker 1)`, or `broker 1` if the document gives it no name."""
+        if self.kind == PARTITIONS:
+            return f"partition {broker}"
+        given = self.names.get(broker)
+        return f"{given} (broker {broker})" if given else f"broker {broker}"
+
+
+@dataclass
+class ScenarioRecord:
+    """One run of a scenario; `document` is the title of the document that describes the behaviour."""
+
+    scenario: str
+    document: str
+    title: str
+    verdict: Verdict = Verdict.UNKNOWN
+    reason: str | None = None
+    seconds: Annotated[float, PlainSerializer(lambda seconds: round(seconds, 1))] = 0.0
+    acts: list[ActRecord] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        written: dict[str, Any] = TypeAdapter(ScenarioRecord).dump_python(self, mode="json", by_alias=True)
+        return written

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, ScenarioRecord, StepRecord
 from kafka_chaos.conformance.scenario.registry import Document, Source
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.reference_model.lockstep.observation.cluster import Difference, Observation, ReplicaObservation
 
 NAMES = {1: "X", 2: "Y", 3: "Z"}
@@ -113,7 +114,7 @@ def truncation() -> ScenarioRecord:
         Expectation("M2 is gone", ["M1", "M3"], ["M1", "M3"], True),
         Expectation("no client got an error", True, True, True),
     ]
-    return scenario_record(played, verdict="conforms")
+    return scenario_record(played, verdict=Verdict.CONFORMS)
 
 
 def planted_difference() -> ScenarioRecord:
@@ -133,6 +134,6 @@ def planted_difference() -> ScenarioRecord:
     differences = [Difference(1, "log", last.observation.replicas[1].log, (kept.log,))]
     record.acts[0].steps[-1] = step(5, last.sentence, last.observation, allowed=allowed, differences=differences)
     record.acts[0].expectations = []
-    record.verdict = "violation"
+    record.verdict = Verdict.VIOLATION
     record.reason = "a loss, step 5 (X is restarted.) broker 1, log: …"
     return record

@@ -9,6 +9,7 @@ from kafka_chaos.conformance.scenario.page.console import tell_difference
 from kafka_chaos.conformance.scenario.page.group_table import group_headings, group_lines, group_rows
 from kafka_chaos.conformance.scenario.page.results import read_results, results_json
 from kafka_chaos.conformance.scenario.record import ActRecord, StepRecord
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Difference, Observation
 from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation, MemberObservation
 from tests.conformance.scenario.page.test_console import printed
@@ -75,19 +76,19 @@ def test_what_differs_in_the_group_is_red_and_told_in_words() -> None:
 
 
 def test_the_terminal_shows_the_replicas_again_only_where_they_changed() -> None:
-    text = printed(scenario_record(played(), verdict="conforms"))
+    text = printed(scenario_record(played(), verdict=Verdict.CONFORMS))
     assert text.count("on Kafka") == 2
     assert "Group: members 1 2 · has the partition 1 · committed 1" in text
 
 
 def test_the_page_has_the_table() -> None:
-    text = files(scenario_record(played(), verdict="conforms"))["scenarios/acks-1-recovery.md"]
+    text = files(scenario_record(played(), verdict=Verdict.CONFORMS))["scenarios/acks-1-recovery.md"]
     assert "| step | in the group | has the partition | committed | member 1 | member 2 |" in text
     assert "| 1. Member 1 processes. | 1 2 | 1 | 0 | given 0, processed 0 | generation 2 |" in text
 
 
 def test_results_with_a_group_are_read_back_as_they_were(tmp_path: Path) -> None:
-    record = scenario_record(played(), verdict="conforms")
+    record = scenario_record(played(), verdict=Verdict.CONFORMS)
     whole = tmp_path / "results.json"
     whole.write_text(json.dumps(results_json([record], seconds=3)))
     ((read,), _) = read_results(whole)
