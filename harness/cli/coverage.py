@@ -7,19 +7,21 @@ action of the model only where it left a trace.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.families import AnyAnomaly, anomaly_named
-from kafka_chaos.contract.run_directory import EVENTS_FILE
+from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
 from kafka_chaos.harness.cli.runs import UNVERIFIED, Run, runs_below
 from kafka_chaos.harness.nightly.summary import wilson
 from kafka_chaos.harness.replay.actions import ACTIONS, actions_of
 from kafka_chaos.harness.report.matrix import settings
-from kafka_chaos.verification.inputs.documents.reading import json_lines
+from kafka_chaos.verification.inputs.documents.events import read_events
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.run_directory import read_lanes
 
 PAGE = "coverage.html.j2"
 Combination = tuple[str, str, str]
@@ -134,7 +136,7 @@ def coverage_page(root: Path) -> str:
 
 
 def _add(coverage: Coverage, run: Run) -> None:
-    faults = list(_proven(run.path / EVENTS_FILE))
+    faults = _proven(run.path)
     actions = actions_of(run.path)
     coverage.runs += 1
     for name, lane in run.lanes.items():
@@ -142,9 +144,10 @@ def _add(coverage: Coverage, run: Run) -> None:
             continue
         configuration = settings(lane)
         coverage.lanes[configuration] += 1
-        for kind, role, concerned in faults:
-            if concerned is None or name in concerned:
-                coverage.faults[configuration, kind, role] += 1
+        for fault in faults:
+            if fault.concerns(name):
+                role = fault.target.partition("(")[0].partition(":")[0]
+                coverage.faults[configuration, fault.kind, role] += 1
         coverage.actions.update((configuration, action) for action in actions.get(name, ()))
         counts = run.counts(name)
         for anomaly in counts:
@@ -158,13 +161,10 @@ def _add(coverage: Coverage, run: Run) -> None:
                 coverage.shown[claim] += anomaly in counts
 
 
-def _proven(path: Path) -> Iterator[tuple[str, str, tuple[str, ...] | None]]:
-    """Kind, role and lanes (None: all) of each fault that has a proof."""
-    requested: dict[str, Mapping[str, Any]] = {}
-    for _, event in json_lines(path) if path.is_file() else ():
-        if event.get("type") == "fault_requested":
-            requested[str(event.get("fault_id"))] = event
-        elif event.get("type") == "fault_proven" and (fault := requested.get(str(event.get("fault_id")))):
-            lanes = fault.get("lanes")
-            role = str(fault.get("target", "")).partition("(")[0].partition(":")[0]
-            yield str(fault.get("kind", "?")), role, tuple(map(str, lanes)) if isinstance(lanes, list) else None
+def _proven(run: Path) -> list[FaultRecord]:
+    """The faults that have a proof; none of a run whose documents can't be used."""
+    try:
+        events = read_events(run / EVENTS_FILE, read_lanes(run / LANES_FILE))
+    except RunDirectoryError:
+        return []
+    return [fault for fault in events.faults or () if fault.requested and fault.proven]

@@ -253,7 +253,7 @@ def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mappi
     fault = faults.setdefault(fault_id, FaultRecord(fault_id))
     match event["type"]:
         case "fault_requested":
-            fault.kind = str(event.get("kind", "?"))
+            fault.kind, fault.target = str(event.get("kind", "?")), str(event.get("target", ""))
             fault.lanes = _concerned(event.get("lanes"), lanes)
             parameters = event.get("parameters")
             steps = parameters.get("steps") if isinstance(parameters, dict) else None

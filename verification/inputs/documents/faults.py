@@ -22,6 +22,7 @@ class FaultRecord:
 
     fault_id: str
     kind: str = "?"
+    target: str = ""
     lanes: tuple[str, ...] | None = None
     steps: tuple[str, ...] = ()
     resolved: tuple[str, ...] = ()
