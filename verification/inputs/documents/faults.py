@@ -22,7 +22,6 @@ class FaultRecord:
 
     fault_id: str
     kind: str = "?"
-    target: str = ""
     lanes: tuple[str, ...] | None = None
     steps: tuple[str, ...] = ()
     resolved: tuple[str, ...] = ()
@@ -32,6 +31,7 @@ class FaultRecord:
     shown: tuple[str, ...] = ()
     denied: str | None = None
     model_faults: tuple[str, ...] = ()
+    target: str = ""
 
     def concerns(self, lane: str) -> bool:
         """Whether this fault concerned `lane`."""

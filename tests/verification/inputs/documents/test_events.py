@@ -39,7 +39,7 @@ def test_faults_with_everything_that_is_known_of_them(tmp_path: Path) -> None:
         {"type": "progress", "counts": {}},
     )  # fmt: skip
     assert found.faults == (
-        FaultRecord("k", "kill", ("a",), ("cut", "kill"), ("broker-1", "broker-2"), [0], [1], [2]),
+        FaultRecord("k", "kill", ("a",), ("cut", "kill"), ("broker-1", "broker-2"), [0], [1], [2], target="leader(a)"),
         FaultRecord("p", "?", None, requested=[3], denied="no process"),
         FaultRecord("q", "?", None, denied="no reason given"),
     )
