@@ -33,9 +33,9 @@ def type_name(event: type[Event]) -> str:
 class RunStarted(Event):
     """A run was planned. `collects`: the tables, such as `log`, that it collects once its load has ended."""
 
-    run_id: str
-    experiment: str
-    lanes: tuple[str, ...]
+    run_id: str = ""
+    experiment: str = ""
+    lanes: tuple[str, ...] = ()
     collects: tuple[str, ...] = ()
 
 
@@ -80,10 +80,10 @@ class ClusterKept(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseStarted(Event):
-    """The load of a phase begins."""
+    """The load of a phase begins, on all lanes unless it names some."""
 
     phase: str
-    lanes: tuple[str, ...]
+    lanes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +110,11 @@ class FaultRequested(Event):
     """
 
     fault_id: str
-    kind: str
-    target: str
-    resolved: tuple[str, ...]
-    lanes: tuple[str, ...]
-    parameters: Mapping[str, Any]
+    kind: str = "?"
+    target: str = ""
+    resolved: tuple[str, ...] = ()
+    lanes: tuple[str, ...] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     model_faults: tuple[str, ...] = ()
     at: float | None = None
     duration: float | None = None
@@ -129,7 +129,7 @@ class FaultProven(Event):
     """
 
     fault_id: str
-    evidence: Mapping[str, Any]
+    evidence: Mapping[str, Any] = field(default_factory=dict)
     applied_ns: int | None = None
 
 
@@ -138,7 +138,7 @@ class FaultNotProven(Event):
     """Nothing showed that the fault took effect."""
 
     fault_id: str
-    reason: str
+    reason: str = "no reason given"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +153,7 @@ class OutsideFaults(Event):
     """Somebody else may inject faults of these kinds into the cluster. The run neither reports nor proves them."""
 
     kinds: tuple[str, ...]
-    lanes: tuple[str, ...]
+    lanes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ class LeaderChanged(Event):
 
     lane: str
     partition: int
-    before: int | None
+    before: int | None = None
     leader: int | None
 
 
@@ -179,7 +179,7 @@ class IsrChanged(Event):
 
     lane: str
     partition: int
-    before: tuple[int, ...]
+    before: tuple[int, ...] = ()
     isr: tuple[int, ...]
 
 
@@ -187,7 +187,7 @@ class IsrChanged(Event):
 class ControllerChanged(Event):
     """The metadata that clients get names another controller."""
 
-    before: int | None
+    before: int | None = None
     controller: int | None
 
 
@@ -202,7 +202,7 @@ class LogTruncated(Event):
     lane: str
     partition: int
     offset: int
-    reason: str
+    reason: str = "not given"
     log_end: int | None = None
 
 
@@ -237,7 +237,7 @@ class HighWatermark(Event):
 
     lane: str
     partition: int
-    broker: int
+    broker: int | None = None
     leader_epoch: int
     high_watermark: int
 
@@ -309,7 +309,7 @@ class DefectPrecondition(Event):
 
     defect: str
     lane: str
-    producer_id: int
+    producer_id: int | None = None
     evidence: str
     occurred_ns: int | None = None
     transactional_id: str | None = None

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
+from kafka_chaos.contract.events import IsrChanged, LeaderElected
 from kafka_chaos.contract.files import toml_of
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
 from kafka_chaos.verification.inputs.documents.events import read_events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from kafka_chaos.verification.inputs.documents.leadership import Change, Election, IsrSeen, is_unclean
+from kafka_chaos.verification.inputs.documents.leadership import Change, is_unclean
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 
 _SHOWN = toml_of(__package__, "actions.toml")
@@ -51,11 +52,11 @@ def _of_brokers(changes: list[Change]) -> Iterator[str]:
     isr: tuple[int, ...] | None = None
     epoch: int | None = None
     for change in changes:
-        if isinstance(change, Election):
+        if isinstance(change, LeaderElected):
             if epoch is not None and change.leader_epoch > epoch:
                 yield "elect_unclean" if is_unclean(change, changes) else "elect"
             epoch = change.leader_epoch if epoch is None else max(epoch, change.leader_epoch)
-        elif isinstance(change, IsrSeen):
+        elif isinstance(change, IsrChanged):
             if isr and not set(isr) <= set(change.isr):
                 yield "shrink_isr"
             if isr and not set(change.isr) <= set(isr):
@@ -80,7 +81,7 @@ def _of_fault(fault: FaultRecord, led: Iterable[Iterable[Change]]) -> Iterator[s
 
 def _was_replaced(name: str, fault: FaultRecord, changes: Iterable[Change]) -> bool:
     """Whether the broker led a partition when the fault began, and another one led it before the end."""
-    elections = sorted((one.ts_ns, one.broker) for one in changes if isinstance(one, Election))
+    elections = sorted((one.ts_ns, one.broker) for one in changes if isinstance(one, LeaderElected))
     before = [broker for ts_ns, broker in elections if ts_ns < fault.requested[0]]
     during = [broker for ts_ns, broker in elections if fault.requested[0] <= ts_ns < fault.healed[-1]]
     return bool(before and during) and name == f"broker-{before[-1]}" != f"broker-{during[0]}"

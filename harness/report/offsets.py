@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.events import LeaderElected, LogTruncated
 from kafka_chaos.contract.families import ALL_ANOMALIES
 from kafka_chaos.harness.report.inputs.ranges import FindingRange
 from kafka_chaos.harness.report.inputs.series import Series
 from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
 from kafka_chaos.harness.report.words import join, label
-from kafka_chaos.verification.inputs.documents.leadership import Election, Truncation
 
 WIDTH = 1000
 LEFT, RIGHT = 150, 992
@@ -72,7 +72,7 @@ def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most:
     return shown
 
 
-def cause(found: FindingRange, elections: Sequence[Election]) -> str:
+def cause(found: FindingRange, elections: Sequence[LeaderElected]) -> str:
     """Why these records were lost, stored twice, or why their offsets were used again."""
     begin = max(
         (won for won in elections if won.leader_epoch > 0 and won.start_offset <= found.first),
@@ -127,8 +127,8 @@ def where(found: FindingRange) -> str:
 def _draw(
     name: str,
     ranges: Sequence[FindingRange],
-    elections: Sequence[Election],
-    truncations: Sequence[Truncation],
+    elections: Sequence[LeaderElected],
+    truncations: Sequence[LogTruncated],
     end: int | None,
     number: int,
 ) -> Markup:
@@ -172,7 +172,7 @@ def _mark(found: FindingRange, x: Scale, y: float) -> Markup:
     return element("rect", element("title", words), **shape, class_=style)
 
 
-def _epochs(elections: Sequence[Election], end: int | None, x: Scale, y: float) -> list[Markup]:
+def _epochs(elections: Sequence[LeaderElected], end: int | None, x: Scale, y: float) -> list[Markup]:
     drawn = [element("text", "leader epoch", x=LEFT - 8, y=y + 12, class_="row-name", text_anchor="end")]
     last = x(end + 1) if end is not None else RIGHT
     shown = elections[:EPOCHS_SHOWN]
@@ -190,7 +190,9 @@ def _epochs(elections: Sequence[Election], end: int | None, x: Scale, y: float) 
     return drawn
 
 
-def _describe(ranges: Sequence[FindingRange], elections: Sequence[Election], truncations: Sequence[Truncation]) -> str:
+def _describe(
+    ranges: Sequence[FindingRange], elections: Sequence[LeaderElected], truncations: Sequence[LogTruncated]
+) -> str:
     findings = [f"{label(found.anomaly)}: {found.count:,} at {where(found)}" for found in ranges[:10]]
     epochs = [f"epoch {won.leader_epoch} of broker {won.broker} from {won.start_offset:,}" for won in elections[:10]]
     cuts = [f"broker {cut.broker} truncated to {cut.offset:,}" for cut in truncations[:10]]

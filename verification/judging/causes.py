@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafka_chaos.contract.causes import Cause
+from kafka_chaos.contract.events import LeaderElected, LogTruncated
 from kafka_chaos.contract.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from kafka_chaos.verification.inputs.documents.leadership import Change, Election, Truncation, is_unclean
+from kafka_chaos.verification.inputs.documents.leadership import Change, is_unclean
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 LOG_TIME_NS = 1_000_000
@@ -72,12 +73,12 @@ def causes_of(run: RunDirectory) -> list[PartitionCauses]:
 def _causes(
     lane: Lane, partition: int | None, changes: Sequence[Change], faults: Sequence[FaultRecord], owners: Sequence[Drop]
 ) -> PartitionCauses:
-    elections = [change for change in changes if isinstance(change, Election)]
+    elections = [change for change in changes if isinstance(change, LeaderElected)]
     unclean = {won for won in elections if is_unclean(won, changes)}
     dropped: list[tuple[int, int, Drop]] = []
     sends: list[Span] = []
     for cut in changes:
-        if not isinstance(cut, Truncation):
+        if not isinstance(cut, LogTruncated):
             continue
         won = _cause_of(cut, elections)
         cause = f"{Cause.TRUNCATION}: {_dropped(cut)}" + ("" if won is None else f"; {_led(won, won in unclean)}")
@@ -115,13 +116,13 @@ def _took_effect(fault: FaultRecord) -> bool:
     return fault.kind != LOCKSTEP and bool(fault.requested and fault.proven) and fault.denied is None
 
 
-def _cause_of(cut: Truncation, elections: Iterable[Election]) -> Election | None:
+def _cause_of(cut: LogTruncated, elections: Iterable[LeaderElected]) -> LeaderElected | None:
     """The last election of another broker before the truncation, if its log ended at or before what was dropped."""
     others = [won for won in elections if won.broker != cut.broker and won.ts_ns < cut.ts_ns + LOG_TIME_NS]
     return others[-1] if others and cut.offset <= others[-1].start_offset else None
 
 
-def _begin(won: Election, faults: Iterable[FaultRecord]) -> int:
+def _begin(won: LeaderElected, faults: Iterable[FaultRecord]) -> int:
     """When the former leader may have begun to take records that the new one does not have."""
     causes = [
         fault.requested[0]
@@ -131,13 +132,13 @@ def _begin(won: Election, faults: Iterable[FaultRecord]) -> int:
     return min([won.ts_ns, *causes])
 
 
-def _dropped(cut: Truncation) -> str:
+def _dropped(cut: LogTruncated) -> str:
     if cut.log_end is None:
         return f"broker {cut.broker} dropped everything from offset {cut.offset} on"
     return f"broker {cut.broker} dropped offsets {cut.offset} to {cut.log_end - 1}"
 
 
-def _led(won: Election, unclean: bool) -> str:
+def _led(won: LeaderElected, unclean: bool) -> str:
     outside = ", though it was not in the ISR" if unclean else ""
     return f"broker {won.broker} became leader in epoch {won.leader_epoch} at offset {won.start_offset}{outside}"
 

@@ -13,11 +13,11 @@ from operator import attrgetter
 from kafka_chaos.contract.anomalies import MOST_ROWS, Anomaly, Engine
 from kafka_chaos.contract.causes import CAUSED
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
+from kafka_chaos.contract.events import HighWatermark
 from kafka_chaos.contract.families import AnyAnomaly, anomaly_named
 from kafka_chaos.contract.groups import group_of
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents.events import Report
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -79,7 +79,7 @@ def groups_in(run: RunDirectory, lane: Lane, views: Mapping[str, View]) -> list[
 
 
 def _high_watermark_regression(run: RunDirectory, lane: Lane) -> list[Finding]:
-    reports: dict[tuple[int, int], list[Report]] = defaultdict(list)
+    reports: dict[tuple[int, int], list[HighWatermark]] = defaultdict(list)
     for report in sorted(run.events.reports, key=attrgetter("ts_ns")):
         if report.lane == lane.lane:
             reports[report.partition, report.leader_epoch].append(report)

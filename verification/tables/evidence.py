@@ -6,7 +6,6 @@ necessary columns. No setting of a given session makes Spark skip a file or a ro
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -159,7 +158,7 @@ def chosen(spark: SparkSession, run: RunDirectory, tables: Mapping[str, DataFram
     assert consumed is not None
     reports = None
     if run.events.reports:
-        rows = [dataclasses.astuple(report) for report in run.events.reports]
+        rows = [tuple(getattr(report, name) for name in schemas.HIGH_WATERMARKS.names) for report in run.events.reports]
         reports = local_frame(spark, schemas.HIGH_WATERMARKS, rows)
     transactions, assignments, commits = (table(name) for name in ("transactions", "assignments", "commits"))
     return Frames(produced, consumed, table("log"), table("replicas"), reports, transactions, assignments, commits)

@@ -8,10 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kafka_chaos.contract import events
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE
 from kafka_chaos.verification.inputs.documents.reading import parsed
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, open_binary
+
+_READ = (
+    *(events.RunStarted, events.ClusterReady, events.PhaseStarted, events.Progress, events.PhaseEnded),
+    events.RunEnded,
+)
 
 
 @dataclass(slots=True)
@@ -61,23 +68,21 @@ class RunningRun:
 
     def _take(self, line: bytes) -> None:
         try:
-            event = parsed(line)
-            match event["type"]:
-                case "run_started":
-                    self.has_started, self._lanes = True, frozenset(event["lanes"])
-                case "cluster_ready":
-                    self.bootstrap_servers = event["bootstrap_servers"]
-                    self.client_config = event.get("client_config", "")
-                case "phase_started":
+            match event := event_of(parsed(line), _READ):
+                case events.RunStarted():
+                    self.has_started, self._lanes = True, frozenset(event.lanes)
+                case events.ClusterReady():
+                    self.bootstrap_servers, self.client_config = event.bootstrap_servers, event.client_config
+                case events.PhaseStarted():
                     self.is_loaded = True
-                    self._lanes_of[event["phase"]] = set(event["lanes"])
-                case "progress":
-                    self.counts.update({lane: tuple(counts) for lane, counts in event["counts"].items()})
-                case "phase_ended":
-                    self._settled |= self._lanes_of.get(event["phase"], set())
-                case "run_ended":
+                    self._lanes_of[event.phase] = set(event.lanes or self._lanes)
+                case events.Progress():
+                    self.counts.update(event.counts)
+                case events.PhaseEnded():
+                    self._settled |= self._lanes_of.get(event.phase, set())
+                case events.RunEnded():
                     self.has_ended = True
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, AttributeError) as error:
             raise UsageFailure(f"{self.path / EVENTS_FILE}: not an event: {error!r}") from error
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure, counted
+from kafka_chaos.contract.event_lines import event_of
+from kafka_chaos.contract.events import ClientStarted, Event
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, LANES_FILE, PREDICTION_FILE, VERDICT_FILE
 from kafka_chaos.contract.transactions import PREDICTED_IN
 from kafka_chaos.verification.inputs.documents.reading import parsed, parsed_yaml, read_object
@@ -53,7 +55,7 @@ class Evidence:
     predicted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     experiment: Mapping[str, Any] = field(default_factory=dict)
     experiment_text: str = ""
-    events: tuple[Mapping[str, Any], ...] = ()
+    events: tuple[Event, ...] = ()
     tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     verified_tables: Mapping[str, Any] = field(default_factory=dict)
     cross_check: Mapping[str, Any] = field(default_factory=dict)
@@ -109,12 +111,10 @@ def read_evidence(run_dir: Path) -> Evidence:
     )
 
 
-def _with_clients(
-    lanes: Mapping[str, Mapping[str, Any]], events: Iterable[Mapping[str, Any]]
-) -> dict[str, Mapping[str, Any]]:
+def _with_clients(lanes: Mapping[str, Mapping[str, Any]], events: Iterable[Event]) -> dict[str, Mapping[str, Any]]:
     """The lanes, each with the `client` that its processes said they are, if they are some."""
-    said = {one.get("lane"): one for one in events if one.get("type") == "client_started"}
-    clients = {lane: {"client": f"{one.get('client')} {one.get('version')}"} for lane, one in said.items()}
+    started = [one for one in events if isinstance(one, ClientStarted)]
+    clients = {one.lane: {"client": f"{one.client} {one.version}"} for one in started}
     return {name: {**lane, **clients.get(name, {})} for name, lane in lanes.items()}
 
 
@@ -166,9 +166,9 @@ def _parse_yaml(text: str, missing: list[str]) -> Mapping[str, Any]:
         return {}
 
 
-def _read_events(lines: Iterable[str], missing: list[str]) -> list[Mapping[str, Any]]:
-    """The events in order of time, without progress; lines that a crash cut off are counted."""
-    events: list[Mapping[str, Any]] = []
+def _read_events(lines: Iterable[str], missing: list[str]) -> list[Event]:
+    """The events in order of time, without progress; lines that are none, as a crash cuts them off, are counted."""
+    events: list[Event] = []
     broken = 0
     for line in lines:
         if '"type": "progress"' in line or not line.strip():
@@ -177,17 +177,15 @@ def _read_events(lines: Iterable[str], missing: list[str]) -> list[Mapping[str, 
             missing.append(f"events.jsonl: only the first {EVENTS_READ:,} events are shown")
             break
         try:
-            event = parsed(line)
+            event = event_of(as_dict(parsed(line)))
         except ValueError:
-            event = None
-        if isinstance(event, dict) and isinstance(event.get("ts_ns"), int) and isinstance(event.get("type"), str):
-            events.append(event)
-        else:
             broken += 1
+        else:
+            events += [event] if event is not None else []
     if broken:
         are = "is no event and is" if broken == 1 else "are no events and are"
         missing.append(f"events.jsonl: {counted(broken, 'line')} {are} left out")
-    return sorted(events, key=lambda event: int(event["ts_ns"]))
+    return sorted(events, key=lambda event: event.ts_ns)
 
 
 def as_dict(value: object) -> Mapping[str, Any]:

@@ -80,7 +80,7 @@ class LiveView:
             case event_types.RunStarted():
                 self._faults = {}
             case event_types.PhaseStarted():
-                self._phase, self._lanes = event.phase, event.lanes
+                self._phase, self._lanes = event.phase, event.lanes or ()
                 self._counts, self._before, self._rates, self._gaps = {}, None, {}, {}
             case event_types.PhaseEnded():
                 self._phase, self._lanes = None, ()

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.harness.report.svg import clock
 from kafka_chaos.harness.report.timeline.events import Change, TimelineEvents
 from kafka_chaos.harness.report.words import join
-from kafka_chaos.verification.inputs.documents.leadership import Election
 
 CLIENTS_LAG_NS = 2_000_000_000
 """How much later than the brokers clients may see a change."""
 
 
-def states(elections: Sequence[Election]) -> list[Change]:
+def states(elections: Sequence[LeaderElected]) -> list[Change]:
     """The elections of a partition as states in order of time: who leads, in which epoch."""
     ordered = sorted(elections, key=_order)
     skipped = {after: before for before, after in _skipping(ordered)}
@@ -45,16 +45,16 @@ def explain_skipped_epochs(
     return sentences[:most]
 
 
-def _order(election: Election) -> tuple[int, int]:
+def _order(election: LeaderElected) -> tuple[int, int]:
     return election.ts_ns, election.leader_epoch
 
 
-def _skipping(ordered: Sequence[Election]) -> list[tuple[Election, Election]]:
+def _skipping(ordered: Sequence[LeaderElected]) -> list[tuple[LeaderElected, LeaderElected]]:
     return [(before, after) for before, after in pairwise(ordered) if after.leader_epoch > before.leader_epoch + 1]
 
 
 def _explain(
-    before: Election, after: Election, place: tuple[str, int], timeline_events: TimelineEvents, start_ns: int
+    before: LeaderElected, after: LeaderElected, place: tuple[str, int], timeline_events: TimelineEvents, start_ns: int
 ) -> str:
     def at(ts_ns: int) -> str:
         return clock((ts_ns - start_ns) / 1e9)
@@ -70,8 +70,8 @@ def _explain(
 
 
 def _seen(
-    before: Election,
-    after: Election,
+    before: LeaderElected,
+    after: LeaderElected,
     place: tuple[str, int],
     timeline_events: TimelineEvents,
     at: Callable[[int], str],

@@ -1,21 +1,23 @@
 """The events of a run by phase, fault, lane and partition: who led, who was in sync, who truncated what.
 
-Guarantee: pure functions of the events; an event with a missing or malformed key is left out, never guessed.
+Guarantee: pure functions of the events.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from kafka_chaos.contract import events as contract
 from kafka_chaos.contract.fault_kinds import LOCKSTEP
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.report.inputs.evidence import Evidence
-from kafka_chaos.verification.inputs.documents import leadership
-from kafka_chaos.verification.inputs.documents.leadership import Election, IsrSeen, Place, Truncation
+from kafka_chaos.verification.inputs.documents.leadership import Place
 
+_Changed = contract.LeaderChanged | contract.LeaderElected | contract.IsrChanged | contract.LogTruncated
+_OfPartition = _Changed | contract.HighWatermark | contract.LastStableOffset
 WHOLE_RUN = "run"
 """Name of the one phase of a run that recorded none."""
 
@@ -103,8 +105,8 @@ class TimelineEvents:
     faults: tuple[FaultSpan, ...] = ()
     leaders: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
     isrs: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
-    elections: Mapping[Place, Sequence[Election]] = field(default_factory=dict)
-    truncations: Mapping[Place, Sequence[Truncation]] = field(default_factory=dict)
+    elections: Mapping[Place, Sequence[contract.LeaderElected]] = field(default_factory=dict)
+    truncations: Mapping[Place, Sequence[contract.LogTruncated]] = field(default_factory=dict)
     controllers: Sequence[Change] = ()
     offsets: Mapping[Place, Sequence[Offsets]] = field(default_factory=dict)
     members: Mapping[str, Sequence[MemberChange]] = field(default_factory=dict)
@@ -118,43 +120,33 @@ class TimelineEvents:
 
 def timeline_events_of(evidence: Evidence) -> TimelineEvents:
     """What a run's events show."""
-    leaders: dict[Place, list[Change]] = {}
-    isrs: dict[Place, list[Change]] = {}
-    elections: dict[Place, list[Election]] = {}
-    truncations: dict[Place, list[Truncation]] = {}
+    leaders: defaultdict[Place, list[Change]] = defaultdict(list)
+    isrs: defaultdict[Place, list[Change]] = defaultdict(list)
+    elections: defaultdict[Place, list[contract.LeaderElected]] = defaultdict(list)
+    truncations: defaultdict[Place, list[contract.LogTruncated]] = defaultdict(list)
     controllers: list[Change] = []
-    members: dict[str, list[MemberChange]] = {}
+    members: defaultdict[str, list[MemberChange]] = defaultdict(list)
     notices, seconds = 0, None
-    partitions = {name: lane.get("partitions", 1) for name, lane in evidence.lanes.items()}
     for event in evidence.events:
-        ts_ns = event["ts_ns"]
-        try:
-            match event["type"]:
-                case "leader_changed":
-                    change = Change(ts_ns, _broker(event["leader"]))
-                    leaders.setdefault(_place(event), []).append(change)
-                case kind if kind in leadership.TYPES:
-                    place, told = leadership.change_of(event, partitions)
-                    match told:
-                        case Election():
-                            elections.setdefault(place, []).append(told)
-                        case Truncation():
-                            truncations.setdefault(place, []).append(told)
-                        case IsrSeen():
-                            isr = " ".join(map(str, sorted(told.isr)))
-                            isrs.setdefault(place, []).append(Change(ts_ns, isr or "nobody"))
-                case "controller_changed":
-                    controllers.append(Change(ts_ns, _broker(event["controller"])))
-                case "member_changed":
-                    group, member = str(event["group"]), str(event["member"])
-                    did = MemberChange(ts_ns, member.removeprefix(f"{group}-"), str(event["change"]))
-                    members.setdefault(group, []).append(did)
-                case "client_notice":
-                    notices += 1
-                case "run_ended":
-                    seconds = float(event["seconds"])
-        except (KeyError, TypeError, ValueError):
-            continue
+        match event:
+            case contract.LeaderChanged():
+                leaders[_place(event)].append(Change(event.ts_ns, _broker(event.leader)))
+            case contract.LeaderElected():
+                elections[_place(event)].append(event)
+            case contract.LogTruncated():
+                truncations[_place(event)].append(event)
+            case contract.IsrChanged():
+                isr = " ".join(map(str, sorted(event.isr)))
+                isrs[_place(event)].append(Change(event.ts_ns, isr or "nobody"))
+            case contract.ControllerChanged():
+                controllers.append(Change(event.ts_ns, _broker(event.controller)))
+            case contract.MemberChanged():
+                member = event.member.removeprefix(f"{event.group}-")
+                members[event.group].append(MemberChange(event.ts_ns, member, event.change))
+            case contract.ClientNotice():
+                notices += 1
+            case contract.RunEnded():
+                seconds = event.seconds
     return TimelineEvents(
         phases=_phases(evidence),
         faults=_faults(evidence.events),
@@ -170,7 +162,7 @@ def timeline_events_of(evidence: Evidence) -> TimelineEvents:
     )
 
 
-def _offsets(events: Iterable[Mapping[str, Any]]) -> dict[Place, list[Offsets]]:
+def _offsets(events: Iterable[contract.Event]) -> dict[Place, list[Offsets]]:
     """Per partition of a transactional lane what its leaders reported, from the first report of both offsets on.
 
     The two are asked for one after the other: a last stable offset that has overtaken a former high watermark counts
@@ -180,74 +172,68 @@ def _offsets(events: Iterable[Mapping[str, Any]]) -> dict[Place, list[Offsets]]:
     stable: dict[Place, int] = {}
     found: dict[Place, list[Offsets]] = {}
     for event in events:
-        kinds = {"high_watermark": marks, "last_stable_offset": stable}
-        if event["type"] not in kinds:
-            continue
-        try:
-            place = _place(event)
-            kinds[event["type"]][place] = int(event[event["type"]])
-        except (KeyError, TypeError, ValueError):
-            continue
+        match event:
+            case contract.HighWatermark():
+                marks[_place(event)] = event.high_watermark
+            case contract.LastStableOffset():
+                stable[_place(event)] = event.last_stable_offset
+            case _:
+                continue
+        place = _place(event)
         if place in marks and place in stable:
-            step = Offsets(event["ts_ns"], marks[place], min(marks[place], stable[place]))
+            step = Offsets(event.ts_ns, marks[place], min(marks[place], stable[place]))
             found.setdefault(place, []).append(step)
     return found
 
 
-def _place(event: Mapping[str, Any]) -> Place:
-    return str(event["lane"]), int(event["partition"])
+def _place(event: _OfPartition) -> Place:
+    return event.lane, event.partition
 
 
-def _broker(broker: object) -> str:
-    return "nobody" if broker is None else str(int(str(broker)))
+def _broker(broker: int | None) -> str:
+    return "nobody" if broker is None else str(broker)
 
 
 def _phases(evidence: Evidence) -> tuple[Phase, ...]:
     """The recorded phases; lanes that none of them names form another phase."""
     phases: dict[str, Phase] = {}
     for event in evidence.events:
-        name = str(event.get("phase"))
-        if event["type"] == "phase_started" and isinstance(event.get("lanes"), list):
-            lanes = tuple(lane for lane in event["lanes"] if lane in evidence.lanes)
-            phases[name] = Phase(name, lanes, start_ns=event["ts_ns"])
-        elif event["type"] == "phase_ended" and name in phases:
-            phases[name] = replace(phases[name], end_ns=event["ts_ns"])
+        if isinstance(event, contract.PhaseStarted) and event.lanes is not None:
+            lanes = tuple(lane for lane in event.lanes if lane in evidence.lanes)
+            phases[event.phase] = Phase(event.phase, lanes, start_ns=event.ts_ns)
+        elif isinstance(event, contract.PhaseEnded) and event.phase in phases:
+            phases[event.phase] = replace(phases[event.phase], end_ns=event.ts_ns)
     named = {lane for phase in phases.values() for lane in phase.lanes}
     others = tuple(lane for lane in evidence.lanes if lane not in named)
     rest = (Phase(WHOLE_RUN if not phases else "other lanes", others),) if others else ()
     return (*phases.values(), *rest)
 
 
-def _faults(events: Iterable[Mapping[str, Any]]) -> tuple[FaultSpan, ...]:
+def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
     faults: dict[str, FaultSpan] = {}
     for event in events:
-        fault_id = str(event.get("fault_id"))
-        known = faults.get(fault_id)
-        match event["type"]:
-            case "fault_requested":
-                lanes = event.get("lanes")
-                faults[fault_id] = FaultSpan(
-                    fault_id=fault_id,
-                    kind=str(event.get("kind", "fault")),
-                    target=str(event.get("target", "")),
-                    resolved=tuple(str(name) for name in event.get("resolved") or ()),
-                    lanes=tuple(str(lane) for lane in lanes) if isinstance(lanes, list) else None,
-                    requested_ns=event["ts_ns"],
-                    late=_seconds(event.get("late")),
+        known = faults.get(getattr(event, "fault_id", ""))
+        match event:
+            case contract.FaultRequested():
+                faults[event.fault_id] = FaultSpan(
+                    fault_id=event.fault_id,
+                    kind=event.kind,
+                    target=event.target,
+                    resolved=event.resolved,
+                    lanes=event.lanes,
+                    requested_ns=event.ts_ns,
+                    late=event.late,
                 )
-            case "fault_proven" if known:
-                evidence = event.get("evidence")
-                proof = describe_evidence(known.kind, evidence) if isinstance(evidence, dict) else ""
-                raw = json.dumps(evidence, ensure_ascii=False)
+            case contract.FaultProven() if known:
+                proof, raw = (
+                    describe_evidence(known.kind, event.evidence),
+                    json.dumps(event.evidence, ensure_ascii=False),
+                )
                 # A lock-step phase is proven when its last step has taken effect; nothing heals it.
-                ended = event["ts_ns"] if known.kind == LOCKSTEP else None
-                faults[fault_id] = replace(known, proven=True, proof=proof, raw=raw, healed_ns=ended)
-            case "fault_not_proven" if known:
-                faults[fault_id] = replace(known, proof=str(event.get("reason") or "no reason given"))
-            case "fault_healed" if known:
-                faults[fault_id] = replace(known, healed_ns=event["ts_ns"])
+                ended = event.ts_ns if known.kind == LOCKSTEP else None
+                faults[event.fault_id] = replace(known, proven=True, proof=proof, raw=raw, healed_ns=ended)
+            case contract.FaultNotProven() if known:
+                faults[event.fault_id] = replace(known, proof=event.reason)
+            case contract.FaultHealed() if known:
+                faults[event.fault_id] = replace(known, healed_ns=event.ts_ns)
     return tuple(faults.values())
-
-
-def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

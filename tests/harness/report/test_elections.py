@@ -16,7 +16,7 @@ from kafka_chaos.harness.report.page import LEVELS
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
 from kafka_chaos.harness.report.timeline.elections import explain_skipped_epochs, states
 from kafka_chaos.harness.report.timeline.events import TimelineEvents, timeline_events_of
-from kafka_chaos.verification.inputs.documents.leadership import Election
+from tests.verification.samples.changes import elected as elected_by
 
 S = runs.SECOND
 PLACE = {"lane": "orders", "partition": 0}
@@ -44,7 +44,7 @@ def explained(path: Path, *events: Mapping[str, Any]) -> list[str]:
 
 
 def test_an_election_is_a_state_with_epoch_and_broker_from_the_brokers_own_time_on() -> None:
-    won = [Election(5 * S, 2, 1, 40, (2,)), Election(1 * S, 1, 0, 0, (1,)), Election(9 * S, 3, 3, 60, (3,))]
+    won = [elected_by(5 * S, 2, 1, 40, (2,)), elected_by(1 * S, 1, 0, 0, (1,)), elected_by(9 * S, 3, 3, 60, (3,))]
     assert [(state.ts_ns // S, state.value, state.short) for state in states(won)] == [
         (1, "epoch 0 · broker 1", "0"),
         (5, "epoch 1 · broker 2", "1"),

@@ -9,13 +9,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.events import Events, read_events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from kafka_chaos.verification.inputs.documents.leadership import Change, Election, IsrSeen, Truncation
+from kafka_chaos.verification.inputs.documents.leadership import Change
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import LOG_TIME_NS, Drop, PartitionCauses, Span, causes_of
+from tests.verification.samples.changes import elected, isr_seen, truncated
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
 
@@ -23,9 +25,9 @@ MS = 1_000_000
 PAUSE = FaultRecord(
     "pause-1", "pause", ("a",), resolved=("broker-1",), requested=[10 * MS], proven=[11 * MS], healed=[40 * MS]
 )
-FIRST = Election(MS, 1, 0, 0, (1, 2, 3))
-SECOND = Election(20 * MS, 2, 1, 5, (2, 3))
-CUT = Truncation(50 * MS, 1, 5, 9)
+FIRST = elected(MS, 1, 0, 0, (1, 2, 3))
+SECOND = elected(20 * MS, 2, 1, 5, (2, 3))
+CUT = truncated(50 * MS, 1, 5, 9)
 
 
 def found(*changes: Change, faults: tuple[FaultRecord, ...] = (), epochs: Any = None, **lane: Any) -> PartitionCauses:
@@ -49,30 +51,30 @@ def checkpoints() -> Any:
 
 
 def test_a_truncation_comes_before_the_election_that_led_to_it(checkpoints: Any) -> None:
-    cut, *elected = found(CUT, SECOND, FIRST, epochs=checkpoints).drops[1:]
+    cut, *elections = found(CUT, SECOND, FIRST, epochs=checkpoints).drops[1:]
     assert cut == Drop(
         5,
         9,
         50 * MS + LOG_TIME_NS,
         "truncation: broker 1 dropped offsets 5 to 8; broker 2 became leader in epoch 1 at offset 5",
     )
-    assert elected == [Drop(5, None, 21 * MS, "election: broker 2 became leader in epoch 1 at offset 5")]
+    assert elections == [Drop(5, None, 21 * MS, "election: broker 2 became leader in epoch 1 at offset 5")]
 
 
 def test_a_truncation_whose_end_is_unknown_says_so(checkpoints: Any) -> None:
-    (drop,) = found(Truncation(50 * MS, 1, 5, None), epochs=checkpoints).drops
+    (drop,) = found(truncated(50 * MS, 1, 5, None), epochs=checkpoints).drops
     assert (drop.end, drop.cause) == (None, "truncation: broker 1 dropped everything from offset 5 on")
 
 
 @pytest.mark.parametrize(
     "election",
     [
-        Election(20 * MS, 1, 1, 5, (1, 2)),  # the broker itself
-        Election(51 * MS, 2, 1, 5, (2, 3)),  # later
-        Election(20 * MS, 2, 1, 4, (2, 3)),  # its log ended before what was dropped
+        elected(20 * MS, 1, 1, 5, (1, 2)),  # the broker itself
+        elected(51 * MS, 2, 1, 5, (2, 3)),  # later
+        elected(20 * MS, 2, 1, 4, (2, 3)),  # its log ended before what was dropped
     ],
 )
-def test_a_truncation_names_only_an_election_that_can_have_led_to_it(election: Election, checkpoints: Any) -> None:
+def test_a_truncation_names_only_an_election_that_can_have_led_to_it(election: LeaderElected, checkpoints: Any) -> None:
     causes = found(CUT, election, epochs=checkpoints)
     assert "truncation: broker 1 dropped offsets 5 to 8" in [drop.cause for drop in causes.drops]
     assert not causes.sends
@@ -81,22 +83,22 @@ def test_a_truncation_names_only_an_election_that_can_have_led_to_it(election: E
 @pytest.mark.parametrize(
     ("election", "before", "kind"),
     [
-        (Election(20 * MS, 2, 1, 5, (2,)), (1,), "unclean_election"),
-        (Election(20 * MS, 2, 1, 5, (2,)), (1, 2), "election"),
-        (Election(20 * MS, 2, 1, 5, (2, 3)), (1,), "election"),
+        (elected(20 * MS, 2, 1, 5, (2,)), (1,), "unclean_election"),
+        (elected(20 * MS, 2, 1, 5, (2,)), (1, 2), "election"),
+        (elected(20 * MS, 2, 1, 5, (2, 3)), (1,), "election"),
     ],
 )
 def test_an_election_is_unclean_if_the_leader_was_outside_of_the_isr(
-    election: Election, before: tuple[int, ...], kind: str, checkpoints: Any
+    election: LeaderElected, before: tuple[int, ...], kind: str, checkpoints: Any
 ) -> None:
-    causes = found(FIRST, IsrSeen(15 * MS, before), election, IsrSeen(21 * MS, (2,)), epochs=checkpoints)
+    causes = found(FIRST, isr_seen(15 * MS, before), election, isr_seen(21 * MS, (2,)), epochs=checkpoints)
     text = causes.drops[-1].cause
     assert text.partition(":")[0] == kind
     assert text.endswith("though it was not in the ISR") is (kind == "unclean_election")
 
 
 def test_an_election_of_which_nothing_was_seen_before_is_not_called_unclean(checkpoints: Any) -> None:
-    causes = found(Election(20 * MS, 2, 1, 5, (2,)), epochs=checkpoints)
+    causes = found(elected(20 * MS, 2, 1, 5, (2,)), epochs=checkpoints)
     assert causes.drops[0].cause.startswith("election: ")
 
 
@@ -123,7 +125,7 @@ def test_the_final_log_s_leader_epochs_tell_where_to_look() -> None:
 
 
 def test_events_out_of_order_are_put_in_order_of_time(checkpoints: Any) -> None:
-    later = Election(30 * MS, 3, 2, 5, (3,))
+    later = elected(30 * MS, 3, 2, 5, (3,))
     causes = found(later, CUT, SECOND, FIRST, epochs=checkpoints)
     assert [((drop.until_ns or 0) - LOG_TIME_NS) // MS for drop in causes.drops] == [1, 20, 50, 30]
 
@@ -152,7 +154,7 @@ def test_brokers_recognise_the_retries_of_an_idempotent_producer(checkpoints: An
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"isr": 1}, "isr is 1, expected a list of brokers"),
+        ({"isr": 1}, "isr is 1, expected a list"),
         ({"broker": True}, "broker is True, expected a whole number"),
         ({"lane": "b"}, "lane: 'b' is not in lanes.json"),
         ({"partition": 1}, "lane 'a' has no partition 1"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.events import HighWatermark
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
-from kafka_chaos.verification.inputs.documents.events import Events, Report
+from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -30,7 +31,7 @@ def run(
     faults: tuple[FaultRecord, ...] | None = None,
     replicas: bool = False,
     marks: dict[int, int | None] | None = None,
-    reports: tuple[Report, ...] = (),
+    reports: tuple[HighWatermark, ...] = (),
 ) -> RunDirectory:
     given = {"produced": True, "consumed": True, "log": log, "replicas": replicas}
     checkpoints = Checkpoints() if marks is None else Checkpoints({}, {("a", 0): marks}, True)

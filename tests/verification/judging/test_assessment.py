@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.ledger import TableLedger
-from kafka_chaos.verification.inputs.documents.events import Events, Phase, Report
+from kafka_chaos.verification.inputs.documents.events import Events, Phase
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.assessment import unread
 from tests.verification.judging.one_lane import KILL, LANE, REPLICAS, run, verdict_of
+from tests.verification.samples.changes import reported
 from tests.verification.samples.partitions import FULL
 
 
@@ -18,7 +19,7 @@ def test_all_that_is_known_of_a_lane_is_written_down() -> None:
         faults=(replace(KILL, proven=[]),),
         replicas=True,
         marks={1: 10, 2: 9, 3: None},
-        reports=(Report(1, "a", 0, 0, 5), Report(2, "a", 0, 0, 6), Report(3, "b", 0, 0, 6)),
+        reports=(reported(1, "a", 0, 0, 5), reported(2, "a", 0, 0, 6), reported(3, "b", 0, 0, 6)),
     )
     lane = verdict_of(
         directory,

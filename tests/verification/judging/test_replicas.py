@@ -8,9 +8,9 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.inputs.documents.events import Report
 from kafka_chaos.verification.tables.facts import ReplicaFacts
 from tests.verification.judging.one_lane import LANE, MARKS, REPLICAS, run, verdict_of
+from tests.verification.samples.changes import reported
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_replicas_that_were_compared_in_part_are_named() -> None:
 
 
 def test_reports_of_another_lane_are_no_evidence() -> None:
-    directory = replace(run(reports=(Report(1, "b", 0, 0, 5),)), lanes=(LANE, Lane(lane="b")))
+    directory = replace(run(reports=(reported(1, "b", 0, 0, 5),)), lanes=(LANE, Lane(lane="b")))
     assert Anomaly.HIGH_WATERMARK_REGRESSION in verdict_of(directory).not_judged
-    own = run(reports=(Report(1, "a", 0, 0, 5),))
+    own = run(reports=(reported(1, "a", 0, 0, 5),))
     assert Anomaly.HIGH_WATERMARK_REGRESSION not in verdict_of(own).not_judged
 
 

@@ -6,60 +6,43 @@ ill-typed field. Contradictions are kept as a `problem`: they prove nothing, but
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from kafka_chaos.contract import events as contract
 from kafka_chaos.contract.errors import quoted
+from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS, LOCKSTEP
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents import leadership
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from kafka_chaos.verification.inputs.documents.leadership import Change, Place, place_of, whole
-from kafka_chaos.verification.inputs.documents.reading import is_given, is_whole, json_lines
+from kafka_chaos.verification.inputs.documents.leadership import Change, Place, lane_of, place_of
+from kafka_chaos.verification.inputs.documents.reading import is_given, json_lines
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 _COLLECTED = ("log", "replicas")
 SESSION_EXPIRY = "session-expiry"
+OfFault = contract.FaultRequested | contract.FaultProven | contract.FaultNotProven | contract.FaultHealed
 
-_FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
-    contract.type_name(event): (
-        frozenset(("ts_ns", "type", *required)),
-        frozenset(("type", *(field.name for field in fields(event)))),
-    )
-    for event, required in (
-        (contract.FaultRequested, ("fault_id",)),
-        (contract.FaultProven, ("fault_id",)),
-        (contract.FaultNotProven, ("fault_id",)),
-        (contract.FaultHealed, ("fault_id",)),
-        (contract.OutsideFaults, ("kinds", "lanes")),
-        (contract.RunStarted, ()),
-        (contract.PhaseStarted, ("phase",)),
-        (contract.PhaseEnded, ("phase",)),
-        (contract.HighWatermark, ("lane", "partition", "leader_epoch", "high_watermark")),
-        (contract.DefectPrecondition, ("defect", "lane", "evidence")),
-        (contract.ClientFailed, ("lane", "role", "problem")),
-        (contract.ConfigurationUnread, ("configurations",)),
-        *leadership.REQUIRED.items(),
-    )
-}
-"""By type, the fields that an event must have, and those that it may have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A high watermark, as a partition's leader reported it."""
-
-    ts_ns: int
-    lane: str
-    partition: int
-    leader_epoch: int
-    high_watermark: int
+READ = (
+    contract.FaultRequested,
+    contract.FaultProven,
+    contract.FaultNotProven,
+    contract.FaultHealed,
+    contract.OutsideFaults,
+    contract.RunStarted,
+    contract.PhaseStarted,
+    contract.PhaseEnded,
+    contract.HighWatermark,
+    contract.DefectPrecondition,
+    contract.ClientFailed,
+    contract.ConfigurationUnread,
+    *get_args(Change),
+)
+"""The kinds of events that are read; others may say what they like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +80,7 @@ class Events:
     """
 
     faults: tuple[FaultRecord, ...] | None = None
-    reports: tuple[Report, ...] = ()
+    reports: tuple[contract.HighWatermark, ...] = ()
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     collects: tuple[str, ...] = ()
     phases: Mapping[str, Phase] = field(default_factory=dict)
@@ -154,139 +137,95 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
         return Events()
     partitions = {lane.lane: lane.partitions for lane in lanes}
     faults: dict[str, FaultRecord] = {}
-    reports: list[Report] = []
+    reports: list[contract.HighWatermark] = []
     outside: dict[str, tuple[str, ...]] = {}
     collects: tuple[str, ...] = ()
     phases: dict[str, Phase] = {}
     changes: dict[Place, list[Change]] = {}
     preconditions: dict[str, list[Precondition]] = {}
     doubts: dict[str, list[str]] = {name: [] for name in partitions}
-    for number, event in json_lines(path):
+    for number, line in json_lines(path):
         try:
-            _check(event)
-            match event["type"]:
-                case "high_watermark":
-                    reports.append(_report(event, partitions))
-                case "outside_faults":
-                    for lane in _concerned(event["lanes"], partitions) or partitions:
-                        outside[lane] = (*outside.get(lane, ()), *_names(event, "kinds"))
-                case "run_started":
-                    collects = _names(event, "collects", _COLLECTED)
-                case "phase_started":
-                    lanes_of_phase = _concerned(event.get("lanes"), partitions)
-                    phases[str(event["phase"])] = Phase(lanes_of_phase, event["ts_ns"])
-                case "phase_ended":
-                    if (phase := phases.get(str(event["phase"]))) is not None:
-                        phases[str(event["phase"])] = replace(phase, ended_ns=event["ts_ns"])
-                case "defect_precondition":
-                    lane = leadership.lane_of(event, partitions)
+            match event := event_of(line, READ, exact=True):
+                case contract.HighWatermark():
+                    place_of(event, partitions)
+                    reports.append(event)
+                case contract.OutsideFaults():
+                    for lane in _concerned(event.lanes, partitions) or partitions:
+                        outside[lane] = (*outside.get(lane, ()), *event.kinds)
+                case contract.RunStarted():
+                    collects = _known("collects", event.collects, _COLLECTED)
+                case contract.PhaseStarted():
+                    phases[event.phase] = Phase(_concerned(event.lanes, partitions), event.ts_ns)
+                case contract.PhaseEnded():
+                    if (phase := phases.get(event.phase)) is not None:
+                        phases[event.phase] = replace(phase, ended_ns=event.ts_ns)
+                case contract.DefectPrecondition():
+                    lane = lane_of(event.lane, partitions)
                     preconditions.setdefault(lane, []).append(_precondition(event))
-                case "client_failed":
-                    lane = leadership.lane_of(event, partitions)
-                    doubts[lane].append(f"its {_text(event, 'role')} {_text(event, 'problem')}")
-                case "configuration_unread":
-                    unread = f"the run may not read the configuration {', '.join(_names(event, 'configurations'))}"
+                case contract.ClientFailed():
+                    lane = lane_of(event.lane, partitions)
+                    if not event.problem:
+                        raise ValueError("problem is '', expected a text")
+                    doubts[lane].append(f"its {event.role} {event.problem}")
+                case contract.ConfigurationUnread():
+                    unread = f"the run may not read the configuration {', '.join(event.configurations)}"
                     for of_lane in doubts.values():
                         of_lane.append(f"{unread}: the prediction may be that of another cluster")
-                case kind if kind in leadership.TYPES:
-                    place, change = leadership.change_of(event, partitions)
-                    changes.setdefault(place, []).append(change)
-                case kind if kind in _FIELDS:
-                    _note(faults, event, partitions)
+                case contract.LeaderElected() | contract.IsrChanged() | contract.LogTruncated():
+                    changes.setdefault(place_of(event, partitions), []).append(event)
+                case (
+                    contract.FaultRequested()
+                    | contract.FaultProven()
+                    | contract.FaultNotProven()
+                    | contract.FaultHealed()
+                ):
+                    _note(faults.setdefault(event.fault_id, FaultRecord(event.fault_id)), event, partitions)
         except ValueError as error:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error
     return Events(tuple(faults.values()), tuple(reports), outside, collects, phases, changes, preconditions, doubts)
 
 
-def _check(event: Mapping[str, Any]) -> None:
-    if not isinstance(event.get("type"), str):
-        raise ValueError("expected a type")
-    stamp = event.get("ts_ns")
-    if not is_whole(stamp):
-        raise ValueError(f"ts_ns is {quoted(stamp)}, expected whole nanoseconds")
-    kind = event["type"]
-    if kind in _FIELDS:
-        required, known = _FIELDS[kind]
-        for name in sorted(event.keys() - known):
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ValueError(f"{kind} has no field {name!r} ({', '.join(sorted(known))}){hint}")
-        for name in sorted(required - event.keys()):
-            raise ValueError(f"{kind} without a {name}")
-
-
-def _report(event: Mapping[str, Any], partitions: Mapping[str, int]) -> Report:
-    marks = [whole(event, name) for name in ("leader_epoch", "high_watermark")]
-    return Report(event["ts_ns"], *place_of(event, partitions), *marks)
-
-
-def _text(event: Mapping[str, Any], name: str) -> str:
-    value = event[name]
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} is {quoted(value)}, expected a text")
-    return value
-
-
-def _precondition(event: Mapping[str, Any]) -> Precondition:
+def _precondition(event: contract.DefectPrecondition) -> Precondition:
     from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 
-    defect, evidence = event["defect"], event["evidence"]
-    if defect not in tuple(KNOWN_DEFECTS):
-        raise ValueError(f"defect is {quoted(defect)}, expected one of {', '.join(KNOWN_DEFECTS)}")
-    if not isinstance(evidence, str) or not evidence:
-        raise ValueError(f"evidence is {quoted(evidence)}, expected what shows it")
-    occurred, producer, partition, messages = (
-        None if event.get(name) is None else whole(event, name)
-        for name in ("occurred_ns", "producer_id", "partition", "messages")
+    _known("defect", (event.defect,), tuple(KNOWN_DEFECTS))
+    if not event.evidence:
+        raise ValueError("evidence is '', expected what shows it")
+    return Precondition(
+        event.defect,
+        event.ts_ns if event.occurred_ns is None else event.occurred_ns,
+        event.producer_id,
+        event.transactional_id,
+        event.commits,
+        event.partition,
+        event.messages,
     )
-    writer, commits = event.get("transactional_id"), event.get("commits")
-    if not isinstance(writer, str | None) or not isinstance(commits, bool | None):
-        raise ValueError("transactional_id or commits: expected a name, and true or false")
-    occurred = event["ts_ns"] if occurred is None else occurred
-    return Precondition(defect, occurred, producer, writer, commits, partition, messages)
 
 
-def _note(faults: dict[str, FaultRecord], event: Mapping[str, Any], lanes: Mapping[str, int]) -> None:
-    fault_id = event["fault_id"]
-    if not isinstance(fault_id, str):
-        raise ValueError(f"fault_id is {quoted(fault_id)}, expected a name")
-    fault = faults.setdefault(fault_id, FaultRecord(fault_id))
-    match event["type"]:
-        case "fault_requested":
-            fault.kind, fault.target = str(event.get("kind", "?")), str(event.get("target", ""))
-            fault.lanes = _concerned(event.get("lanes"), lanes)
-            parameters = event.get("parameters")
-            steps = parameters.get("steps") if isinstance(parameters, dict) else None
-            fault.resolved = _names(event, "resolved")
-            fault.model_faults = _names(event, "model_faults", FAULT_KINDS)
-            fault.steps = tuple(map(str, steps)) if isinstance(steps, list) else ()
-            fault.requested.append(event["ts_ns"])
-        case "fault_proven":
-            fault.proven.append(event["ts_ns"])
-            evidence = event.get("evidence")
-            fault.shown += tuple(map(str, evidence)) if isinstance(evidence, dict) else ()
-        case "fault_not_proven":
-            fault.denied = str(event.get("reason") or "no reason given")
-        case "fault_healed":
-            fault.healed.append(event["ts_ns"])
+def _note(fault: FaultRecord, event: OfFault, lanes: Mapping[str, int]) -> None:
+    match event:
+        case contract.FaultRequested():
+            fault.kind, fault.target, fault.resolved = event.kind, event.target, event.resolved
+            fault.lanes = _concerned(event.lanes, lanes)
+            fault.model_faults = _known("model_faults", event.model_faults, FAULT_KINDS)
+            fault.steps = tuple(map(str, event.parameters.get("steps") or ()))
+            fault.requested.append(event.ts_ns)
+        case contract.FaultProven():
+            fault.proven.append(event.ts_ns)
+            fault.shown += tuple(event.evidence)
+        case contract.FaultNotProven():
+            fault.denied = event.reason
+        case contract.FaultHealed():
+            fault.healed.append(event.ts_ns)
 
 
-def _names(event: Mapping[str, Any], key: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The names in the event's list of that key; none if it has no such list."""
-    names = event.get(key)
-    if names is None:
-        return ()
-    if not isinstance(names, list) or not all(isinstance(name, str) and name in (known or (name,)) for name in names):
-        raise ValueError(f"{key} is {quoted(names)}, expected a list of {', '.join(known or ('names',))}")
-    return tuple(names)
+def _known(field: str, names: tuple[str, ...], known: Sequence[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{field}: {quoted(name)}, expected one of {', '.join(known)}")
+    return names
 
 
-def _concerned(concerned: object, lanes: Mapping[str, int]) -> tuple[str, ...] | None:
-    if concerned is None:
-        return None
-    if not isinstance(concerned, list):
-        raise ValueError("lanes: expected a list of lane names")
-    for name in concerned:
-        if name not in tuple(lanes):
-            raise ValueError(f"lanes: {quoted(name)} is not in lanes.json")
-    return tuple(concerned)
+def _concerned(concerned: tuple[str, ...] | None, lanes: Mapping[str, int]) -> tuple[str, ...] | None:
+    return None if concerned is None else tuple(lane_of(name, lanes) for name in concerned)
