@@ -53,15 +53,13 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
 
 def planned(experiment: Experiment) -> dict[str, Any]:
     """The plan as `--json` prints it: `phases` with `schedule` and `lanes`; times in seconds from the phase's start."""
-    from kafka_chaos.harness.experiment.checks.output import planned_bytes
-    from kafka_chaos.harness.experiment.disks import layout_of
 
     return {
         "experiment": experiment.name,
         "seed": experiment.seed,
-        "cluster": layout_of(experiment).described,
+        "cluster": experiment.layout.described,
         "load_seconds": sum(phase.workload.duration for phase in experiment.phases),
-        "bytes": planned_bytes(experiment),
+        "bytes": experiment.planned_bytes,
         "phases": [_phase(experiment, phase) for phase in experiment.phases],
     }
 

@@ -234,7 +234,7 @@ class ClusterView(Generic[N]):
 
     def expire_session(self, session: int) -> None:
         """Closed in its client's name. Where ZooKeeper does not answer, it goes on: the registration tells."""
-        from kafka_chaos.harness.cluster.metadata.sessions import end_session
+        from kafka_chaos.harness.cluster.metadata.zookeeper_client import end_session
 
         with contextlib.suppress(ClusterFailure):
             end_session(self._own.zookeeper_addresses, session)

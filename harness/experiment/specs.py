@@ -11,6 +11,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
@@ -21,7 +22,7 @@ from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
 from kafka_chaos.faults.coordination.reassignment import Reassignment
 from kafka_chaos.faults.fault import Fault, concerns
 from kafka_chaos.faults.target import MEMBER, OF_CLIENTS
-from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
 from kafka_chaos.harness.experiment.known_configs import moves_back
@@ -32,6 +33,10 @@ from kafka_chaos.reference_model import LockstepStep
 
 _OF_A_PHASE = ("lanes", "workload", "schedule", "steps", "outside_faults")
 _SHARED = ("lanes", "workload")
+HISTORY_BYTES = 200
+"""Bytes of a record's rows in `produced/`, `consumed/`, `log/` and `findings/`; compressed they take less."""
+_ROOM = 2
+"""How many times the planned load has room on each disk, for indexes and for the load's own topics on one broker."""
 
 
 class ExperimentError(UsageFailure):
@@ -149,6 +154,30 @@ class Experiment(Spec):
         exclude=True,
         description="written by a run (run id, versions, start); ignored when the file is run again",
     )
+
+    @property
+    def planned_bytes(self) -> int:
+        """The estimated bytes that the planned load writes: every replica of each record, and the history."""
+        total = 0.0
+        for phase in self.phases:
+            records = phase.workload.rate * phase.workload.duration
+            for lane in phase.lanes:
+                total += records * (phase.workload.record_size * lane.replication_factor + HISTORY_BYTES)
+        return round(total)
+
+    @property
+    def layout(self) -> ClusterLayout:
+        """The cluster that it needs, with disks where one of its faults breaks disks, links where one acts on single
+        requests, and clocks that can be moved where one moves them."""
+        kinds = {type(fault) for phase in self.phases for fault in phase.faults()}
+        layout = self.cluster.spec()
+        if any(kind.needs_links for kind in kinds):
+            layout = replace(layout, links=True)
+        if any(kind.needs_clock for kind in kinds):
+            layout = replace(layout, clocks=True)
+        if any(kind.needs_disk for kind in kinds):
+            layout = replace(layout, disk_mib=max(USUAL_DISK_MIB, _ROOM * self.planned_bytes >> 20))
+        return layout
 
     def lanes(self) -> Iterator[tuple[PhaseSpec, LaneSpec, Lane]]:
         """All lanes with their phase, and as the model knows them; they have all partitions that faults add."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from kafka_chaos.contract.anomalies import Engine, Status, Verdict
 from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, REPORT_FILE
-from kafka_chaos.harness.pytest_plugin.records import first_records
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 
 EXAMPLES = 3
+_PLACE = ("partition", "offset", "producer_id", "seq")
 
 
 class ChaosRun:
@@ -99,7 +100,7 @@ class ChaosRun:
     def _records(self, lane: LaneVerdict, anomaly: AnyAnomaly) -> list[str]:
         """The first records of an anomaly, and how many more there are."""
         count = lane.count(anomaly) or 0
-        lines = list(first_records(self.path, lane.lane, anomaly.value, EXAMPLES)) if count else []
+        lines = list(_first_records(self.path, lane.lane, anomaly.value, EXAMPLES)) if count else []
         return lines if count <= EXAMPLES else [*lines, f"{count - EXAMPLES:,} more in {FINDINGS_FOLDER}/"]
 
     def _evidence(self) -> list[str]:
@@ -116,3 +117,36 @@ def _anomaly(name: str) -> AnyAnomaly:
     if name in ALL_ANOMALIES:
         return anomaly_named(name)
     raise ValueError(f"anomaly: {name!r} is not one: expected {', '.join(ALL_ANOMALIES)}")
+
+
+def _first_records(run: Path, lane: str, anomaly: str, limit: int) -> Iterator[str]:
+    """One line for each of the first `limit` records of an anomaly: offset, time of sending, and cause."""
+    import pyarrow.parquet as pq
+
+    where = [("lane", "=", lane), ("anomaly", "=", anomaly)]
+    found = pq.read_table(run / FINDINGS_FOLDER, filters=where)
+    order = [(name, "ascending") for name in _PLACE]
+    rows = found.sort_by(order).slice(0, limit).to_pylist()
+    times = _sent(run, lane, rows)
+    for row in rows:
+        parts = [f"{name} {row[name]}" for name in _PLACE if row[name] is not None]
+        sent = times.get((row["producer_id"], row["seq"]))
+        if sent is not None:
+            parts.append(f"sent {sent:.3f} s after the lane's first record")
+        yield ", ".join(parts) + (f": {row['cause']}" if row["cause"] else "")
+
+
+def _sent(run: Path, lane: str, rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
+    """When the records with an identity were sent, in seconds, by producer id and sequence number."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    wanted = {(row["producer_id"], row["seq"]) for row in rows if row["seq"] is not None}
+    if not wanted:
+        return {}
+    table = pq.read_table(run / "produced", columns=["producer_id", "seq", "invoke_ns"], filters=[("lane", "=", lane)])
+    start = pc.min(table["invoke_ns"]).as_py()
+    one_of = pc.is_in(table["seq"], value_set=pa.array([seq for _, seq in wanted], pa.int64()))
+    chosen = table.filter(one_of).to_pylist()
+    return {(row["producer_id"], row["seq"]): (row["invoke_ns"] - start) / 1e9 for row in chosen}

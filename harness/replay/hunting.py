@@ -20,7 +20,6 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.replay.actions import actions_of
@@ -126,7 +125,7 @@ class Hunt:
         return into
 
     def _whole_cluster(self, experiment: Experiment) -> Cluster:
-        layout = layout_of(experiment)
+        layout = experiment.layout
         has = None if self._cluster is None else self._cluster.spec
         if has is not None and has.lacks(layout):
             # Schedules so far broke no disks, acted on no requests, or moved no clocks.

@@ -24,7 +24,6 @@ from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
 from kafka_chaos.harness.run.observing.collection import collect_logs, emit_broker_events, leader_ends
@@ -58,7 +57,7 @@ def run_experiment(
     file alone cannot. `accept_known`, `engine`: see `verify`; the engine plain writes no report.
     """
     require_available(experiment)
-    layout = layout_of(experiment)
+    layout = experiment.layout
     if cluster is not None and (lacking := cluster.spec.lacks(layout)):
         raise UsageFailure(lacking)
     version = experiment.cluster.kafka_version
@@ -120,7 +119,7 @@ class Stages:
             finally:
                 self.collect_logs(self.given)
             return
-        spec = layout_of(self.run.experiment)
+        spec = self.run.experiment.layout
         for version in (spec.version, *spec.versions):
             ensure_image(version.number, clock=spec.clocks, say=self.run.say)
         self.run.say(f"starting {spec.described}")

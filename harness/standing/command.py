@@ -69,11 +69,10 @@ def up_command(
         raise UsageFailure(f"{name}: this cluster stands already: `kafka-chaos cluster down {name}` removes it")
     spec: dict[str, Any] = {key: value for key, value in numbers.items() if value}
     if like is not None:
-        from kafka_chaos.harness.experiment.disks import layout_of
         from kafka_chaos.harness.experiment.file import load_experiment
 
         experiment = load_experiment(like)
-        needed: ClusterLayout = layout_of(experiment)
+        needed: ClusterLayout = experiment.layout
         spec = {**experiment.cluster.model_dump(mode="json"), "links": needed.links, **spec}
         disks, clocks = disks or bool(needed.disk_mib), clocks or needed.clocks
     spec |= _chosen(kraft=kraft, version=version, secured=secured)

@@ -35,7 +35,6 @@ from kafka_chaos.harness.cluster.containers.secrets import SecretFolder
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
-from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.refusals import refusals
 from kafka_chaos.harness.experiment.specs import Experiment, dotted
@@ -169,7 +168,7 @@ class Supervisor:
         """Break something until it is healed; whether it was proven."""
         experiment = self._experiment({**keys, "fault": fault, "target": target, "at": 0, "duration": _A_DAY})
         require_available(experiment)
-        if lacking := self._cluster.spec.lacks(layout_of(experiment)):
+        if lacking := self._cluster.spec.lacks(experiment.layout):
             raise UsageFailure(f"{fault}: {lacking}")
         self._view.topics = self._admin.topics()
         occurrence = self._injector.inject(experiment.phases[0].faults()[0])

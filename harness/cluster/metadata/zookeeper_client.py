@@ -23,14 +23,21 @@ from kafka_chaos.harness.waiting import wait_until
 NOBODY = -1
 _CONTROLLER = "/controller"
 _CONTROLLER_EPOCH = "/controller_epoch"
+_SECRET = 0xB3415C00
+_PASSWORD_BYTES = 16
+_MULTIPLIER, _INCREMENT, _MASK = 0x5DEECE66D, 0xB, (1 << 48) - 1
 
 
 class ZooKeeper:
-    """A connection to a cluster's ZooKeeper; a context manager. Implements `Metadata`."""
+    """A connection to a cluster's ZooKeeper; a context manager. Implements `Metadata`.
 
-    def __init__(self, addresses: str, *, timeout: float = 20.0) -> None:
+    `session`: one of somebody else that it goes on with, by its id; closing it then ends that session.
+    """
+
+    def __init__(self, addresses: str, *, timeout: float = 20.0, session: int | None = None) -> None:
         logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-        self._client = KazooClient(hosts=addresses, timeout=timeout)
+        client_id = None if session is None else (session, password_of(session))
+        self._client = KazooClient(hosts=addresses, timeout=timeout, client_id=client_id)
         try:
             self._client.start(timeout=timeout)
         except KazooTimeoutError as error:
@@ -145,6 +152,27 @@ class ZooKeeper:
             data, stat = self._client.get(path)
             return json.loads(data), stat
         return None
+
+
+def end_session(addresses: str, session: int) -> None:
+    """End a session whose client lives; nothing where it is over. Raises `ClusterFailure` without ZooKeeper's answer.
+
+    Whoever knows the id and the password of a session may take it to a connection of their own, and close it. ZooKeeper
+    then removes its ephemeral nodes, and answers its client, which connects again, that the session has expired: what a
+    client meets that was not heard of in time.
+    """
+    ZooKeeper(addresses, session=session).close()
+
+
+def password_of(session: int) -> bytes:
+    """The password that a ZooKeeper server gives to a session (`generatePasswd` of its class `ZooKeeperServer`): bytes
+    of java.util.Random, seeded with the session's id."""
+    seed = (session ^ _SECRET ^ _MULTIPLIER) & _MASK
+    password = b""
+    while len(password) < _PASSWORD_BYTES:
+        seed = (seed * _MULTIPLIER + _INCREMENT) & _MASK
+        password += (seed >> 16).to_bytes(4, "little")
+    return password
 
 
 @contextlib.contextmanager

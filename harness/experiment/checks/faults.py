@@ -7,10 +7,9 @@ from kafka_chaos.faults.clock.clocks import MovedClock
 from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
 from kafka_chaos.faults.coordination.reassignment import Reassignment
 from kafka_chaos.faults.fault import Fault, concerns, fits, parameters
-from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
+from kafka_chaos.faults.target import GROUP_COORDINATOR, OF_CLIENTS, TRANSACTION_COORDINATOR, Target, TargetError
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.experiment.checks.network import check_control_port, check_cut, check_links, check_peers
-from kafka_chaos.harness.experiment.checks.targets import check_target
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import MOST_PARTITIONS
 from kafka_chaos.harness.experiment.specs import ExperimentError, LockstepSpec, PhaseSpec
@@ -30,7 +29,7 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         except ValueError as error:
             key, _, rest = str(error).partition(": ")
             raise ExperimentError((*place, key), rest) from error
-        check_target(cluster, (*place, "target"), fault.target, phase)
+        _check_target(cluster, (*place, "target"), fault.target, phase)
         _check_kind(cluster, place, fault)
         _check_lane_key(place, fault, phase)
         _check_frozen_producer((*place, "target"), fault, phase)
@@ -184,7 +183,26 @@ def check_lockstep(
         raise ExperimentError((*place, "target"), str(error)) from error
     if target.role != "leader":
         raise ExperimentError((*place, "target"), f"{lockstep.target}: a lock-step phase acts on leader(LANE)")
-    check_target(cluster, (*place, "target"), target, phase)
+    _check_target(cluster, (*place, "target"), target, phase)
     leaders = {lane.leader for lane in phase.lanes}
     if len(leaders) != 1 or None in leaders:
         raise ExperimentError(place, "all lanes of a lock-step phase need the same leader")
+
+
+def _check_target(cluster: ClusterSpec, place: tuple[str | int, ...], target: Target, phase: PhaseSpec) -> None:
+    """Refuse a target that is not there, or that has nothing that a fault could hit."""
+    lanes = {lane.lane for lane in phase.lanes}
+    try:
+        target.check(
+            brokers=cluster.brokers, zookeepers=cluster.zookeepers, controllers=cluster.controllers, lanes=lanes
+        )
+    except TargetError as error:
+        raise ExperimentError(place, str(error)) from error
+    lane = next((lane for lane in phase.lanes if lane.lane == target.lane), None)
+    if target.role == GROUP_COORDINATOR and lane is not None and lane.group is None and lane.loop is None:
+        raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no group and no loop")
+    if target.role in OF_CLIENTS and lane is not None and lane.group is None and lane.loop is None:
+        message = "its producer and its consumer are threads of the harness; only members of a group or of a loop are "
+        raise ExperimentError(place, f"{target.text}: {message}processes of their own")
+    if target.role == TRANSACTION_COORDINATOR and lane is not None and lane.transactional is None:
+        raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no transactions")

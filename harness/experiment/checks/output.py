@@ -15,8 +15,6 @@ from kafka_chaos.harness.experiment.specs import Experiment
 
 LEAST_FREE = 256 * 2**20
 """Bytes that every run needs: logs of all containers, events and the report, with room to spare."""
-HISTORY_BYTES = 200
-"""Bytes of a record's rows in `produced/`, `consumed/`, `log/` and `findings/`; compressed they take less."""
 
 
 def check_output(root: Path, experiment: Experiment, *, option: str = "--out") -> None:
@@ -26,7 +24,7 @@ def check_output(root: Path, experiment: Experiment, *, option: str = "--out") -
     that is read-only or too full.
     """
     folder = check_writable(root, option)
-    needed, free = LEAST_FREE + planned_bytes(experiment), shutil.disk_usage(folder).free
+    needed, free = LEAST_FREE + experiment.planned_bytes, shutil.disk_usage(folder).free
     if free < needed:
         raise EnvironmentFailure(
             f"{option} {root}: the run may write {_size(needed)}, and {_size(free)} are free: "
@@ -51,16 +49,6 @@ def check_writable(path: Path, option: str) -> Path:
             f"{option} {path}: {there} can't be written ({error.strerror}): choose another path"
         ) from None
     return there
-
-
-def planned_bytes(experiment: Experiment) -> int:
-    """The estimated bytes that the planned load writes: every replica of each record, and the history."""
-    total = 0.0
-    for phase in experiment.phases:
-        records = phase.workload.rate * phase.workload.duration
-        for lane in phase.lanes:
-            total += records * (phase.workload.record_size * lane.replication_factor + HISTORY_BYTES)
-    return round(total)
 
 
 def _size(number: int) -> str:

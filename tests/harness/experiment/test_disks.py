@@ -12,7 +12,6 @@ from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.faults.storage import disks
 from kafka_chaos.faults.storage.disks import PowerLoss
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.runner import run_experiment
@@ -36,20 +35,20 @@ def experiment(
 
 @pytest.mark.parametrize("fault", ["power-loss", "freeze-disk", "full-disk", "read-only-disk"])
 def test_a_fault_that_breaks_disks_gets_them(fault: str) -> None:
-    layout = layout_of(experiment(fault=fault))
+    layout = experiment(fault=fault).layout
     assert layout.disk_mib == 4096
     assert layout.described.endswith("each broker with a disk of its own")
 
 
 def test_no_other_experiment_pays_for_disks() -> None:
-    layout = layout_of(experiment(fault="kill"))
+    layout = experiment(fault="kill").layout
     assert layout.disk_mib == 0
     assert "disk" not in layout.described
 
 
 def test_disks_have_room_for_the_planned_load() -> None:
     # 60 s × 20,000 records/s × 1,000 bytes on each broker.
-    assert layout_of(experiment(rate=20_000)).disk_mib << 20 > 60 * 20_000 * 1_000 * 1.5
+    assert experiment(rate=20_000).layout.disk_mib << 20 > 60 * 20_000 * 1_000 * 1.5
 
 
 PHASE = """\
@@ -93,7 +92,7 @@ def test_zookeeper_has_none(target: str, cluster: str) -> None:
     ],
 )
 def test_controllers_have_one(target: str, cluster: str) -> None:
-    assert layout_of(experiment(target=target, cluster=cluster)).disk_mib
+    assert experiment(target=target, cluster=cluster).layout.disk_mib
 
 
 def test_a_disk_that_is_too_small_is_refused() -> None:

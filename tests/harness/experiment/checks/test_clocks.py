@@ -6,7 +6,6 @@ import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.experiment.disks import layout_of
 from kafka_chaos.harness.experiment.file import parse_experiment
 
 
@@ -20,8 +19,8 @@ schedule: [{{{fault}, target: broker:1, at: 1, duration: 5}}]
 
 
 def test_only_a_fault_of_clocks_gets_clocks_that_can_be_moved() -> None:
-    assert layout_of(parse_experiment(experiment("fault: clock-step"), "clocks.yaml")).clocks
-    assert not layout_of(parse_experiment(experiment("fault: kill"), "clocks.yaml")).clocks
+    assert parse_experiment(experiment("fault: clock-step"), "clocks.yaml").layout.clocks
+    assert not parse_experiment(experiment("fault: kill"), "clocks.yaml").layout.clocks
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,16 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
-from kafka_chaos.harness.experiment.checks import output
-from kafka_chaos.harness.experiment.checks.output import check_output, planned_bytes
+from kafka_chaos.harness.experiment.checks.output import check_output
 from kafka_chaos.harness.experiment.file import parse_experiment
+from kafka_chaos.harness.experiment.specs import HISTORY_BYTES
 
 TWO_LANES = "name: x\nworkload: {rate: 1000, duration: 10, record_size: 100}\nlanes: [{lane: a}, {lane: b}]"
 EXPERIMENT = parse_experiment(TWO_LANES, "x.yaml")
 
 
 def test_the_plan_counts_every_replica_and_the_history() -> None:
-    assert planned_bytes(EXPERIMENT) == 2 * 1000 * 10 * (100 * 3 + output.HISTORY_BYTES)
+    assert EXPERIMENT.planned_bytes == 2 * 1000 * 10 * (100 * 3 + HISTORY_BYTES)
 
 
 def test_a_folder_that_can_be_made_is_accepted_and_not_made(tmp_path: Path) -> None:
