@@ -13,17 +13,20 @@ from kafka_chaos.contract.errors import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileLedger:
+    """A file of a table, and its rows by footer."""
+
+    file: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableLedger:
     """One table of the run, for all lanes: its files with their rows by footer, and the rows that Spark read."""
 
-    files: tuple[tuple[str, int], ...]
+    files: tuple[FileLedger, ...]
     rows_by_footer: int
     rows_as_read: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The table's entry of `tables` in verdict.json."""
-        files = [{"file": file, "rows": rows} for file, rows in self.files]
-        return {"files": files, "rows_by_footer": self.rows_by_footer, "rows_as_read": self.rows_as_read}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +58,6 @@ class CrossCheck:
     of_rows: int = 0
     disagreements: tuple[Disagreement, ...] = ()
     problem: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """`cross_check` in verdict.json."""
-        return asdict(self)
 
     def __str__(self) -> str:
         """What was looked at, in one line."""

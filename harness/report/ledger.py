@@ -1,18 +1,23 @@
 """The evidence ledger of verdict.json as a table: per lane what was recorded, and whether it suffices for a verdict.
 
-Guarantee: a number that the ledger does not have is shown as unknown, never as 0; a verdict without a ledger has no
-table, and whatever part of one is malformed is unknown.
+Guarantee: what the ledger does not have is shown as unknown, never as 0, and so is a lane's ledger that is not of this
+version's form. A verdict without a ledger has no table.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
+from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
+from kafka_chaos.harness.report.inputs.evidence import Evidence
 from kafka_chaos.harness.report.words import join
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 COLUMNS = {
     "Acknowledged records judged": "acknowledged records whose fate the evidence shows",
@@ -31,6 +36,10 @@ class Cell:
 
     text: str
     state: str
+
+
+Part = TypeVar("Part")
+UNKNOWN = Cell("unknown", "short")
 
 
 @dataclass(frozen=True)
@@ -75,115 +84,93 @@ class Ledger:
 
 def ledger_of(evidence: Evidence) -> Ledger | None:
     """The ledger of a verdict; None where it was written without one."""
-    ledgers = {lane: entry["ledger"] for lane, entry in evidence.judged.items() if as_dict(entry.get("ledger"))}
+    from pydantic import TypeAdapter
+
+    reader, of_tables = TypeAdapter(contract.Ledger), TypeAdapter(contract.TableLedger)
+    ledgers = {lane: _read(reader, entry["ledger"]) for lane, entry in evidence.judged.items() if entry.get("ledger")}
     if not ledgers:
         return None
+    look = _read(TypeAdapter(contract.CrossCheck), evidence.cross_check) if evidence.cross_check else None
+    readable = {lane: ledger for lane, ledger in ledgers.items() if ledger is not None}
     return Ledger(
         rows=[_row(lane, ledger) for lane, ledger in ledgers.items()],
-        tables=[_table(name, as_dict(table)) for name, table in evidence.verified_tables.items()],
-        left_out=_left_out(ledgers),
-        cross_check=_cross_check(evidence.cross_check),
-        watermark_reports=sum(_int(ledger.get("high_watermark_reports")) or 0 for ledger in ledgers.values()),
+        tables=[_table(name, _read(of_tables, table)) for name, table in evidence.verified_tables.items()],
+        left_out=_left_out(readable),
+        cross_check=_cross_check(look),
+        watermark_reports=sum(ledger.high_watermark_reports for ledger in readable.values()),
     )
 
 
-def incomplete(lane: str, entry: Mapping[str, Any]) -> str:
-    """One line about a lane of verdict.json whose evidence is incomplete; empty where it is complete or unknown."""
-    ledger = as_dict(entry.get("ledger"))
-    if not ledger or ledger.get("complete") is True:
-        return ""
-    return f"{lane}: incomplete evidence: {'; '.join(_sentences(ledger.get('missing'))) or 'no reason given'}"
+def _read(reader: TypeAdapter[Part], document: object) -> Part | None:
+    """The document as that part of a verdict; None where it is not of its form."""
+    try:
+        return reader.validate_json(json.dumps(document), strict=True)
+    except ValueError:
+        return None
 
 
-def _row(lane: str, ledger: Mapping[str, Any]) -> Row:
+def _row(lane: str, ledger: contract.Ledger | None) -> Row:
+    if ledger is None:
+        return Row(lane, complete=False, cells=[UNKNOWN] * len(COLUMNS), missing=["another version wrote its ledger"])
+    reports = ledger.high_watermark_reports
     cells = (
-        _acknowledged(as_dict(ledger.get("acknowledged"))),
-        _partitions(as_list(ledger.get("partitions"))),
-        _faults(as_dict(ledger.get("faults"))),
-        _replicas(ledger.get("replicas")),
-        _reports(_int(ledger.get("high_watermark_reports"))),
-        _prediction(as_dict(ledger.get("prediction"))),
+        _share(ledger.acknowledged.judged, ledger.acknowledged.records),
+        _share(sum(one.end_reached for one in ledger.partitions), len(ledger.partitions)),
+        _faults(ledger.faults),
+        _replicas(ledger.replicas),
+        Cell(f"{reports:,}", "whole" if reports else "none"),
+        Cell("computed again", "whole") if ledger.prediction.recomputed else Cell("as given", "short"),
     )
-    return Row(lane, ledger.get("complete") is True, cells, _sentences(ledger.get("missing")))
+    return Row(lane, ledger.complete, cells, ledger.missing)
 
 
-def _cross_check(look: Mapping[str, Any]) -> str:
-    lanes, rows, of_rows = (_int(look.get(name)) for name in ("lanes", "rows", "of_rows"))
-    if lanes is None or rows is None or of_rows is None:
-        return ""
-    if look.get("problem"):
-        return f"No cross-check: {look['problem']}."
-    seen = f"Cross-check by the plain checker: {counted(lanes, 'lane')}, {rows:,} of {counted(of_rows, 'row')}. "
-    named = [
-        f"{one.get('lane')}: {one.get('anomaly')} is {one.get('spark')} by Spark, {one.get('plain')} by this checker."
-        for one in map(as_dict, as_list(look.get("disagreements"))[:20])
-    ]
-    return seen + (f"It disagrees. {' '.join(named)}" if named else "It agrees with Spark.")
-
-
-def _acknowledged(counts: Mapping[str, Any]) -> Cell:
-    return _share(_int(counts.get("judged")), _int(counts.get("records")))
-
-
-def _partitions(partitions: Sequence[Any]) -> Cell:
-    return _share(sum(as_dict(one).get("end_reached") is True for one in partitions), len(partitions))
-
-
-def _faults(faults: Mapping[str, Any]) -> Cell:
-    events, declared = faults.get("events"), as_list(faults.get("declared"))
-    if not isinstance(events, list):
-        return Cell("no events", "short" if declared else "none")
-    if not events and not declared:
+def _faults(faults: contract.FaultsLedger) -> Cell:
+    if faults.events is None:
+        return Cell("no events", "short" if faults.declared else "none")
+    if not faults.events and not faults.declared:
         return Cell("no faults", "none")
-    return _share(sum(as_dict(one).get("problem") is None for one in events), len(events) or len(declared))
+    return _share(sum(one.problem is None for one in faults.events), len(faults.events) or len(faults.declared))
 
 
-def _replicas(replicas: object) -> Cell:
-    if not isinstance(replicas, dict):
+def _replicas(replicas: contract.ReplicasLedger | None) -> Cell:
+    if replicas is None:
         return Cell("left out", "none")
-    factor = _int(replicas.get("replication_factor"))
-    partitions = [as_list(as_dict(one).get("brokers")) for one in as_list(replicas.get("partitions"))]
-    marked = [sum(_int(as_dict(one).get("high_watermark")) is not None for one in brokers) for brokers in partitions]
-    return _share(min(marked, default=0), factor)
+    marked = (sum(one.high_watermark is not None for one in each.brokers) for each in replicas.partitions)
+    return _share(min(marked, default=0), replicas.replication_factor)
 
 
-def _reports(reports: int | None) -> Cell:
-    return Cell("unknown", "short") if reports is None else Cell(f"{reports:,}", "whole" if reports else "none")
+def _share(part: int, whole: int) -> Cell:
+    return Cell(f"{part:,} of {whole:,}", "whole" if part >= whole > 0 else "short")
 
 
-def _prediction(prediction: Mapping[str, Any]) -> Cell:
-    return Cell("computed again", "whole") if prediction.get("recomputed") is True else Cell("as given", "short")
-
-
-def _table(name: str, table: Mapping[str, Any]) -> Cell:
+def _table(name: str, table: contract.TableLedger | None) -> Cell:
     """A table's rows as its footers promise them and as they were read."""
-    footers, read = _int(table.get("rows_by_footer")), _int(table.get("rows_as_read"))
-    files = counted(len(as_list(table.get("files"))), "file")
-    if footers is None or read is None:
+    if table is None:
         return Cell(f"{name}/: rows unknown", "short")
+    footers, read, files = table.rows_by_footer, table.rows_as_read, counted(len(table.files), "file")
     if footers == read:
         return Cell(f"{name}/: {counted(read, 'row')} in {files}", "whole" if read else "none")
     return Cell(f"{name}/: {read:,} of {counted(footers, 'row')} in {files} were read", "short")
 
 
-def _share(part: int | None, whole: int | None) -> Cell:
-    if part is None or whole is None:
-        return Cell("unknown", "short")
-    return Cell(f"{part:,} of {whole:,}", "whole" if part >= whole > 0 else "short")
-
-
-def _left_out(ledgers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _left_out(ledgers: Mapping[str, contract.Ledger]) -> list[str]:
     """What was left out, each once, with its lanes where it is not left out everywhere."""
     lanes: dict[str, list[str]] = {}
     for lane, ledger in ledgers.items():
-        for sentence in _sentences(ledger.get("left_out")):
+        for sentence in ledger.left_out:
             lanes.setdefault(sentence, []).append(lane)
     return [text if len(at) == len(ledgers) else f"{text} ({join(at)})" for text, at in lanes.items()]
 
 
-def _sentences(value: object) -> list[str]:
-    return [str(one) for one in as_list(value)]
-
-
-def _int(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _cross_check(look: contract.CrossCheck | None) -> str:
+    if look is None:
+        return ""
+    if look.problem is not None:
+        return f"No cross-check: {look.problem}."
+    seen = f"Cross-check by the plain checker: {counted(look.lanes, 'lane')}, {look.rows:,} of "
+    named = [
+        f"{one.lane}: {one.anomaly} is {one.spark} by Spark, {one.plain} by this checker."
+        for one in look.disagreements[:20]
+    ]
+    agrees = f"It disagrees. {' '.join(named)}" if named else "It agrees with Spark."
+    return f"{seen}{counted(look.of_rows, 'row')}. {agrees}"

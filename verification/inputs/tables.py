@@ -14,7 +14,7 @@ from itertools import groupby
 from os import SEEK_END
 
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.contract.ledger import TableLedger
+from kafka_chaos.contract.ledger import FileLedger, TableLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.reading import is_given, opened
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, open_binary, size_of
@@ -53,8 +53,9 @@ class Table:
 
     def ledger(self, name: str, rows_as_read: int) -> TableLedger:
         """The table's entry of the ledger."""
-        rows = [(f"{name}/{file.name}", footer.rows) for file, footer in zip(self.files, self.footers, strict=True)]
-        return TableLedger(files=tuple(rows), rows_by_footer=self.rows, rows_as_read=rows_as_read)
+        found = zip(self.files, self.footers, strict=True)
+        files = tuple(FileLedger(file=f"{name}/{file.name}", rows=footer.rows) for file, footer in found)
+        return TableLedger(files=files, rows_by_footer=self.rows, rows_as_read=rows_as_read)
 
 
 def read_tables(root: RunPath) -> Mapping[str, Table]:

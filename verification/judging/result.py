@@ -7,7 +7,7 @@ Guarantee: `to_json` holds the whole result. A count that is absent there is 0. 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Engine, Status, Verdict
@@ -170,7 +170,7 @@ class RunVerdict:
             "format_version": FORMAT_VERSION,
             "verdict": self.verdict.value,
             "engine": self.engine.value,
-            "tables": {name: table.to_json() for name, table in self.tables.items()},
-            "cross_check": self.cross_check.to_json(),
+            "tables": {name: asdict(table) for name, table in self.tables.items()},
+            "cross_check": asdict(self.cross_check),
             "lanes": [lane.to_json() for lane in self.lanes],
         }

@@ -25,7 +25,6 @@ from kafka_chaos.contract.families import AnyAnomaly
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.report.ledger import incomplete
 from kafka_chaos.harness.report.listeners.terminal_live import LiveView
 from kafka_chaos.harness.report.words import label, lateness
 from kafka_chaos.verification import LaneVerdict, RunVerdict
@@ -159,8 +158,11 @@ def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
             describe_observation(lane),
             Text(lane.described, style=STYLES[lane.verdict]),
         )
-    lanes = [(lane.lane, lane.to_json()) for lane in verdict.lanes]
-    doubts = [line for name, entry in lanes if (line := incomplete(name, entry))]
+    doubts = [
+        f"{lane.lane}: incomplete evidence: {'; '.join(lane.ledger.missing)}"
+        for lane in verdict.lanes
+        if lane.ledger is not None and not lane.ledger.complete
+    ]
     doubts += [f"{one.lane}: {one}" for one in verdict.cross_check.disagreements]
     return Group(table, str(verdict.cross_check), *(Text(line, style="yellow") for line in doubts))
 

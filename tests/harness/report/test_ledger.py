@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
-import copy
+import io
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import report_runs as runs
+from rich.console import Console
 from test_page import page_of
 
+from kafka_chaos.contract import ledger as contract
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
-from kafka_chaos.harness.report.ledger import COLUMNS, Ledger, incomplete, ledger_of
+from kafka_chaos.harness.report.ledger import COLUMNS, Ledger, ledger_of
+from kafka_chaos.harness.report.listeners.terminal import result_table
+from kafka_chaos.verification import LaneVerdict, RunVerdict
 
-WHOLE: dict[str, Any] = {
-    "complete": True,
-    "missing": [],
-    "left_out": [],
-    "rows": {"produced": 500, "consumed": 500, "log": 500, "replicas": 1500},
-    "acknowledged": {"records": 500, "judged": 500},
-    "partitions": [{"partition": 0, "log_end": 499, "read_to": 499, "end_reached": True}],
-    "faults": {"declared": ["kill"], "events": [{"fault_id": "kill-1", "kind": "kill", "problem": None}]},
-    "replicas": {
-        "replication_factor": 3,
-        "partitions": [
-            {"partition": 0, "brokers": [{"broker": broker, "high_watermark": 500} for broker in (1, 2, 3)]}
-        ],
-    },
-    "high_watermark_reports": 1042,
-    "prediction": {"source": "prediction.json", "recomputed": True, "model_digest": "abc"},
-}
+ENDED = contract.PartitionLedger(partition=0, log_end=499, read_to=499, end_reached=True)
+KILL = contract.FaultLedger(fault_id="kill-1", kind="kill", requested_ns=1, proven_ns=2, healed_ns=3, problem=None)
+
+
+def broker(broker: int, high_watermark: int | None = 500) -> contract.BrokerLedger:
+    return contract.BrokerLedger(broker=broker, rows=500, first=0, last=499, high_watermark=high_watermark)
+
+
+def replicas(*brokers: contract.BrokerLedger) -> contract.ReplicasLedger:
+    partition = contract.ReplicaLedger(partition=0, judged_below=500, brokers=brokers)
+    return contract.ReplicasLedger(replication_factor=3, partitions=(partition,))
+
+
+WHOLE = contract.Ledger(
+    missing=(),
+    left_out=(),
+    rows=contract.RowsLedger(produced=500, consumed=500, log=500, replicas=1500),
+    acknowledged=contract.AcknowledgedLedger(records=500, judged=500),
+    partitions=(ENDED,),
+    faults=contract.FaultsLedger(declared=("kill",), events=(KILL,)),
+    replicas=replicas(*map(broker, (1, 2, 3))),
+    high_watermark_reports=1042,
+    prediction=contract.PredictionLedger(source="prediction.json", recomputed=True, model_digest="abc"),
+)
 TABLES = {
     "produced": {"files": [{"file": "produced/a.parquet", "rows": 500}], "rows_by_footer": 500, "rows_as_read": 500},
     "log": {"files": [], "rows_by_footer": 500, "rows_as_read": 490},
@@ -40,7 +53,7 @@ TABLES = {
 
 
 def ledger(**changes: Any) -> dict[str, Any]:
-    return {**copy.deepcopy(WHOLE), **changes}
+    return replace(WHOLE, **changes).to_json()
 
 
 def run_with(path: Path, lanes: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Path:
@@ -75,28 +88,23 @@ def test_a_complete_lane_is_complete_at_a_glance(tmp_path: Path) -> None:
     assert found.summary == "The evidence of the lane is complete."
 
 
-NO_PROOF = {"fault_id": "kill-1", "kind": "kill", "problem": "not proven"}
-ONE_WATERMARK = {
-    "replication_factor": 3,
-    "partitions": [{"brokers": [{"high_watermark": 0}, {"high_watermark": None}]}],
-}
+NO_PROOF = replace(KILL, problem="not proven")
 
 
 @pytest.mark.parametrize(
     ("changes", "column", "text", "state"),
     [
-        ({"acknowledged": {"records": 500, "judged": 250}}, 0, "250 of 500", "short"),
-        ({"acknowledged": {"records": 0, "judged": 0}}, 0, "0 of 0", "short"),
-        ({"partitions": [{"end_reached": True}, {"end_reached": False}]}, 1, "1 of 2", "short"),
-        ({"faults": {"declared": ["kill"], "events": [NO_PROOF]}}, 2, "0 of 1", "short"),
-        ({"faults": {"declared": ["kill"], "events": []}}, 2, "0 of 1", "short"),
-        ({"faults": {"declared": ["kill"], "events": None}}, 2, "no events", "short"),
-        ({"faults": {"declared": [], "events": []}}, 2, "no faults", "none"),
+        ({"acknowledged": contract.AcknowledgedLedger(records=500, judged=250)}, 0, "250 of 500", "short"),
+        ({"acknowledged": contract.AcknowledgedLedger(records=0, judged=0)}, 0, "0 of 0", "short"),
+        ({"partitions": (ENDED, replace(ENDED, end_reached=False))}, 1, "1 of 2", "short"),
+        ({"faults": contract.FaultsLedger(declared=("kill",), events=(NO_PROOF,))}, 2, "0 of 1", "short"),
+        ({"faults": contract.FaultsLedger(declared=("kill",), events=())}, 2, "0 of 1", "short"),
+        ({"faults": contract.FaultsLedger(declared=("kill",), events=None)}, 2, "no events", "short"),
+        ({"faults": contract.FaultsLedger(declared=(), events=())}, 2, "no faults", "none"),
         ({"replicas": None}, 3, "left out", "none"),
-        ({"replicas": ONE_WATERMARK}, 3, "1 of 3", "short"),
+        ({"replicas": replicas(broker(1, 0), broker(2, None))}, 3, "1 of 3", "short"),
         ({"high_watermark_reports": 0}, 4, "0", "none"),
-        ({"high_watermark_reports": None}, 4, "unknown", "short"),
-        ({"prediction": {"recomputed": False}}, 5, "as given", "short"),
+        ({"prediction": replace(WHOLE.prediction, recomputed=False)}, 5, "as given", "short"),
     ],
 )
 def test_what_is_short_is_shown_as_short(
@@ -108,7 +116,7 @@ def test_what_is_short_is_shown_as_short(
 
 
 def test_lanes_that_are_not_complete_are_explained_in_words(tmp_path: Path) -> None:
-    short = ledger(complete=False, missing=["partition 0 was read to offset 250 of 499", "fault kill-1 is not healed"])
+    short = ledger(missing=("partition 0 was read to offset 250 of 499", "fault kill-1 is not healed"))
     page = page_of(run_with(tmp_path, {"good": ledger(), "bad": short}, TABLES))
     assert "1 of 2 lanes has incomplete evidence." in page.text
     assert "bad partition 0 was read to offset 250 of 499; fault kill-1 is not healed" in page.text
@@ -122,7 +130,7 @@ def test_lanes_that_are_not_complete_are_explained_in_words(tmp_path: Path) -> N
 
 def test_what_was_left_out_is_named_once(tmp_path: Path) -> None:
     everywhere, here = "no replicas/: replica_divergence is not judged", "no events.jsonl"
-    found = read(tmp_path, {"a": ledger(left_out=[everywhere]), "b": ledger(left_out=[everywhere, here])})
+    found = read(tmp_path, {"a": ledger(left_out=(everywhere,)), "b": ledger(left_out=(everywhere, here))})
     assert found.left_out == [everywhere, f"{here} (b)"]
     assert found.summary == "The evidence of all 2 lanes is complete."
 
@@ -135,7 +143,7 @@ def test_a_verdict_without_a_ledger_still_has_a_report(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("odd", [None, 7, "x", [], [None], {"events": 3}, {"partitions": [7]}, True])
 def test_a_malformed_ledger_is_unknown_never_whole(tmp_path: Path, odd: object) -> None:
-    everything = dict.fromkeys(WHOLE, odd) | {"high_watermark_reports": "many"}
+    everything = dict.fromkeys(ledger(), odd) | {"high_watermark_reports": "many"}
     found = read(tmp_path, {"a": everything}, {"produced": odd})
     (row,) = found.rows
     assert "whole" not in {cell.state for cell in row.cells}
@@ -144,10 +152,23 @@ def test_a_malformed_ledger_is_unknown_never_whole(tmp_path: Path, odd: object) 
 
 
 def test_the_terminal_has_a_line_for_each_lane_that_is_not_complete() -> None:
-    short = ledger(complete=False, missing=["half of it was not read"])
-    assert incomplete("a", {"ledger": short}) == "a: incomplete evidence: half of it was not read"
-    assert incomplete("a", {"ledger": ledger()}) == ""
-    assert incomplete("a", {}) == ""
+    short = replace(WHOLE, missing=("half of it was not read",))
+    lanes = tuple(
+        LaneVerdict(name, Verdict.CONFORMS, 1, 1, 1, dict.fromkeys(Anomaly, Status.PERMITTED), {}, {}, ledger=its)
+        for name, its in (("a", short), ("b", WHOLE), ("c", None))
+    )
+    console = Console(file=io.StringIO(), width=150)
+    console.print(result_table(RunVerdict(Path("runs/x"), Verdict.CONFORMS, lanes), {}))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "a: incomplete evidence: half of it was not read" in shown
+    assert shown.count("incomplete evidence") == 1
+
+
+def test_one_part_of_another_form_leaves_the_whole_lane_unknown(tmp_path: Path) -> None:
+    found = read(tmp_path, {"a": {**ledger(), "high_watermark_reports": None}, "b": ledger()})
+    assert {cell.text for cell in found.by_lane["a"].cells} == {"unknown"}
+    assert (found.by_lane["a"].complete, found.by_lane["b"].complete) == (False, True)
+    assert found.watermark_reports == WHOLE.high_watermark_reports
 
 
 @pytest.mark.parametrize(
@@ -164,7 +185,7 @@ def test_the_terminal_has_a_line_for_each_lane_that_is_not_complete() -> None:
 def test_the_cross_check_is_in_words(tmp_path: Path, look: CrossCheck, text: str) -> None:
     run = run_with(tmp_path, {"a": ledger()})
     verdict = json.loads((run / "verdict.json").read_text())
-    (run / "verdict.json").write_text(json.dumps({**verdict, "cross_check": look.to_json()}))
+    (run / "verdict.json").write_text(json.dumps({**verdict, "cross_check": asdict(look)}))
     found = ledger_of(read_evidence(run))
     assert found is not None
     assert found.cross_check.endswith(text)

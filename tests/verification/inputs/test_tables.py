@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.contract.ledger import TableLedger
+from kafka_chaos.contract.ledger import FileLedger, TableLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 from tests.verification.samples.run_dirs import Rows
@@ -28,9 +28,8 @@ def test_the_files_of_a_table_with_their_rows(run_dir: Path) -> None:
     assert [table.rows for table in tables.values()] == [5, 5, 5, 0, 0, 0, 0]
     assert [table.given for table in tables.values()] == [True, True, True, False, False, False, False]
     assert not any(table.unread for table in tables.values())
-    assert tables["log"].ledger("log", 4) == TableLedger(
-        files=(("log/part-00000.parquet", 3), ("log/part-00001.parquet", 2)), rows_by_footer=5, rows_as_read=4
-    )
+    files = (FileLedger(file="log/part-00000.parquet", rows=3), FileLedger(file="log/part-00001.parquet", rows=2))
+    assert tables["log"].ledger("log", 4) == TableLedger(files=files, rows_by_footer=5, rows_as_read=4)
     assert Table(given=True, counted=7).rows == 7
 
 

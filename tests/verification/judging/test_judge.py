@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.ledger import CrossCheck, TableLedger
+from kafka_chaos.contract.ledger import CrossCheck, FileLedger, TableLedger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import RunVerdict
@@ -107,16 +107,16 @@ def test_what_is_required_of_an_empty_history_is_unknown() -> None:
 
 def test_the_verdict_of_a_run_is_that_of_its_gravest_lane_with_all_tables() -> None:
     lane = verdict_of(run())
-    table = TableLedger(files=(("log/a.parquet", 5),), rows_by_footer=5, rows_as_read=4)
+    table = TableLedger(files=(FileLedger(file="log/a.parquet", rows=5),), rows_by_footer=5, rows_as_read=4)
     whole = RunVerdict(Path("run"), Verdict.UNKNOWN, (lane,), {"log": table}, CrossCheck(lanes=1), seconds=3.0)
     assert whole.to_json() == {
         "format_version": 1,
         "verdict": "unknown",
         "engine": "spark",
         "tables": {
-            "log": {"files": [{"file": "log/a.parquet", "rows": 5}], "rows_by_footer": 5, "rows_as_read": 4},
+            "log": {"files": ({"file": "log/a.parquet", "rows": 5},), "rows_by_footer": 5, "rows_as_read": 4},
         },
-        "cross_check": CrossCheck(lanes=1).to_json(),
+        "cross_check": asdict(CrossCheck(lanes=1)),
         "lanes": [lane.to_json()],
     }
     assert whole.lane("a") is lane
