@@ -25,6 +25,17 @@ _NO_SUCH_VERSION = re.compile(
     r"|Could not find artifact|ETARGET|unknown revision|No matching version",
 )
 _SAID, _NEWEST = 2_000, 3
+_NODE = "Node 20.15 or later with npm"
+_INSTALL = {
+    "mvn": "Maven 3.6 or later",
+    "java": "a JRE 17 or later",
+    "go": "Go 1.22 or later",
+    "node": _NODE,
+    "npm": _NODE,
+}
+"""What to install for each program."""
+_ELSEWHERE = {"go": "/usr/local/go/bin"}
+"""Where the installation of a program leaves it, if not in PATH."""
 
 
 class BuildFailure(KafkaChaosError):
@@ -69,7 +80,7 @@ def by_pip(package: str) -> Callable[[Path, str], None]:
 
 def by_maven(folder: Path, version: str) -> None:
     """Kafka's Java client, and the adapter compiled with Eclipse's compiler: a JRE suffices."""
-    maven, java = required("mvn", "Maven 3.6 or later"), required("java", "a JRE 17 or later")
+    maven, java = required("mvn"), required("java")
     jars = folder / "jars"
     (folder / "pom.xml").write_text(_POM.replace("VERSION", version))
     command = [maven, "-q", "-B", "-f", str(folder / "pom.xml"), "dependency:copy-dependencies"]
@@ -85,7 +96,7 @@ def by_go(module: str) -> Callable[[Path, str], None]:
     """A program of Go with this module."""
 
     def fill(folder: Path, version: str) -> None:
-        go = required("go", "Go 1.22 or later", "/usr/local/go/bin")
+        go = required("go")
         _call([go, "mod", "init", "client"], what="go.mod", folder=folder)
         _call([go, "get", f"{module}@v{version}"], what=f"{module} {version}", folder=folder)
         _call([go, "mod", "tidy"], what=f"{module} {version}", folder=folder)
@@ -98,7 +109,7 @@ def by_npm(package: str) -> Callable[[Path, str], None]:
     """A package of Node."""
 
     def fill(folder: Path, version: str) -> None:
-        npm = required("npm", "Node 18 or later with npm")
+        npm = required("npm")
         (folder / "package.json").write_text("{}\n")
         command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--loglevel=error"]
         _call([*command, f"{package}@{version}"], what=f"{package} {version}", folder=folder)
@@ -106,10 +117,11 @@ def by_npm(package: str) -> Callable[[Path, str], None]:
     return fill
 
 
-def required(program: str, what: str, *elsewhere: str) -> str:
+def required(program: str) -> str:
     """Where a program is; raises `EnvironmentFailure` with what to install."""
-    found = shutil.which(program) or next(filter(None, (shutil.which(program, path=one) for one in elsewhere)), None)
+    found = shutil.which(program) or shutil.which(program, path=_ELSEWHERE.get(program, ""))
     if found is None:
+        what = _INSTALL.get(program, "it, or name it with its path")
         raise EnvironmentFailure(f"{program} is missing: install {what}")
     return found
 

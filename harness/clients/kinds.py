@@ -19,8 +19,6 @@ from kafka_chaos.verification.inputs.topics.java_client import java_client_confi
 
 IN_PROCESS = "librdkafka"
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
-_GO = {"go": "Go 1.22 or later"}
-_NODE = "Node 20.15 or later with npm"
 _WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
 
 Say = Callable[[str], None]
@@ -31,7 +29,7 @@ Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
 class ClientKind:
     """A client library. `version`: the usual one. `sources`: what its library is compiled with, or beside.
 
-    `needs`: programs, and what to install for each. `idempotent_in_flight`: how many requests an idempotent producer
+    `needs`: programs that fetch and start it. `idempotent_in_flight`: how many requests an idempotent producer
     may have in flight. `secured`: translates librdkafka's keys for a secured listener, where it has any use of them.
     """
 
@@ -39,8 +37,8 @@ class ClientKind:
     version: str
     sources: tuple[str, ...]
     fill: Callable[[Path, str], None]
-    needs: Mapping[str, str]
     command: Callable[[Path], list[str]]
+    needs: tuple[str, ...] = ()
     roles: tuple[str, ...] = ("producer", "idempotent producer", "consumer")
     idempotent_in_flight: Sequence[int] = range(1, 6)
     has_configs: bool = True
@@ -49,9 +47,9 @@ class ClientKind:
     def lacks(self) -> list[str]:
         """What this machine lacks for it."""
         found = []
-        for program, what in self.needs.items():
+        for program in self.needs:
             try:
-                required(program, what, "/usr/local/go/bin")
+                required(program)
             except EnvironmentFailure as failure:
                 found.append(str(failure))
         return found
@@ -67,7 +65,6 @@ _OWN: tuple[ClientKind, ...] = (
         version="2.16.0",
         sources=(),
         fill=by_pip("confluent-kafka"),
-        needs={},
         command=_python("librdkafka"),
         secured=dict,
     ),
@@ -76,7 +73,6 @@ _OWN: tuple[ClientKind, ...] = (
         version="3.0.12",
         sources=(),
         fill=by_pip("kafka-python"),
-        needs={},
         command=_python("kafka-python"),
     ),
     ClientKind(
@@ -84,7 +80,6 @@ _OWN: tuple[ClientKind, ...] = (
         version="0.14.0",
         sources=(),
         fill=by_pip("aiokafka"),
-        needs={},
         command=_python("aiokafka"),
     ),
     ClientKind(
@@ -92,8 +87,8 @@ _OWN: tuple[ClientKind, ...] = (
         version="3.9.1",
         sources=("Client.java",),
         fill=by_maven,
-        needs={"mvn": "Maven 3.6 or later", "java": "a JRE 17 or later"},
-        command=lambda folder: ["java", *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
+        needs=("mvn", "java"),
+        command=lambda folder: [required("java"), *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
         secured=java_client_configs,
     ),
     ClientKind(
@@ -101,7 +96,7 @@ _OWN: tuple[ClientKind, ...] = (
         version="1.18.0",
         sources=("protocol.go", "franz.go"),
         fill=by_go("github.com/twmb/franz-go"),
-        needs=_GO,
+        needs=("go",),
         command=lambda folder: [str(folder / "client")],
         idempotent_in_flight=(5,),
         has_configs=False,
@@ -111,7 +106,7 @@ _OWN: tuple[ClientKind, ...] = (
         version="1.43.3",
         sources=("protocol.go", "sarama.go"),
         fill=by_go("github.com/IBM/sarama"),
-        needs=_GO,
+        needs=("go",),
         command=lambda folder: [str(folder / "client")],
         idempotent_in_flight=(1,),
         has_configs=False,
@@ -121,8 +116,8 @@ _OWN: tuple[ClientKind, ...] = (
         version="2.2.4",
         sources=("kafkajs.mjs",),
         fill=by_npm("kafkajs"),
-        needs={"node": _NODE, "npm": _NODE},
-        command=lambda folder: ["node", str(folder / "kafkajs.mjs")],
+        needs=("node", "npm"),
+        command=lambda folder: [required("node"), str(folder / "kafkajs.mjs")],
         has_configs=False,
     ),
 )
@@ -188,7 +183,7 @@ class OwnClient:
 
     def fetch(self, say: Say = lambda _: None) -> Path:
         """Where its program is. Raises `EnvironmentFailure` if there is none."""
-        return Path(required(self.command[0], "it, or name it with its path"))
+        return Path(required(self.command[0]))
 
 
 def chosen(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
