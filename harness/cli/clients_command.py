@@ -70,7 +70,8 @@ def check_command(command: tuple[str, ...], kafka_version: str | None, log: Path
     from kafka_chaos.harness.cluster.containers.versions import known_version
     from kafka_chaos.harness.report.listeners.waiting import Waiting
     from kafka_chaos.harness.run.directory import new_run_id
-    from kafka_chaos.harness.workload.processes.conformance import Kit
+    from kafka_chaos.harness.workload.processes.conformance import checked
+    from kafka_chaos.harness.workload.processes.kit import Kit
 
     is_kind = len(command) == 1 and command[0].partition(":")[0] in KINDS
     client = chosen(command[0] if is_kind else command)
@@ -87,7 +88,7 @@ def check_command(command: tuple[str, ...], kafka_version: str | None, log: Path
         Cluster(layout, run_id=new_run_id("client-check")) as cluster,
     ):
         kit = Kit(client.command, cluster.bootstrap_servers, cluster.admin(), cluster.brokers[1], Path(folder))
-        for name, problem in kit.run():
+        for name, problem in checked(kit):
             click.echo(f"✗ {name}: {problem}" if problem else f"✓ {name}")
             failed += bool(problem)
         written = Path(folder) / "client.log"

@@ -6,187 +6,34 @@ hold. Each check either passes, or says in a sentence what the client did and wh
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
 
-import pyarrow.parquet as pq
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
-from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.clients.partitions import InTurn
-from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
+from kafka_chaos.harness.workload.processes.kit import PARTITIONS, SIZE, TICK, Failed, Kit
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 
-PARTITIONS = 2
 RECORDS = 200
-SIZE = 64
-_READY_WITHIN = 30.0
-_ANSWERED_WITHIN = 60.0
-_GONE_WITHIN = 15.0
-_TICK = 0.02
-_DELIVERY_MS = 60_000
 _SHORT_DELIVERY_MS = 4_000
 _FROZEN = 10.0
 
-Row = dict[str, Any]
 
-
-class Failed(Exception):
-    """A check did not pass; the message says why."""
-
-
-@dataclass
-class Kit:
-    """The checks of the client that `command` starts, on a cluster, of which one broker is frozen for a while.
-
-    `folder`: where histories and the client's log are kept.
-    """
-
-    command: Sequence[str]
-    bootstrap_servers: str
-    admin: ClusterAdmin
-    broker: Node
-    folder: Path
-    notices: list[str] = field(default_factory=list)
-
-    def run(self, names: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-        """The name of each check, of all or of these, with what is wrong, empty where it passes."""
-        for name in names or CHECKS:
-            try:
-                CHECKS[name](self)
-            except Failed as failed:
-                yield name, str(failed)
-            else:
-                yield name, ""
-
-    def topic(self) -> str:
-        """A new topic, which the broker alone has."""
-        name = f"client-check-{secrets.token_hex(4)}"
-        self.admin.create_topic(name, replica_assignment=[[self.broker.number]] * PARTITIONS, configs={})
-        self.admin.await_full_isr([name])
-        return name
-
-    def start(self, topic: str, role: str, **settings: object) -> Callable[[Taker], SupervisedProcess]:
-        """Starts the client in this role, on a topic that is a lane of the same name."""
-        begin = {
-            "role": role,
-            "lane": topic,
-            "topic": topic,
-            "partitions": PARTITIONS,
-            "bootstrap_servers": self.bootstrap_servers,
-            "client_id": f"{topic}-{role}",
-            "configs": {},
-            **settings,
-        }
-
-        def started(taker: Taker) -> SupervisedProcess:
-            self.is_ready = threading.Event()
-            self.process = SupervisedProcess(
-                self.command,
-                begin,
-                taker,
-                name=topic,
-                on_notice=self.notices.append,
-                on_ready=lambda client, version: self.is_ready.set(),
-                log=self.folder / "client.log",
-            )
-            return self.process
-
-        return started
-
-    def await_ready(self) -> None:
-        """Wait until the client is ready."""
-        deadline = time.monotonic() + _READY_WITHIN
-        while not self.is_ready.wait(_TICK):
-            self.require_well()
-            if time.monotonic() > deadline:
-                raise Failed(f"it did not say that it is ready within {_READY_WITHIN:g} s")
-
-    def require_well(self) -> None:
-        """Raise `Failed` with what is wrong with the process."""
-        if self.process.problem is not None:
-            raise Failed(self.process.problem)
-
-    @contextmanager
-    def producing(self, topic: str, **settings: object) -> Iterator[ProcessProducer]:
-        """A producer that is ready; its rows are complete when the block has ended."""
-        writer, reservations = HistoryWriter(self.folder / topic), Reservations(self.folder)
-        usual: Row = {
-            "producer_id": 7,
-            "first_partition": 0,
-            "record_size": SIZE,
-            "acks": "all",
-            "idempotence": False,
-            "max_in_flight": 1,
-            "linger_ms": 5,
-            "delivery_timeout_ms": _DELIVERY_MS,
-        }
-        producer = ProcessProducer(
-            self.start(topic, "producer", **{**usual, **settings}),
-            lane=topic,
-            producer_id=7,
-            partitions=InTurn(PARTITIONS),
-            writer=writer,
-            reservations=reservations,
-        )
+def checked(kit: Kit, names: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """The name of each check, of all or of these, with what is wrong, empty where it passes."""
+    for name in names or CHECKS:
         try:
-            self.await_ready()
-            yield producer
-        finally:
-            gone = threading.Event()
-            gone.set()
-            producer.finish(0.0, gone)
-            writer.close()
-            reservations.close()
-
-    def await_answers(self, producer: ProcessProducer) -> None:
-        """Wait until every record has an outcome."""
-        deadline = time.monotonic() + _ANSWERED_WITHIN
-        while producer.unanswered:
-            self.require_well()
-            if time.monotonic() > deadline:
-                left = f"{producer.unanswered} of {producer.sent} records"
-                raise Failed(
-                    f"{left} got no outcome within {_ANSWERED_WITHIN:g} s: every record needs one, once it is known"
-                )
-            producer.poll(_TICK)
-        self.require_well()
-
-    def rows(self, topic: str) -> list[Row]:
-        """What became of each record, as the client said, in the order of their seqs."""
-        files = sorted((self.folder / topic).glob("*.parquet"))
-        rows = [row for file in files for row in pq.read_table(file).to_pylist()]
-        return sorted(rows, key=lambda row: int(row["seq"]))
-
-    def stored(self, topic: str) -> dict[tuple[int, int], tuple[int, int]]:
-        """The identities in a topic, by partition and offset."""
-        ends = self.admin.end_offsets(topic, range(PARTITIONS))
-        configs = {"bootstrap.servers": self.bootstrap_servers, "group.id": topic, "log_level": 0}
-        consumer, codec = new_client(Consumer, configs), IdentityCodec(topic)
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-        found: dict[tuple[int, int], tuple[int, int]] = {}
-        # A broker that was frozen may still append what waited in its sockets: behind these ends.
-        while any((number, end - 1) not in found for number, end in ends.items() if end):
-            message = consumer.poll(_ANSWERED_WITHIN)
-            if message is None:
-                raise Failed(f"the topic {topic} could not be read back")
-            if message.error() is None:
-                found[message.partition() or 0, message.offset() or 0] = codec.decode(message.value())
-        consumer.close()
-        return found
+            CHECKS[name](kit)
+        except Failed as failed:
+            yield name, str(failed)
+        else:
+            yield name, ""
 
 
 def _identities(kit: Kit) -> None:
@@ -232,12 +79,8 @@ def _flush(kit: Kit) -> None:
     with kit.producing(kit.topic()) as producer:
         producer.send(RECORDS)
         kit.process.order("flush")
-        deadline = time.monotonic() + _ANSWERED_WITHIN
-        while not producer.flushed:
-            kit.require_well()
-            if time.monotonic() > deadline:
-                raise Failed(f"it was told to flush, and did not say that it has flushed within {_ANSWERED_WITHIN:g} s")
-            producer.poll(_TICK)
+        problem = f"it was told to flush, and did not say that it has flushed within {kit.answered_within:g} s"
+        kit.await_that(lambda: producer.flushed > 0, lambda: problem, serve=producer.poll, within=kit.answered_within)
 
 
 def _in_doubt(kit: Kit) -> None:
@@ -251,7 +94,7 @@ def _in_doubt(kit: Kit) -> None:
             producer.send(RECORDS)
             thawed = time.monotonic() + _FROZEN
             while producer.unanswered and time.monotonic() < thawed:
-                producer.poll(_TICK)
+                producer.poll(TICK)
         finally:
             kit.broker.unpause()
         kit.await_answers(producer)
@@ -270,8 +113,8 @@ def _ends(kit: Kit, end: Callable[[ProcessProducer], None], how: str) -> None:
     with kit.producing(kit.topic()) as producer:
         producer.send(RECORDS)
         end(producer)
-        if not kit.process.join(_GONE_WITHIN):
-            raise Failed(f"it was {how}, and runs still after {_GONE_WITHIN:g} s")
+        if not kit.process.join(kit.gone_within):
+            raise Failed(f"it was {how}, and runs still after {kit.gone_within:g} s")
         if kit.process.problem is not None:
             raise Failed(kit.process.problem)
         if kit.process.exit_code:
@@ -299,8 +142,8 @@ def _orphan(kit: Kit) -> None:
     """Without the harness it ends: its standard input is closed."""
     with kit.producing(kit.topic()):
         kit.process.orphan()
-        if not kit.process.join(_GONE_WITHIN):
-            raise Failed(f"its standard input was closed, and it runs still after {_GONE_WITHIN:g} s")
+        if not kit.process.join(kit.gone_within):
+            raise Failed(f"its standard input was closed, and it runs still after {kit.gone_within:g} s")
 
 
 def _reads(kit: Kit) -> None:
@@ -319,7 +162,7 @@ def _reads(kit: Kit) -> None:
     for number, (value, headers, identity) in enumerate(values):
         producer.produce(topic, value, headers=dict(headers), partition=number % PARTITIONS)
         expected[number % PARTITIONS, number // PARTITIONS] = identity
-    producer.flush(_ANSWERED_WITHIN)
+    producer.flush(kit.answered_within)
     writer = HistoryWriter(kit.folder / f"{topic}-read")
     consumer = ProcessConsumer(
         kit.start(topic, "consumer", start_offsets={}), lane=topic, partitions=PARTITIONS, writer=writer
@@ -327,7 +170,7 @@ def _reads(kit: Kit) -> None:
     try:
         kit.await_ready()
         ends = kit.admin.end_offsets(topic, range(PARTITIONS))
-        consumer.drain(ends, timeout=_ANSWERED_WITHIN, cancelled=threading.Event())
+        consumer.drain(ends, timeout=kit.answered_within, cancelled=threading.Event())
         kit.require_well()
     finally:
         consumer.close()

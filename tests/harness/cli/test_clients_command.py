@@ -14,6 +14,7 @@ from kafka_chaos.harness.cli.clients_command import check_command
 from kafka_chaos.harness.cluster import cluster as cluster_module
 from kafka_chaos.harness.cluster.containers import image
 from kafka_chaos.harness.workload.processes import conformance
+from kafka_chaos.harness.workload.processes.kit import Kit
 
 
 def test_what_is_no_process_is_refused() -> None:
@@ -47,12 +48,12 @@ class FakeCluster(SimpleNamespace):
     ],
 )
 def test_each_check_is_a_line(problems: dict[str, str], code: int, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(kit: conformance.Kit) -> Iterator[tuple[str, str]]:
+    def run(kit: Kit) -> Iterator[tuple[str, str]]:
         assert kit.command == ("true", "--quiet")
         (kit.folder / "client.log").write_text("a line of its log\n")
         yield from problems.items()
 
-    monkeypatch.setattr(conformance.Kit, "run", run)
+    monkeypatch.setattr(conformance, "checked", run)
     monkeypatch.setattr(cluster_module, "Cluster", FakeCluster)
     monkeypatch.setattr(image, "ensure_image", lambda version, *, say: None)
     result = CliRunner().invoke(check_command, ["true", "--quiet"])

@@ -8,7 +8,8 @@ from kafka_chaos.harness.clients.kinds import ChosenClient, OwnClient
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.processes.conformance import CHECKS, Kit
+from kafka_chaos.harness.workload.processes.conformance import CHECKS, checked
+from kafka_chaos.harness.workload.processes.kit import Kit
 
 
 def kit_for(client: ChosenClient | OwnClient, cluster: Cluster, admin: ClusterAdmin, folder: Path) -> Kit:
@@ -19,7 +20,7 @@ def kit_for(client: ChosenClient | OwnClient, cluster: Cluster, admin: ClusterAd
 
 def played(kit: Kit, cluster: Cluster, *names: str) -> dict[str, str]:
     """What is wrong, by check; nothing where one passes."""
-    found = dict(kit.run(names or tuple(CHECKS)))
+    found = dict(checked(kit, names or tuple(CHECKS)))
     numbers = set(cluster.brokers)
     wait_until(lambda: cluster.registered_brokers() == numbers, "all brokers to be registered", timeout=60)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,13 +109,12 @@ BROKEN = {
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_client_is_told_what_is_wrong(
-    what: str, cluster: Cluster, admin: ClusterAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    what: str, cluster: Cluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.workload.processes.conformance._ANSWERED_WITHIN", 20.0)
-    monkeypatch.setattr("kafka_chaos.harness.workload.processes.conformance._GONE_WITHIN", 5.0)
     before, after, (check, problem) = BROKEN[what]
     text = (ADAPTERS / "client.py").read_text()
     assert text.count(before) >= 1
     (tmp_path / "client.py").write_text(text.replace(before, after, 1))
     broken = OwnClient((sys.executable, str(tmp_path / "client.py"), "kafka-python"))
-    assert problem in played(kit_for(broken, cluster, admin, tmp_path), cluster, check)[check]
+    kit = replace(kit_for(broken, cluster, admin, tmp_path), answered_within=20.0, gone_within=5.0)
+    assert problem in played(kit, cluster, check)[check]

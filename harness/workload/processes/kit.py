@@ -1,0 +1,177 @@
+"""The conformance kit: what the checks of a client have in common (`conformance.py`)."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, TopicPartition
+
+from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+
+PARTITIONS = 2
+SIZE = 64
+TICK = 0.02
+_READY_WITHIN = 30.0
+_DELIVERY_MS = 60_000
+
+Row = dict[str, Any]
+
+
+class Failed(Exception):
+    """A check did not pass; the message says why."""
+
+
+@dataclass
+class Kit:
+    """The checks of the client that `command` starts, on a cluster, of which one broker is frozen for a while.
+
+    `folder`: where histories and the client's log are kept. It has `answered_within` seconds to do what it is told, and
+    `gone_within` to end.
+    """
+
+    command: Sequence[str]
+    bootstrap_servers: str
+    admin: ClusterAdmin
+    broker: Node
+    folder: Path
+    answered_within: float = 60.0
+    gone_within: float = 15.0
+    notices: list[str] = field(default_factory=list)
+
+    def topic(self) -> str:
+        """A new topic, which the broker alone has."""
+        name = f"client-check-{secrets.token_hex(4)}"
+        self.admin.create_topic(name, replica_assignment=[[self.broker.number]] * PARTITIONS, configs={})
+        self.admin.await_full_isr([name])
+        return name
+
+    def start(self, topic: str, role: str, **settings: object) -> Callable[[Taker], SupervisedProcess]:
+        """Starts the client in this role, on a topic that is a lane of the same name."""
+        begin = {
+            "role": role,
+            "lane": topic,
+            "topic": topic,
+            "partitions": PARTITIONS,
+            "bootstrap_servers": self.bootstrap_servers,
+            "client_id": f"{topic}-{role}",
+            "configs": {},
+            **settings,
+        }
+
+        def started(taker: Taker) -> SupervisedProcess:
+            self.is_ready = threading.Event()
+            self.process = SupervisedProcess(
+                self.command,
+                begin,
+                taker,
+                name=topic,
+                on_notice=self.notices.append,
+                on_ready=lambda client, version: self.is_ready.set(),
+                log=self.folder / "client.log",
+            )
+            return self.process
+
+        return started
+
+    def await_ready(self) -> None:
+        """Wait until the client is ready."""
+        problem = f"it did not say that it is ready within {_READY_WITHIN:g} s"
+        self.await_that(self.is_ready.is_set, lambda: problem, serve=time.sleep, within=_READY_WITHIN)
+
+    def await_that(
+        self, holds: Callable[[], bool], problem: Callable[[], str], *, serve: Callable[[float], object], within: float
+    ) -> None:
+        """Wait until it holds, at most `within` seconds, and `serve` meanwhile; raises `Failed` with the problem."""
+        deadline = time.monotonic() + within
+        while not holds():
+            self.require_well()
+            if time.monotonic() > deadline:
+                raise Failed(problem())
+            serve(TICK)
+
+    def require_well(self) -> None:
+        """Raise `Failed` with what is wrong with the process."""
+        if self.process.problem is not None:
+            raise Failed(self.process.problem)
+
+    @contextmanager
+    def producing(self, topic: str, **settings: object) -> Iterator[ProcessProducer]:
+        """A producer that is ready; its rows are complete when the block has ended."""
+        writer, reservations = HistoryWriter(self.folder / topic), Reservations(self.folder)
+        usual: Row = {
+            "producer_id": 7,
+            "first_partition": 0,
+            "record_size": SIZE,
+            "acks": "all",
+            "idempotence": False,
+            "max_in_flight": 1,
+            "linger_ms": 5,
+            "delivery_timeout_ms": _DELIVERY_MS,
+        }
+        producer = ProcessProducer(
+            self.start(topic, "producer", **{**usual, **settings}),
+            lane=topic,
+            producer_id=7,
+            partitions=InTurn(PARTITIONS),
+            writer=writer,
+            reservations=reservations,
+        )
+        try:
+            self.await_ready()
+            yield producer
+        finally:
+            gone = threading.Event()
+            gone.set()
+            producer.finish(0.0, gone)
+            writer.close()
+            reservations.close()
+
+    def await_answers(self, producer: ProcessProducer) -> None:
+        """Wait until every record has an outcome."""
+
+        def silent() -> str:
+            left = f"{producer.unanswered} of {producer.sent} records"
+            within = f"{self.answered_within:g} s"
+            return f"{left} got no outcome within {within}: every record needs one, once it is known"
+
+        self.await_that(lambda: not producer.unanswered, silent, serve=producer.poll, within=self.answered_within)
+        self.require_well()
+
+    def rows(self, topic: str) -> list[Row]:
+        """What became of each record, as the client said, in the order of their seqs."""
+        files = sorted((self.folder / topic).glob("*.parquet"))
+        rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+        return sorted(rows, key=lambda row: int(row["seq"]))
+
+    def stored(self, topic: str) -> dict[tuple[int, int], tuple[int, int]]:
+        """The identities in a topic, by partition and offset."""
+        ends = self.admin.end_offsets(topic, range(PARTITIONS))
+        configs = {"bootstrap.servers": self.bootstrap_servers, "group.id": topic, "log_level": 0}
+        consumer, codec = new_client(Consumer, configs), IdentityCodec(topic)
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+        found: dict[tuple[int, int], tuple[int, int]] = {}
+        # A broker that was frozen may still append what waited in its sockets: behind these ends.
+        while any((number, end - 1) not in found for number, end in ends.items() if end):
+            message = consumer.poll(self.answered_within)
+            if message is None:
+                raise Failed(f"the topic {topic} could not be read back")
+            if message.error() is None:
+                found[message.partition() or 0, message.offset() or 0] = codec.decode(message.value())
+        consumer.close()
+        return found
