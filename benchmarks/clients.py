@@ -15,18 +15,21 @@ import secrets
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from kafka_chaos.contract.events import ClientFailed
 from kafka_chaos.harness.clients.kinds import KINDS, chosen
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import LoadSettings, reading
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.tables import LoadTables
 
 PARTITIONS = 6
+FIRST_WITHIN = 60.0
 AIM, AIMS = 5_000, {"java": 50_000}
 MOST = 1_000_000
 """Records a second that are asked for: more than any client takes."""
@@ -59,8 +62,7 @@ def measured(cluster: Cluster, name: str, seconds: float) -> dict[str, object]:
         )
         load = LaneLoad(lane, settings)
         load.start()
-        while not load.producer.acknowledged:
-            time.sleep(0.01)
+        _await(lambda: load.producer.acknowledged, "a record to be acknowledged", problems)
         began, before = time.monotonic(), load.producer.acknowledged
         time.sleep(seconds)
         written = (load.producer.acknowledged - before) / (time.monotonic() - began)
@@ -70,8 +72,7 @@ def measured(cluster: Cluster, name: str, seconds: float) -> dict[str, object]:
         load.close()
         began = time.monotonic()
         consumer, _ = reading(lane, settings, None, None)
-        while not consumer.consumed and not problems:
-            time.sleep(0.01)
+        _await(lambda: consumer.consumed, "a record to be read", problems)
         first, began = consumer.consumed, time.monotonic()
         consumer.drain(ends, timeout=60, cancelled=threading.Event())
         read = (sum(ends.values()) - first) / max(time.monotonic() - began, 1e-3)
@@ -79,6 +80,11 @@ def measured(cluster: Cluster, name: str, seconds: float) -> dict[str, object]:
         tables.close()
         reservations.close()
     return {"client": name, "written": round(written), "read": round(read), "problems": [str(one) for one in problems]}
+
+
+def _await(count: Callable[[], int], what: str, problems: list[object]) -> None:
+    """Wait until something is counted, or the client has a problem; raises `WaitTimeout`."""
+    wait_until(lambda: count() or problems, what, timeout=FIRST_WITHIN, interval=0.01)
 
 
 if __name__ == "__main__":
