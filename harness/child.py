@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 
-def command_of(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module, which imports from where this process does."""
-    paths = os.pathsep.join(path for path in sys.path if path)
+def command_of(module: str, *arguments: str, packages: Path | None = None) -> list[str]:
+    """The command that runs a module, which imports from where this process does, but first of all from `packages`."""
+    paths = os.pathsep.join(str(path) for path in (packages, *sys.path) if path)
     return ["env", f"PYTHONPATH={paths}", sys.executable, "-m", module, *arguments]
 
 

@@ -14,12 +14,16 @@ from functools import cached_property
 from pathlib import Path
 
 from kafka_chaos.contract.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
+from kafka_chaos.contract.groups import AFTER, BEFORE, COMMITS
 from kafka_chaos.harness.clients.fetching import ADAPTERS, by_go, by_maven, by_npm, by_pip, folder_of, prepare, required
 from kafka_chaos.verification.inputs.topics.java_client import java_client_configs
 
 IN_PROCESS = "librdkafka"
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
 _WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
+
+_USUAL = ("producer", "idempotent producer", "consumer")
+TRANSACTIONAL, MEMBER, LOOP = "transactional producer", "member of a group", "loop"
 
 Say = Callable[[str], None]
 Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -29,8 +33,9 @@ Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
 class ClientKind:
     """A client library. `version`: the usual one. `sources`: what its library is compiled with, or beside.
 
-    `needs`: programs that fetch and start it. `idempotent_in_flight`: how many requests an idempotent producer
-    may have in flight. `secured`: translates librdkafka's keys for a secured listener, where it has any use of them.
+    `needs`: programs that fetch and start it. `idempotent_in_flight`: how many requests an idempotent producer may have
+    in flight. `commits`: when its members can commit. `secured`: translates librdkafka's keys for a secured listener,
+    where it has any use of them.
     """
 
     name: str
@@ -39,8 +44,9 @@ class ClientKind:
     fill: Callable[[Path, str], None]
     command: Callable[[Path], list[str]]
     needs: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ("producer", "idempotent producer", "consumer")
+    roles: tuple[str, ...] = _USUAL
     idempotent_in_flight: Sequence[int] = range(1, 6)
+    commits: tuple[str, ...] = COMMITS
     has_configs: bool = True
     secured: Secured | None = None
 
@@ -66,6 +72,7 @@ _OWN: tuple[ClientKind, ...] = (
         sources=(),
         fill=by_pip("confluent-kafka"),
         command=_python("librdkafka"),
+        roles=(*_USUAL, TRANSACTIONAL, MEMBER, LOOP),
         secured=dict,
     ),
     ClientKind(
@@ -74,6 +81,7 @@ _OWN: tuple[ClientKind, ...] = (
         sources=(),
         fill=by_pip("kafka-python"),
         command=_python("kafka-python"),
+        roles=(*_USUAL, TRANSACTIONAL),
     ),
     ClientKind(
         name="aiokafka",
@@ -81,14 +89,17 @@ _OWN: tuple[ClientKind, ...] = (
         sources=(),
         fill=by_pip("aiokafka"),
         command=_python("aiokafka"),
+        roles=(*_USUAL, TRANSACTIONAL),
     ),
     ClientKind(
         name="java",
         version="3.9.1",
-        sources=("Client.java",),
+        sources=("Client.java", "Member.java"),
         fill=by_maven,
         needs=("mvn", "java"),
         command=lambda folder: [required("java"), *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
+        roles=(*_USUAL, TRANSACTIONAL, MEMBER, LOOP),
+        commits=(AFTER, BEFORE),
         secured=java_client_configs,
     ),
     ClientKind(
@@ -135,6 +146,16 @@ class ChosenClient:
         return f"{self.kind.name} {self.version}"
 
     @property
+    def roles(self) -> tuple[str, ...]:
+        """What it can do here."""
+        return self.kind.roles
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        """When its members can commit."""
+        return self.kind.commits
+
+    @property
     def idempotent_in_flight(self) -> Sequence[int]:
         """How many requests an idempotent producer may have in flight."""
         return self.kind.idempotent_in_flight
@@ -167,6 +188,11 @@ class ChosenClient:
         """What starts it."""
         return self.kind.command(self.fetch())
 
+    @property
+    def packages(self) -> Path | None:
+        """Where its packages of Python are, for what imports librdkafka itself; None for another client."""
+        return next(self.fetch().glob("venv/lib/python*/site-packages")) if self.kind.name == IN_PROCESS else None
+
 
 @dataclass(frozen=True)
 class OwnClient:
@@ -174,6 +200,8 @@ class OwnClient:
 
     command: Sequence[str]
     version: str = ""
+    roles: tuple[str, ...] = _USUAL
+    commits: tuple[str, ...] = ()
     idempotent_in_flight: Sequence[int] = range(1, 6)
     has_configs: bool = True
     secured: Secured | None = dict

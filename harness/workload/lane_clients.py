@@ -9,43 +9,35 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, cast
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.events import ClientFailed, ClientStarted
-from kafka_chaos.contract.run_directory import LOGS_FOLDER
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
-from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.child import command_of
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, ChosenClient, chosen
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
-from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.clients.paced_producing import PacedProducer, PacedProducing
+from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation, RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.lanes import LoopProducing, group_reading
-from kafka_chaos.harness.workload.groups.load import GroupLoad, OnChange
+from kafka_chaos.harness.workload.groups.load import MEMBER_MODULE, GroupLoad
 from kafka_chaos.harness.workload.groups.rows import GroupTables
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.groups.settings import MEMBER, MemberSettings
+from kafka_chaos.harness.workload.groups.work import StartMember
+from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, RowBuffer
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
-from kafka_chaos.harness.workload.processes.producer import ProcessProducer, Start
+from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
-from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.harness.workload.settings import LINGER_MS, LoadSettings
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, transactional_configs
-
-_DELIVERY_TIMEOUT_MS = 60_000
-_LINGER_MS = 5
 
 Members = GroupLoad | ApplicationConsuming | ApplicationLooping
 """The members of a group, the harness's own or the application's."""
 Consuming = RecordedConsumer | ProcessConsumer | ApplicationConsuming | ConsumerPerIsolation
 """What reads a lane from its start to its end."""
-
-
-OnClient = Callable[[ClientStarted | ClientFailed], None]
 
 
 class Producing(Protocol):
@@ -75,98 +67,6 @@ class Producing(Protocol):
         ...
 
 
-@dataclass
-class LoadClock:
-    """When the times of a phase began to count, in seconds of the monotonic clock: once every lane had its first
-    acknowledgement, as for the faults of a schedule. None until then."""
-
-    began: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadSettings:
-    """What all lanes of a load share. `groups`: the tables of groups, in a phase that has any."""
-
-    bootstrap_servers: str
-    workload: WorkloadSpec
-    tables: LoadTables
-    reservations: Reservations
-    on_notice: Callable[[str], None]
-    on_change: OnChange
-    groups: GroupTables | None = None
-    on_precondition: OnPrecondition | None = None
-    on_client: OnClient = lambda event: None
-    client_configs: Mapping[str, str] = field(default_factory=dict)
-    seed: int = 0
-    clock: LoadClock = field(default_factory=LoadClock)
-
-    def producer_configs(self, lane: LaneSpec) -> dict[str, object]:
-        """librdkafka's configuration of the lane's producers, the keys for a secured listener included."""
-        return {**producer_configs(lane, self.bootstrap_servers), **self.client_configs}
-
-    def start(
-        self, lane: LaneSpec, role: str, name: str, settings: Mapping[str, object], configs: Mapping[str, object]
-    ) -> Start:
-        """Starts a process of the lane's client. `configs`: of its library, beside those for a secured listener."""
-        client = chosen(lane.client)
-        assert client is not None
-        if self.client_configs and client.secured is None:
-            raise UsageFailure(f"lane {lane.lane}: {client} can't connect to a secured listener here")
-        secured = {} if client.secured is None else client.secured(self.client_configs)
-        begin = {
-            "role": role,
-            "lane": lane.lane,
-            "topic": lane.topic_name,
-            "partitions": lane.partitions,
-            "bootstrap_servers": self.bootstrap_servers,
-            "client_id": name,
-            "configs": {**configs, **secured},
-            **settings,
-        }
-        log = self.tables.run_directory / LOGS_FOLDER / f"client-{name}-{role}.log"
-        log.parent.mkdir(exist_ok=True)
-
-        def started(taker: Taker) -> SupervisedProcess:
-            return SupervisedProcess(
-                client.command,
-                begin,
-                taker,
-                name=f"{name}, {client}",
-                on_notice=self.on_notice,
-                on_ready=lambda found, version: self.on_client(
-                    ClientStarted(lane=lane.lane, role=role, client=found, version=version)
-                ),
-                on_problem=lambda process, problem: self.on_client(
-                    ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)
-                ),
-                version=client.version,
-                log=log,
-            )
-
-        return started
-
-    def transactions(self, lane: LaneSpec) -> HistoryWriter | None:
-        """The writer of `transactions/` in a transactional lane."""
-        return None if lane.transactional is None else self.tables.transactions
-
-
-def producer_configs(lane: LaneSpec, bootstrap_servers: str) -> dict[str, object]:
-    """librdkafka's configuration for a lane: its own keys under what the lane gives."""
-    return {
-        "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
-        "linger.ms": _LINGER_MS,
-        # A producer that asks for a topic's metadata would create the topic if brokers allow it.
-        "allow.auto.create.topics": False,
-        **lane.producer_configs,
-        "bootstrap.servers": bootstrap_servers,
-        "acks": lane.acks,
-        "enable.idempotence": lane.idempotence,
-        "max.in.flight.requests.per.connection": lane.max_in_flight,
-        # Brokers are broken on purpose: the errors that the client would print are in the history.
-        "log_level": 0,
-    }
-
-
 def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHandle], object] | None) -> Producing:
     """What writes a lane that no loop writes; `function` is the application's, if it does."""
     transactions = load.transactions(lane)
@@ -186,64 +86,67 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
     if transactions is not None:
         return TransactionalProducing(
             lane,
-            configs=load.producer_configs(lane),
+            partial(_producer, lane, load),
             workload=load.workload,
-            produced=load.tables.produced,
             transactions=transactions,
-            reservations=load.reservations,
             on_notice=load.on_notice,
             seed=load.seed,
         )
+    fresh = lane.fresh_producers
+    return PacedProducing(
+        partial(_producer, lane, load),
+        rate=load.workload.rate,
+        on_notice=load.on_notice,
+        starts=() if fresh is None else (fresh.at,) * fresh.count,
+        began=lambda: load.clock.began,
+    )
 
-    def connect(number: int) -> PacedProducer:
-        partitions = 1 if number else lane.first_partitions
-        first = (number - 1) % lane.first_partitions if number else 0
-        if lane.client != IN_PROCESS:
-            return ProcessProducer(
-                load.start(
-                    lane,
-                    "producer",
-                    f"{lane.lane}-{number}",
-                    {
-                        "producer_id": number,
-                        "partitions": partitions,
-                        "first_partition": first,
-                        "record_size": load.workload.record_size,
-                        "acks": lane.acks,
-                        "idempotence": lane.idempotence,
-                        "max_in_flight": lane.max_in_flight,
-                        "linger_ms": _LINGER_MS,
-                        "delivery_timeout_ms": _DELIVERY_TIMEOUT_MS,
-                    },
-                    lane.producer_configs,
-                ),
-                lane=lane.lane,
-                producer_id=number,
-                partitions=InTurn(partitions, first=first),
-                writer=load.tables.produced,
-                reservations=load.reservations,
-            )
+
+def _producer(
+    lane: LaneSpec, load: LoadSettings, number: int, transactional_id: str | None = None
+) -> RecordedProducer | ProcessProducer:
+    """The lane's producer of this number. The first one, and those of transactions, write to all partitions."""
+    writes_all = not number or transactional_id is not None
+    partitions = lane.first_partitions if writes_all else 1
+    first = 0 if writes_all else (number - 1) % lane.first_partitions
+    configs = load.producer_configs(lane)
+    if lane.transactional is not None:
+        configs = {**transactional_configs(lane.transactional, configs), "transactional.id": transactional_id}
+    if lane.client == IN_PROCESS:
         return RecordedProducer(
             lane=lane.lane,
             topic=lane.topic_name,
             producer_id=number,
             partitions=partitions,
             first_partition=first,
-            grows_to=0 if number else lane.partitions,
+            grows_to=lane.partitions if writes_all else 0,
             record_size=load.workload.record_size,
-            configs={"client.id": f"{lane.lane}-{number}", **load.producer_configs(lane)},
+            configs={"client.id": f"{lane.lane}-{number}", **configs},
             writer=load.tables.produced,
             reservations=load.reservations,
-            on_precondition=load.on_precondition,
+            on_precondition=None if transactional_id else load.on_precondition,
         )
-
-    fresh = lane.fresh_producers
-    return PacedProducing(
-        connect,
-        rate=load.workload.rate,
-        on_notice=load.on_notice,
-        starts=() if fresh is None else (fresh.at,) * fresh.count,
-        began=lambda: load.clock.began,
+    settings = {
+        "producer_id": number,
+        "partitions": partitions,
+        "first_partition": first,
+        "record_size": load.workload.record_size,
+        "acks": lane.acks,
+        "idempotence": lane.idempotence,
+        "max_in_flight": lane.max_in_flight,
+        "linger_ms": LINGER_MS,
+        "delivery_timeout_ms": configs["message.timeout.ms"],
+        "transactional_id": transactional_id,
+        "transaction_timeout_ms": configs.get("transaction.timeout.ms"),
+    }
+    return ProcessProducer(
+        load.start(lane, "producer", f"{lane.lane}-{number}", settings, lane.producer_configs),
+        lane=lane.lane,
+        producer_id=number,
+        partitions=InTurn(partitions, first=first),
+        writer=load.tables.produced,
+        reservations=load.reservations,
+        transactional_id=transactional_id,
     )
 
 
@@ -287,6 +190,7 @@ def _loop(lane: LaneSpec, source: LaneSpec, load: LoadSettings, tables: GroupTab
         on_change=load.on_change,
         run_directory=str(load.tables.run_directory.resolve()),
         seed=load.seed,
+        start=_members(lane, load),
     )
 
 
@@ -316,17 +220,41 @@ def reading(
     return (_follower(lane, load, start_offsets), application) if is_followed else (application, None)
 
 
+def _members(lane: LaneSpec, load: LoadSettings) -> StartMember | None:
+    """Starts members that are processes of the lane's client; None for the harness's own.
+
+    Members with librdkafka of another version are the harness's own, too, but for their library.
+    """
+    client = chosen(lane.client)
+    if not isinstance(client, ChosenClient):
+        return None
+    packages = client.packages
+    command = () if packages is None else command_of(MEMBER_MODULE, packages=packages)
+
+    def started(settings: MemberSettings, rows: Taker) -> SupervisedProcess:
+        values = settings.to_json()
+        # Those for a secured listener have librdkafka's names.
+        configs = {key: value for key, value in values.pop("configs").items() if key not in load.client_configs}
+        return load.start(lane, MEMBER, settings.name, values, configs, command=command, may_end=True)(rows)
+
+    return started
+
+
 def _follower(
     lane: LaneSpec, load: LoadSettings, start_offsets: Mapping[int, int] | None
 ) -> RecordedConsumer | ProcessConsumer | ConsumerPerIsolation:
-    if lane.client != IN_PROCESS:
+    def process(isolation: str | None = None, assignments: RowBuffer | None = None) -> ProcessConsumer:
+        name = lane.lane if isolation is None else f"{lane.lane}-{isolation}"
         return ProcessConsumer(
-            load.start(lane, "consumer", lane.lane, {"start_offsets": start_offsets or {}}, {}),
+            load.start(lane, "consumer", name, {"start_offsets": start_offsets or {}, "isolation": isolation}, {}),
             lane=lane.lane,
             partitions=lane.partitions,
             writer=load.tables.consumed,
+            isolation=isolation,
+            assignments=assignments,
         )
-    follow = partial(
+
+    in_process = partial(
         RecordedConsumer,
         lane=lane.lane,
         topic=lane.topic_name,
@@ -338,6 +266,7 @@ def _follower(
         on_error=load.on_notice,
         start_offsets=start_offsets,
     )
+    follow: Callable[..., RecordedConsumer | ProcessConsumer] = in_process if lane.client == IN_PROCESS else process
     if lane.transactional is None:
         return follow()
     assert load.tables.assignments is not None
@@ -349,6 +278,7 @@ def _group(lane: LaneSpec, load: LoadSettings) -> GroupLoad:
     assert load.groups is not None
     return group_reading(
         lane,
+        start=_members(lane, load),
         bootstrap_servers=load.bootstrap_servers,
         client_configs=load.client_configs,
         workload=load.workload,

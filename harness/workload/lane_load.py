@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
-from kafka_chaos.harness.workload.lane_clients import LoadSettings, Members, Producing, looping, producing, reading
+from kafka_chaos.harness.workload.groups.lanes import LoopProducing
+from kafka_chaos.harness.workload.groups.load import GroupLoad
+from kafka_chaos.harness.workload.lane_clients import Members, Producing, looping, producing, reading
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.settings import LoadSettings
+from kafka_chaos.harness.workload.transactions.load import TransactionalProducing
 
 
 class LaneLoad:
@@ -61,7 +65,11 @@ class LaneLoad:
         return bool(self._processes)
 
     @property
-    def _processes(self) -> list[ProcessProducer]:
+    def _processes(self) -> Sequence[ProcessProducer | GroupLoad]:
+        if isinstance(self.producer, TransactionalProducing):
+            return self.producer.processes
+        if isinstance(self.producer, LoopProducing):
+            return [self.producer.members] if self.producer.members.is_foreign else []
         made = self.producer.producers if isinstance(self.producer, PacedProducing) else []
         return [one for one in made if isinstance(one, ProcessProducer)]
 

@@ -17,10 +17,12 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.groups.load import GroupClients, GroupLoad, OnChange
+from kafka_chaos.harness.workload.groups.load import GroupClients, GroupLoad
+from kafka_chaos.harness.workload.groups.work import OnChange
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.lane_clients import LoadSettings, Members, OnClient
+from kafka_chaos.harness.workload.lane_clients import Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.settings import LoadSettings, OnClient
 from kafka_chaos.harness.workload.tables import LoadTables
 
 _FIRST_READ_TIMEOUT = 15.0

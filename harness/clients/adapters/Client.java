@@ -25,7 +25,9 @@ import org.apache.kafka.clients.consumer.InvalidOffsetException;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -37,17 +39,17 @@ public final class Client {
     private static final int IDENTITY_BYTES = 20;
     private static final long TOLD_EVERY_MS = 20;
     private static final PrintStream OUT = new PrintStream(new FileOutputStream(FileDescriptor.out), false);
-    private static final BlockingQueue<JSONObject> ORDERS = new LinkedBlockingQueue<>();
+    static final BlockingQueue<JSONObject> ORDERS = new LinkedBlockingQueue<>();
     private static final String LEAVE = "{\"order\":\"leave\"}";
 
-    private static void tell(String line) {
+    static void tell(String line) {
         synchronized (OUT) {
             OUT.print(line + "\n");
             OUT.flush();
         }
     }
 
-    private static void tell(JSONObject event) {
+    static void tell(JSONObject event) {
         tell(event.toString());
     }
 
@@ -69,8 +71,11 @@ public final class Client {
             }
         }));
         try {
-            if (begin.getString("role").equals("producer")) {
+            String role = begin.getString("role");
+            if (role.equals("producer")) {
                 produce(begin);
+            } else if (role.equals("member")) {
+                Runtime.getRuntime().halt(Member.run(begin));
             } else {
                 consume(begin);
             }
@@ -95,7 +100,7 @@ public final class Client {
         Runtime.getRuntime().halt(130);
     }
 
-    private static void ready() {
+    static void ready() {
         tell(new JSONObject().put("event", "ready").put("client", "java").put("version", AppInfoParser.getVersion()));
     }
 
@@ -114,6 +119,7 @@ public final class Client {
         private StringBuilder offsets = new StringBuilder();
         private Map<String, List<Long>> failed = new TreeMap<>();
         private final AtomicLong known = new AtomicLong();
+        private final Object telling = new Object();
 
         synchronized void acknowledged(long seq, long offset) {
             seqs.append(seqs.length() > 0 ? "," : "").append(seq);
@@ -128,7 +134,14 @@ public final class Client {
             known.incrementAndGet();
         }
 
+        // One thread at a time: once it returns, what was known before is told.
         void tellAll() {
+            synchronized (telling) {
+                tellKnown();
+            }
+        }
+
+        private void tellKnown() {
             String done = null;
             Map<String, List<Long>> lost;
             synchronized (this) {
@@ -152,7 +165,8 @@ public final class Client {
         String topic = begin.getString("topic");
         String lane = begin.getString("lane");
         boolean answered = !begin.getString("acks").equals("0");
-        Properties configs = configs(begin, Map.of(
+        boolean transactional = !begin.isNull("transactional_id");
+        Map<String, Object> settings = new TreeMap<>(Map.of(
             "acks", begin.getString("acks"),
             "enable.idempotence", begin.getBoolean("idempotence"),
             "max.in.flight.requests.per.connection", begin.getInt("max_in_flight"),
@@ -160,9 +174,17 @@ public final class Client {
             "request.timeout.ms", Math.min(30_000, begin.getInt("delivery_timeout_ms") / 2),
             "delivery.timeout.ms", begin.getInt("delivery_timeout_ms"),
             "max.block.ms", begin.getInt("delivery_timeout_ms")));
+        if (transactional) {
+            settings.put("transactional.id", begin.getString("transactional_id"));
+            settings.put("transaction.timeout.ms", begin.getInt("transaction_timeout_ms"));
+        }
+        Properties configs = configs(begin, settings);
         Outcomes outcomes = new Outcomes();
         KafkaProducer<byte[], byte[]> producer =
             new KafkaProducer<>(configs, new ByteArraySerializer(), new ByteArraySerializer());
+        if (transactional) {
+            insist(producer::initTransactions);
+        }
         ready();
         // The queue of the main thread may wait for metadata: outcomes are told by another.
         Thread telling = new Thread(() -> {
@@ -203,6 +225,35 @@ public final class Client {
                     return;
                 }
                 tell("{\"event\":\"flushed\"}");
+            } else {
+                JSONObject done = new JSONObject().put("did", what);
+                try {
+                    if (what.equals("begin_transaction")) {
+                        producer.beginTransaction();
+                        continue;
+                    }
+                    insist(what.equals("commit") ? producer::commitTransaction : producer::abortTransaction);
+                    // Callbacks have run by now; those of a send that was refused, too.
+                    outcomes.tellAll();
+                    tell(done.put("event", "transaction"));
+                } catch (KafkaException | IllegalStateException error) {
+                    String text = error.getClass().getSimpleName() + ": " + error.getMessage();
+                    // What began no transaction shows when it is ended.
+                    String event = what.equals("begin_transaction") ? "notice" : "transaction";
+                    tell(done.put("event", event).put(event.equals("notice") ? "text" : "error", text));
+                }
+            }
+        }
+    }
+
+    // What timed out is asked again: it goes on where it was.
+    private static void insist(Runnable call) {
+        while (true) {
+            try {
+                call.run();
+                return;
+            } catch (TimeoutException again) {
+                again.printStackTrace();
             }
         }
     }
@@ -223,7 +274,9 @@ public final class Client {
     }
 
     private static void consume(JSONObject begin) {
-        Properties configs = configs(begin, Map.of("enable.auto.commit", false, "auto.offset.reset", "none"));
+        boolean isolated = !begin.isNull("isolation");
+        Properties configs = configs(begin, Map.of("enable.auto.commit", false, "auto.offset.reset", "none",
+            "isolation.level", isolated ? begin.getString("isolation") : "read_uncommitted"));
         JSONObject starts = begin.getJSONObject("start_offsets");
         List<TopicPartition> places = new ArrayList<>();
         for (int number = 0; number < begin.getInt("partitions"); number++) {
@@ -234,6 +287,7 @@ public final class Client {
             consumer.assign(places);
             toStart(consumer, places, starts);
             ready();
+            Map<Integer, Long> stands = new TreeMap<>();
             while (true) {
                 JSONObject order = ORDERS.poll();
                 if (order != null && order.getString("order").equals("leave")) {
@@ -243,12 +297,33 @@ public final class Client {
                     ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
                     if (!records.isEmpty()) {
                         tellRead(begin.getString("lane"), records);
+                    } else if (isolated) {
+                        tellPositions(consumer, places, stands);
                     }
                 } catch (InvalidOffsetException lost) {
                     toStart(consumer, places, starts);
                     tell("{\"event\":\"assigned\"}");
                 }
             }
+        }
+    }
+
+    // Markers and records of aborted transactions are passed over.
+    private static void tellPositions(KafkaConsumer<byte[], byte[]> consumer, List<TopicPartition> places,
+            Map<Integer, Long> stands) {
+        List<List<Long>> offsets = new ArrayList<>();
+        for (TopicPartition place : places) {
+            try {
+                long position = consumer.position(place, Duration.ofMillis(100));
+                if (!Long.valueOf(position).equals(stands.put(place.partition(), position))) {
+                    offsets.add(List.of((long) place.partition(), position));
+                }
+            } catch (TimeoutException unknown) {
+                stands.remove(place.partition());
+            }
+        }
+        if (!offsets.isEmpty()) {
+            tell(new JSONObject().put("event", "at_end").put("offsets", offsets));
         }
     }
 
@@ -271,8 +346,7 @@ public final class Client {
         StringBuilder seq = new StringBuilder();
         String comma = "";
         for (ConsumerRecord<byte[], byte[]> record : records) {
-            Header header = record.headers().lastHeader("kafka-chaos-id");
-            long[] identity = decode(lane, header == null ? record.value() : header.value());
+            long[] identity = identity(lane, record);
             partition.append(comma).append(record.partition());
             offset.append(comma).append(record.offset());
             epoch.append(comma).append(record.leaderEpoch().map(String::valueOf).orElse("null"));
@@ -284,6 +358,11 @@ public final class Client {
             + "],\"producer_id\":[" + producerId + "],\"seq\":[" + seq + "]}");
     }
 
+    static long[] identity(String lane, ConsumerRecord<byte[], byte[]> record) {
+        Header header = record.headers().lastHeader("kafka-chaos-id");
+        return decode(lane, header == null ? record.value() : header.value());
+    }
+
     private static int checksum(String lane, byte[] value) {
         CRC32 crc = new CRC32();
         crc.update(lane.getBytes(StandardCharsets.UTF_8));
@@ -291,7 +370,7 @@ public final class Client {
         return (int) crc.getValue();
     }
 
-    private static byte[] encode(String lane, int producerId, long seq, int size) {
+    static byte[] encode(String lane, int producerId, long seq, int size) {
         ByteBuffer value = ByteBuffer.allocate(size);
         value.position(4);
         value.put(MAGIC).putInt(producerId).putLong(seq);

@@ -127,11 +127,26 @@ class Library(Protocol):
     def flush(self) -> None:
         """Wait until all records have an outcome."""
 
+    def initialise(self) -> None:
+        """Fence former producers of the transactional id."""
+
+    def transaction(self, what: str) -> None:
+        """`begin_transaction`, `commit_transaction` or `abort_transaction`."""
+
     def consumer(self, starts: dict[int, int]) -> None:
         """Make a consumer of these partitions, from these offsets on."""
 
+    def positions(self) -> dict[int, int]:
+        """Where it stands in each partition, markers and aborted records passed over."""
+
     def read(self) -> Read:
         """What is there to read. Raises `Reset` where the position was lost, and reading begins anew."""
+
+
+def of_transactions(begin: dict[str, Any], separator: str) -> dict[str, Any]:
+    """The configs of a transactional producer, none for another one."""
+    keys = "transactional_id", "transaction_timeout_ms"
+    return {key.replace("_", separator): begin[key] for key in keys if begin.get(key) is not None}
 
 
 class Librdkafka:
@@ -154,6 +169,7 @@ class Librdkafka:
             "linger.ms": begin["linger_ms"],
             "message.timeout.ms": begin["delivery_timeout_ms"],
             "client.id": begin["client_id"],
+            **of_transactions(begin, "."),
         }
         self._client = self.library.Producer({**settings, **begin["configs"], **self._common})
         self._outcomes = outcomes
@@ -179,8 +195,26 @@ class Librdkafka:
         while len(self._client):
             self._client.poll(POLLED_FOR)
 
+    def initialise(self) -> None:
+        self.transaction("init_transactions")
+
+    def transaction(self, what: str) -> None:
+        call = getattr(self._client, what)
+        while True:
+            try:
+                return call() if what == "begin_transaction" else call(POLLED_FOR)
+            except self.library.KafkaException as failure:
+                if not failure.args[0].retriable():
+                    raise
+            self._client.poll(POLLED_FOR)
+
     def consumer(self, starts: dict[int, int]) -> None:
         settings = {"group.id": self._begin["client_id"], "enable.auto.commit": False, "auto.offset.reset": "error"}
+        settings |= {
+            "isolation.level": self._begin.get("isolation") or "read_uncommitted",
+            "enable.partition.eof": True,
+        }
+        self._ends: dict[int, int] = {}
         self._client = self.library.Consumer({**settings, **self._begin["configs"], **self._common})
         self._starts = starts
         self._assign()
@@ -194,14 +228,20 @@ class Librdkafka:
         found = []
         for message in self._client.consume(1_000, POLLED_FOR):
             if message.error() is None:
+                self._ends.pop(message.partition(), None)
                 epoch = message.leader_epoch() if hasattr(message, "leader_epoch") else None
                 found.append((message.partition(), message.offset(), epoch, message.value(), message.headers()))
+            elif message.error().name() == "_PARTITION_EOF":
+                self._ends[message.partition()] = message.offset()
             elif message.error().name() in ("_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"):
                 self._assign()
                 raise Reset
             else:
                 tell("notice", text=message.error().name())
         return found
+
+    def positions(self) -> dict[int, int]:
+        return self._ends
 
 
 class Reset(Exception):
@@ -235,6 +275,7 @@ class KafkaPython:
             "request_timeout_ms": min(30_000, begin["delivery_timeout_ms"] // 2),
             "delivery_timeout_ms": begin["delivery_timeout_ms"],
             "client_id": begin["client_id"],
+            **of_transactions(begin, "_"),
         }
         self._client = self.library.KafkaProducer(**self._known(self.library.KafkaProducer, settings))
         self._outcomes = outcomes
@@ -258,8 +299,19 @@ class KafkaPython:
         except self.library.errors.KafkaError as error:
             tell("notice", text=f"flush: {error!r}")
 
+    def initialise(self) -> None:
+        self.transaction("init_transactions")
+
+    def transaction(self, what: str) -> None:
+        while True:
+            try:
+                return getattr(self._client, what)()
+            except self.library.errors.KafkaTimeoutError:
+                time.sleep(POLLED_FOR)
+
     def consumer(self, starts: dict[int, int]) -> None:
         settings = {"enable_auto_commit": False, "auto_offset_reset": "none", "group_id": None}
+        settings |= {"isolation_level": self._begin.get("isolation") or "read_uncommitted"}
         self._client = self.library.KafkaConsumer(**self._known(self.library.KafkaConsumer, settings))
         self._starts = starts
         self._assign()
@@ -284,6 +336,10 @@ class KafkaPython:
             for records in polled.values()
             for one in records
         ]
+
+    def positions(self) -> dict[int, int]:
+        places = (self.library.TopicPartition(self._begin["topic"], number) for number in self._starts)
+        return {place.partition: self._client.position(place) for place in places}
 
 
 class Aiokafka:
@@ -315,6 +371,7 @@ class Aiokafka:
             # It gives records up after this time, too.
             "request_timeout_ms": begin["delivery_timeout_ms"],
             "client_id": begin["client_id"],
+            **of_transactions(begin, "_"),
         }
         servers = {"bootstrap_servers": begin["bootstrap_servers"]}
         self._client = self.library.AIOKafkaProducer(**{**settings, **begin["configs"], **servers})
@@ -350,12 +407,20 @@ class Aiokafka:
         self.poll(0)
         self._wait(self._client.flush())
 
+    def initialise(self) -> None:
+        """It has, when it started."""
+
+    def transaction(self, what: str) -> None:
+        self.poll(0)
+        self._wait(getattr(self._client, what)())
+
     def consumer(self, starts: dict[int, int]) -> None:
         self._starts = starts
         self._wait(self._start_consumer())
 
     async def _start_consumer(self) -> None:
         settings = {"enable_auto_commit": False, "auto_offset_reset": "none", "group_id": None}
+        settings |= {"isolation_level": self._begin.get("isolation") or "read_uncommitted"}
         servers = {"bootstrap_servers": self._begin["bootstrap_servers"]}
         self._client = self.library.AIOKafkaConsumer(**{**settings, **self._begin["configs"], **servers})
         await self._client.start()
@@ -381,6 +446,13 @@ class Aiokafka:
             (one.partition, one.offset, None, one.value, one.headers) for records in polled.values() for one in records
         ]
 
+    def positions(self) -> dict[int, int]:
+        return self._wait(self._positions())  # type: ignore[no-any-return]
+
+    async def _positions(self) -> dict[int, int]:
+        places = [self.library.TopicPartition(self._begin["topic"], number) for number in self._starts]
+        return {place.partition: await self._client.position(place) for place in places}
+
 
 LIBRARIES = {"librdkafka": Librdkafka, "kafka-python": KafkaPython, "aiokafka": Aiokafka}
 
@@ -389,6 +461,8 @@ def produce(library: Library, begin: dict[str, Any], orders: queue.Queue[dict[st
     """Send what is handed out, until told to leave."""
     outcomes = Outcomes()
     library.producer(outcomes)
+    if begin.get("transactional_id") is not None:
+        library.initialise()
     tell("ready", client=sys.argv[1], version=library.version)
     identities = Identities(begin["lane"], begin["producer_id"], begin["record_size"])
     first, partitions, sent = begin["first_partition"], begin["partitions"], 0
@@ -410,6 +484,23 @@ def produce(library: Library, begin: dict[str, Any], orders: queue.Queue[dict[st
             if what == "leave":
                 return
             tell("flushed")
+        else:
+            transact(library, outcomes, sent, what)
+
+
+def transact(library: Library, outcomes: Outcomes, sent: int, what: str) -> None:
+    """Begin or end a transaction. That none could begin shows when it is ended."""
+    error = None
+    try:
+        library.transaction(what if what == "begin_transaction" else f"{what}_transaction")
+    except Exception as failure:  # noqa: BLE001 - the harness learns it
+        error = f"{type(failure).__name__}: {failure}"
+    if what == "begin_transaction":
+        return tell("notice", text=error) if error else None
+    if error is None:
+        library.flush()
+        outcomes.await_all(sent)
+    return tell("transaction", did=what, error=error)
 
 
 def consume(library: Library, begin: dict[str, Any], orders: queue.Queue[dict[str, Any]]) -> None:
@@ -418,6 +509,7 @@ def consume(library: Library, begin: dict[str, Any], orders: queue.Queue[dict[st
     starts = {int(number): start for number, start in begin["start_offsets"].items()}
     library.consumer({number: starts.get(number, 0) for number in range(begin["partitions"])})
     tell("ready", client=sys.argv[1], version=library.version)
+    stands: dict[int, int] = {}
     while orders.empty() or orders.get()["order"] != "leave":
         try:
             records = library.read()
@@ -434,6 +526,11 @@ def consume(library: Library, begin: dict[str, Any], orders: queue.Queue[dict[st
                 producer_id=[producer_id for producer_id, _ in read],
                 seq=[seq for _, seq in read],
             )
+        elif begin.get("isolation"):
+            now = library.positions()
+            if news := [(number, at) for number, at in now.items() if at is not None and stands.get(number) != at]:
+                tell("at_end", offsets=news)
+            stands = dict(now)
 
 
 def main() -> int:

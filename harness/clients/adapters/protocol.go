@@ -85,6 +85,7 @@ type outcomes struct {
 	offsets []*int64
 	failed  map[string][]int64
 	known   atomic.Int64
+	telling sync.Mutex
 }
 
 func (o *outcomes) acknowledged(seq, offset int64) {
@@ -107,7 +108,10 @@ func (o *outcomes) lost(seq int64, err error) {
 	o.known.Add(1)
 }
 
+// One at a time: once it returns, what was known before is told.
 func (o *outcomes) tell() {
+	o.telling.Lock()
+	defer o.telling.Unlock()
 	o.Lock()
 	seqs, offsets, failed := o.seqs, o.offsets, o.failed
 	o.seqs, o.offsets, o.failed = nil, nil, map[string][]int64{}

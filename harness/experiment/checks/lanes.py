@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.groups import CONSUMER
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, LOOP, MEMBER, TRANSACTIONAL, chosen
 from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS, GROUP_SESSION_TIMEOUT
 from kafka_chaos.harness.cluster.security import PLAINTEXT
@@ -102,9 +102,19 @@ def _check_client(cluster: ClusterSpec, place: tuple[str | int, ...], lane: Lane
     client = chosen(lane.client)
     if client is None:
         return
-    for key, what in (("transactional", "transactions"), ("group", "members of groups"), ("loop", "loops")):
-        if getattr(lane, key) is not None:
-            raise ExperimentError((*place, key), f"the client {client} has no {what} here: expected {IN_PROCESS}")
+    is_written = lane.transactional is not None and lane.loop is None
+    for key, role, needed in (
+        ("transactional", TRANSACTIONAL, is_written),
+        ("group", MEMBER, lane.group is not None),
+        ("loop", LOOP, lane.loop is not None),
+    ):
+        if needed and role not in client.roles:
+            has = ", ".join(kind.name for kind in KINDS.values() if role in kind.roles)
+            message = f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {has}"
+            raise ExperimentError((*place, key), message)
+    if lane.group is not None and lane.group.commits not in client.commits:
+        message = f"members of {client} commit {' or '.join(client.commits)} here, got {lane.group.commits}"
+        raise ExperimentError((*place, "group", "commits"), message)
     if lane.idempotence and lane.max_in_flight not in client.idempotent_in_flight:
         numbers = client.idempotent_in_flight
         wanted = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
@@ -37,6 +37,13 @@ def not_at_the_end(who: str, behind: Mapping[int, tuple[int, int]]) -> str:
     """The notice for a consumer that did not reach the end: (next offset to read, end offset) by partition."""
     places = [f"partition {number} was read up to offset {read} of {end}" for number, (read, end) in behind.items()]
     return f"{who} did not reach the end: {', '.join(places)}"
+
+
+def add_assignment(rows: RowBuffer, of: Mapping[str, Any], began_ns: Mapping[int, int], *, last_ns: int) -> None:
+    """Add a row of `assignments/` for each partition; the assignment ends now, after its last poll at `last_ns`."""
+    end_ns = max(last_ns, time.monotonic_ns())
+    for number, start_ns in began_ns.items():
+        rows.add({**of, "partition": number, "start_ns": start_ns, "end_ns": end_ns})
 
 
 class RecordedConsumer:
@@ -144,19 +151,8 @@ class RecordedConsumer:
     def _end_assignment(self) -> None:
         if self._assigned is None or not self._name:
             return
-        end_ns = max(self._last_poll_ns, time.monotonic_ns())
-        for number, start_ns in self._assigned_ns.items():
-            self._assigned.add(
-                {
-                    "lane": self.lane,
-                    "consumer": self._name,
-                    "member": self._member,
-                    "partition": number,
-                    "isolation": self._isolation,
-                    "start_ns": start_ns,
-                    "end_ns": end_ns,
-                }
-            )
+        of = {"lane": self.lane, "consumer": self._name, "member": self._member, "isolation": self._isolation}
+        add_assignment(self._assigned, of, self._assigned_ns, last_ns=self._last_poll_ns)
 
     def _run(self) -> None:
         try:
@@ -235,10 +231,27 @@ class RecordedConsumer:
             self._rows, self._row_count = [], 0
 
 
+class Following(Protocol):
+    """A `RecordedConsumer`, or one in a process of its own."""
+
+    @property
+    def consumed(self) -> int:
+        """Records that were read so far."""
+        ...
+
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until every partition was read up to its end offset, at most `timeout` seconds."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
 class ConsumerPerIsolation:
     """A consumer of a topic with transactions in each isolation level; `follow` begins one."""
 
-    def __init__(self, follow: Callable[[str], RecordedConsumer]) -> None:
+    def __init__(self, follow: Callable[[str], Following]) -> None:
         self._committed = follow(READ_COMMITTED)
         try:
             self._uncommitted = follow(READ_UNCOMMITTED)

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from kafka_chaos.contract.groups import IN_TRANSACTION, group_of, loop_group_of
 from kafka_chaos.contract.transactions import READ_COMMITTED, Transactional
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.groups.load import GroupLoad, GroupWork, OnChange
+from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
+from kafka_chaos.harness.workload.groups.work import GroupWork, OnChange, StartMember
 
 _TICK = 0.05
 _LEARNS_SOON = {"topic.metadata.refresh.interval.ms": "1000"}
@@ -27,8 +28,9 @@ def group_reading(
     tables: GroupTables,
     on_notice: Callable[[str], None],
     on_change: OnChange,
+    start: StartMember | None = None,
 ) -> GroupLoad:
-    """The members of the lane's group."""
+    """The members of the lane's group; `start` begins those that are another client's."""
     settings = lane.group
     assert settings is not None
     work = GroupWork(
@@ -42,7 +44,7 @@ def group_reading(
         client_configs=_of_members(client_configs, lane),
         duration=workload.duration,
     )
-    return GroupLoad(work, tables, on_notice=on_notice, on_change=on_change)
+    return GroupLoad(work, tables, on_notice=on_notice, on_change=on_change, start=start)
 
 
 def _of_members(configs: Mapping[str, str], read: LaneSpec) -> Mapping[str, str]:
@@ -65,6 +67,7 @@ class LoopProducing:
         on_change: OnChange,
         run_directory: str,
         seed: int,
+        start: StartMember | None = None,
     ) -> None:
         loop = lane.loop
         assert loop is not None
@@ -96,7 +99,7 @@ class LoopProducing:
             duration=workload.duration,
             output=output,
         )
-        self.members = GroupLoad(work, tables, on_notice=on_notice, on_change=on_change)
+        self.members = GroupLoad(work, tables, on_notice=on_notice, on_change=on_change, start=start)
 
     @property
     def sent(self) -> int:

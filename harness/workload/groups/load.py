@@ -9,17 +9,13 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-from kafka_chaos.contract.groups import Group
-from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
 from kafka_chaos.harness.workload.groups.client_process import ClientProcess
-from kafka_chaos.harness.workload.groups.configs import committed_by, member_configs
+from kafka_chaos.harness.workload.groups.configs import committed_by
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
 from kafka_chaos.harness.workload.groups.rows import GroupTables, MemberRows, Progress
 from kafka_chaos.harness.workload.groups.settings import (
@@ -28,70 +24,44 @@ from kafka_chaos.harness.workload.groups.settings import (
     ORDER_LEAVE,
     REPLACE_ME,
     MemberSettings,
-    OutputSettings,
 )
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
+from kafka_chaos.harness.workload.groups.work import GroupWork, OnChange, StartMember, member_settings
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 
-_MODULE = "kafka_chaos.harness.workload.groups.process"
+MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"
 _TICK = 0.05
 _CRASHES_WITHIN = 30.0
-_FROZEN_LONGER = 2.0
 _LEAVES_WITHIN = 30.0
 _MOST_REPLACED = 20
 _NEVER = float("inf")
 
-OnChange = Callable[[str, str, str], None]
-"""Learns what became of a member: its group, its name, and a change of `MemberChanged`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupWork:
-    """A group and what it reads: `group_id` of the members in `settings`, partitions 0 to `partitions` of `lane`.
-
-    `output`: what a loop writes; its `configs` get a `transactional.id` of each member's own if it uses transactions.
-    """
-
-    group_id: str
-    settings: Group
-    lane: str
-    topic: str
-    partitions: int
-    isolation: str
-    bootstrap_servers: str
-    client_configs: Mapping[str, str]
-    duration: float
-    output: OutputSettings | None = None
-
-
-def consumer_configs(work: GroupWork, place: int) -> dict[str, Any]:
-    """librdkafka's configs of the member in this place."""
-    group = work.settings
-    return {
-        **member_configs(group),
-        "group.id": work.group_id,
-        **({"group.instance.id": f"{work.group_id}-{place}"} if group.static else {}),
-        "isolation.level": work.isolation,
-        # In a loop, the member itself commits.
-        **({} if work.output is None else {"enable.auto.commit": False}),
-        **work.client_configs,
-        "bootstrap.servers": work.bootstrap_servers,
-    }
-
 
 class GroupLoad:
-    """The members of one group, looked after by a thread of their own."""
+    """The members of one group, looked after by a thread of their own.
+
+    `start` begins members of another client: one that has a problem is ended, and none takes its place. A problem of
+    the harness's own members is an error.
+    """
 
     def __init__(
-        self, work: GroupWork, tables: GroupTables, *, on_notice: Callable[[str], None], on_change: OnChange
+        self,
+        work: GroupWork,
+        tables: GroupTables,
+        *,
+        on_notice: Callable[[str], None],
+        on_change: OnChange,
+        start: StartMember | None = None,
     ) -> None:
         self.progress = Progress()
         self._work = work
         self._tables = tables
+        self._start = start
         self._on_notice = on_notice
         self._on_change = partial(on_change, work.group_id)
         self._numbers = itertools.count()
         self._members: dict[int, SupervisedProcess] = {}
         self._leaving: list[SupervisedProcess] = []
+        self._failed: list[SupervisedProcess] = []
         self._dying: dict[int, float] = {}
         self._replaced = 0
         self._down: dict[str, bool] = {}
@@ -119,6 +89,21 @@ class GroupLoad:
         if self._error is not None:
             raise self._error
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether its members are another client's."""
+        return self._start is not None
+
+    @property
+    def failed_for_good(self) -> str:
+        """Why it does nothing more: all its members, another client's, have problems."""
+        return "" if self._members else "; ".join(member.problem or "" for member in self._failed)
+
+    def breaks(self, problem: str) -> None:
+        """Something is wrong with its members, if they are another client's."""
+        for member in list(self._members.values()) if self.is_foreign else ():
+            member.breaks(problem)
+
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait until the members have processed all partitions to their ends, at most `timeout` seconds.
 
@@ -128,8 +113,10 @@ class GroupLoad:
         deadline = time.monotonic() + timeout
         while behind := self.progress.behind(ends):
             self.raise_error()
-            if time.monotonic() > deadline or cancelled.is_set():
-                self._on_notice(not_at_the_end(f"the group {self._work.group_id}", behind))
+            if time.monotonic() > deadline or cancelled.is_set() or self.failed_for_good:
+                text = not_at_the_end(f"the group {self._work.group_id}", behind)
+                self._on_notice(text)
+                self.breaks(text)
                 break
             time.sleep(_TICK)
 
@@ -216,7 +203,8 @@ class GroupLoad:
     def _look_after(self) -> None:
         for place, member in list(self._members.items()):
             if member.problem is not None:
-                raise ClusterFailure(f"{member.name} failed: {member.problem}")
+                self._fails(place, member, member.problem)
+                continue
             if self._dying.get(place, _NEVER) < time.monotonic():
                 self._on_notice(f"{member.name} did not crash amid a batch within {_CRASHES_WITHIN:g} s: it was killed")
                 member.kill()
@@ -231,14 +219,25 @@ class GroupLoad:
                 self._dying.pop(place, None)
             elif self._dying.pop(place, None) is not None:
                 self._on_change(member.name, "crashes")
+            elif code == REPLACE_ME:
+                self._count_replaced()
             else:
-                self._count_replaced(member, code)
+                self._fails(place, member, f"ended unexpectedly, with exit code {code}")
+                continue
             self._begin(place)
 
-    def _count_replaced(self, member: SupervisedProcess, code: int) -> None:
-        """A member has ended by itself: raises `ClusterFailure` unless it asked to be replaced, or if many do."""
-        if code != REPLACE_ME:
-            raise ClusterFailure(f"{member.name} ended unexpectedly, with exit code {code}: {member.problem}")
+    def _fails(self, place: int, member: SupervisedProcess, problem: str) -> None:
+        """A member has a problem: an error if it is the harness's own; another client's is ended."""
+        if not self.is_foreign:
+            raise ClusterFailure(f"{member.name} failed: {problem}")
+        del self._members[place]
+        self._failed.append(member)
+        member.kill()
+        member.join()
+        member.breaks(problem)
+
+    def _count_replaced(self) -> None:
+        """A member asked to be replaced; raises `ClusterFailure` if many do."""
         self._replaced += 1
         if self._replaced > _MOST_REPLACED:
             raise ClusterFailure(f"the members of {self._work.group_id} lose their clients again and again")
@@ -246,23 +245,8 @@ class GroupLoad:
     def _begin(self, place: int) -> SupervisedProcess:
         """Begin a member in this place."""
         work, number = self._work, next(self._numbers)
-        name = f"{work.group_id}-{number}"
-        output = work.output
-        if output is not None:
-            configs = dict(output.configs)
-            if "transactional.id" in configs:
-                configs["transactional.id"] = transactional_id(output.lane, place)
-            output = replace(output, configs=configs, producer_id=number, seed=f"{output.seed}/{number}")
-        settings = MemberSettings(
-            group=work.group_id,
-            name=name,
-            lane=work.lane,
-            topic=work.topic,
-            configs=consumer_configs(work, place),
-            commits=work.settings.commits,
-            freeze_seconds=work.settings.max_poll_interval_ms / 1000 + _FROZEN_LONGER,
-            output=output,
-        )
+        settings = member_settings(work, place, number)
+        name, output = settings.name, settings.output
         rows = MemberRows(
             group=work.group_id,
             lane=work.lane,
@@ -274,10 +258,18 @@ class GroupLoad:
             progress=self.progress,
             on_change=partial(self._on_change, name),
         )
-        member = self._members[place] = SupervisedProcess(
-            command_of(_MODULE), settings.to_json(), rows, name=name, on_notice=self._on_notice, may_end=True
-        )
+        member = self._members[place] = (self._start or self._own)(settings, rows)
         return member
+
+    def _own(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
+        return SupervisedProcess(
+            command_of(MEMBER_MODULE),
+            settings.to_json(),
+            rows,
+            name=settings.name,
+            on_notice=self._on_notice,
+            may_end=True,
+        )
 
 
 class GroupClients:

@@ -9,6 +9,9 @@ from typing import Any
 ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE = "freeze", "crash", "leave"
 """What a member can be told later: stop polling for a while, die, or leave in order."""
 
+MEMBER = "member"
+"""The role of members, those of loops included."""
+
 REPLACE_ME = 3
 """The exit code of a member of which a client failed for good: another one takes its place."""
 
@@ -53,7 +56,7 @@ class MemberSettings:
 
     def to_json(self) -> dict[str, Any]:
         """What the order `begin` carries."""
-        return {"role": "member", **asdict(self)}
+        return {"role": MEMBER, **asdict(self)}
 
     @classmethod
     def from_json(cls, order: Mapping[str, Any]) -> MemberSettings:

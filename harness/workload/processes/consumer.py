@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
-from kafka_chaos.harness.workload.history.writer import HistoryWriter, consumed_rows
+from kafka_chaos.harness.workload.clients.recorded_consumer import add_assignment, not_at_the_end
+from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer, consumed_rows
 from kafka_chaos.harness.workload.processes.producer import Start, whole_numbers
 from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach
 
@@ -17,11 +17,28 @@ _LEAVES_WITHIN = 10.0
 
 
 class ProcessConsumer:
-    """Follows one lane until `drain` has seen it reach the end offsets. Each event `assigned` begins a new name."""
+    """Follows one lane until `drain` has seen it reach the end offsets. Each event `assigned` begins a new name.
 
-    def __init__(self, start: Start, *, lane: str, partitions: int, writer: HistoryWriter) -> None:
+    `isolation`, for a topic with transactions: its `isolation.level`. `assignments` then takes a row per partition and
+    assignment, and what it passes over counts as read, where the process says that it stands behind.
+    """
+
+    def __init__(
+        self,
+        start: Start,
+        *,
+        lane: str,
+        partitions: int,
+        writer: HistoryWriter,
+        isolation: str | None = None,
+        assignments: RowBuffer | None = None,
+    ) -> None:
         self.lane = lane
         self.consumed = 0
+        self._isolation = isolation
+        self._member = lane if isolation is None else f"{lane}-{isolation}"
+        self._assignments = assignments
+        self._began_ns = time.monotonic_ns()
         self._writer = writer
         self._names = 1
         self._last_ns = 0
@@ -42,24 +59,49 @@ class ProcessConsumer:
                 self._process.breaks(not_at_the_end("its consumer", behind))
                 break
             cancelled.wait(_TICK)
+        if beyond := [number for number, end in end_offsets.items() if self._position[number] > end]:
+            self._process.breaks(f"its consumer says that it stands beyond the end of partition {beyond[0]}")
         self._process.leaves(_LEAVES_WITHIN)
 
     def close(self) -> None:
         """End it."""
         self._process.leaves(0.0)
+        self._end_assignment()
+        self._assignments = None
+
+    @property
+    def _name(self) -> str:
+        return f"{self._member}-{self._names}"
+
+    def _end_assignment(self) -> None:
+        if self._assignments is not None:
+            of = {"lane": self.lane, "consumer": self._name, "member": self._member, "isolation": self._isolation}
+            began_ns = dict.fromkeys(self._position, self._began_ns)
+            add_assignment(self._assignments, of, began_ns, last_ns=self._last_ns)
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
         """Take an event; see `Taker`."""
         if kind == "read":
             self._read(**values)
         elif kind == "assigned":
+            self._end_assignment()
             self._names += 1
+            self._began_ns = time.monotonic_ns()
+            self._position = dict.fromkeys(self._position, 0)
+        elif kind == "at_end" and self._isolation is not None:
+            self._stands(**values)
         else:
             raise ProtocolBreach(f"a consumer has no event {kind!r}")
 
     def ends(self) -> None:
         """The process has ended."""
         self._has_ended.set()
+
+    def _stands(self, offsets: list[list[int]]) -> None:
+        for number, at in offsets:
+            if not self._position[number] <= at:
+                raise ProtocolBreach(f"it stands at offset {at}, and has read up to {self._position[number]}")
+            self._position[number] = at
 
     def _read(
         self,
@@ -79,8 +121,7 @@ class ProcessConsumer:
             raise ProtocolBreach(f"there is no partition {min(unknown)}")
         first_ns = max(self._last_ns + 1, time.monotonic_ns())
         self._last_ns = first_ns + count - 1
-        name = f"{self.lane}-{self._names}"
-        self._writer.write(consumed_rows(self.lane, name, first_ns, **columns, leader_epoch=leader_epoch))
+        self._writer.write(consumed_rows(self.lane, self._name, first_ns, **columns, leader_epoch=leader_epoch))
         for number, at in zip(partition, offset, strict=True):
             self._position[number] = at + 1
         self.consumed += count

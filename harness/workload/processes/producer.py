@@ -21,6 +21,7 @@ from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach, SupervisedProcess, Taker
+from kafka_chaos.harness.workload.processes.transactions import ProcessTransactions
 
 _MOST_UNANSWERED = 100_000
 _TICK = 0.05
@@ -45,18 +46,23 @@ class ProcessProducer:
         partitions: InTurn,
         writer: HistoryWriter,
         reservations: Reservations,
+        transactional_id: str | None = None,
     ) -> None:
         self.lane = lane
+        self.producer_id = producer_id
         self.sent = 0
         self.answered = 0
         self.flushed = 0
         self.longest_gap_ns = 0
         self._last_ns = 0
         self._rows = SentRows(lane, producer_id, partitions, writer)
-        self._reserved = ReservedSeqs(reservations, lane=lane, producer_id=producer_id, transactional_id=None)
+        self._reserved = ReservedSeqs(
+            reservations, lane=lane, producer_id=producer_id, transactional_id=transactional_id
+        )
         self._lock = threading.Lock()
         self._has_ended = threading.Event()
         self._process = start(self)
+        self.client = ProcessTransactions(self._process, lambda: self.unanswered, lambda: not self._has_ended.is_set())
 
     @property
     def acknowledged(self) -> int:
@@ -116,9 +122,24 @@ class ProcessProducer:
         if silent and not cancelled.is_set():
             self.breaks(f"{silent} of {self.sent} records never got an outcome")
         self._process.leaves(0.0 if cancelled.is_set() else _LEAVES_WITHIN)
+        return self._write_rest()
+
+    def _write_rest(self) -> int:
         with self._lock:
             self._rows.write_rest(self.sent)
         return self.sent - self.answered
+
+    def transaction_begins(self) -> int:
+        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
+        with self._lock:
+            self._rows.transactions.append(self.sent)
+            return len(self._rows.transactions) - 1
+
+    def abandon(self, *, open_transaction: bool) -> int:
+        """Kill it. Returns how many records became info. Writes the last rows: nothing is sent afterwards."""
+        self._process.kill()
+        self._process.join()
+        return self._write_rest()
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
         """Take an event; see `Taker`."""
@@ -128,6 +149,8 @@ class ProcessProducer:
             if left := self.sent - self.answered:
                 raise ProtocolBreach(f"said that it has flushed while {left} records had no outcome")
             self.flushed += 1
+        elif kind == "transaction":
+            self.client.answers(**values)
         else:
             raise ProtocolBreach(f"a producer has no event {kind!r}")
 

@@ -47,10 +47,10 @@ class Taker(Protocol):
 class SupervisedProcess:
     """A client that runs `command`, is given the order `begin` at once, and whose events `taker` gets, in a thread.
 
-    `on_ready` learns the names of its library and version. `problem`: the first thing that went wrong; `on_problem`
-    learns it in that thread, or in that of `breaks`. What the process writes to standard error goes to the file `log`,
-    else where the harness's own goes. `version`: what its library has to be, or the beginning of that. `may_end`: it is
-    no problem if it ends before it is told to leave.
+    `on_ready` learns the names of its library and version; then it `is_ready`. `problem`: the first thing that went
+    wrong; `on_problem` learns it in that thread, or in that of `breaks`. What the process writes to standard error goes
+    to the file `log`, else where the harness's own goes. `version`: what its library has to be, or the beginning of
+    that. `may_end`: it is no problem if it ends before it is told to leave.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class SupervisedProcess:
     ) -> None:
         self.name = name
         self.problem: str | None = None
-        self._is_ready = False
+        self.is_ready = False
         self._taker = taker
         self._on_notice = on_notice
         self._on_ready = on_ready
@@ -128,7 +128,8 @@ class SupervisedProcess:
                 os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """End it at once; that is no problem of its own."""
+        self._may_end = True
         self.signal(signal.SIGKILL)
 
     def join(self, timeout: float | None = None) -> bool:
@@ -231,12 +232,12 @@ class SupervisedProcess:
         elif kind == "error":
             self.breaks(str(event["text"]))
         elif kind == "ready":
-            self._is_ready = True
+            self.is_ready = True
             client, version = str(event["client"]), str(event["version"])
             self._on_ready(client, version)
             if self._version and not f"{version}.".startswith(f"{self._version}."):
                 raise ProtocolBreach(f"its library is {client} {version}, not {self._version}")
-        elif not self._is_ready:
+        elif not self.is_ready:
             raise ProtocolBreach(f"the event {kind!r} came before the event 'ready'")
         else:
             self._taker.takes(kind, event)

@@ -8,7 +8,6 @@ rest of its transaction and asks for the commit, which brokers must refuse.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import random
 import threading
@@ -19,8 +18,8 @@ from kafka_chaos.contract.transactions import Transactional, transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 
 _SILENT = logging.Logger("kafka_chaos.transactional_producer")
@@ -31,7 +30,7 @@ _WRITTEN_FIRST = 0.5
 _MOST_FAILED_STARTS = 3
 _NEVER = float("inf")
 
-Connect = Callable[[], RecordedProducer]
+Records = RecordedProducer | ProcessProducer
 
 
 def transactional_configs(settings: Transactional, configs: Mapping[str, object]) -> dict[str, object]:
@@ -47,17 +46,18 @@ def transactional_configs(settings: Transactional, configs: Mapping[str, object]
 
 
 class TransactionalProducing:
-    """The producers of one transactional lane; `configs` are librdkafka's keys, `seed` decides what is aborted."""
+    """The producers of one transactional lane; `seed` decides what is aborted.
+
+    `connect` makes an incarnation of a transactional id, of the next number.
+    """
 
     def __init__(
         self,
         lane: LaneSpec,
+        connect: Callable[[int, str], Records],
         *,
-        configs: Mapping[str, object],
         workload: WorkloadSpec,
-        produced: HistoryWriter,
         transactions: HistoryWriter,
-        reservations: Reservations,
         on_notice: Callable[[str], None],
         seed: int,
     ) -> None:
@@ -65,31 +65,20 @@ class TransactionalProducing:
         assert settings is not None
         self._deadline = _NEVER
         self._cancelled = threading.Event()
-        self._records: list[RecordedProducer] = []
-        numbers = itertools.count()
+        self._connecting = threading.Lock()
+        self._records: list[Records] = []
         rows = RowBuffer(TRANSACTIONS_SCHEMA, transactions)
-        shared = transactional_configs(settings, configs)
 
-        def connect(transactional_id: str) -> RecordedProducer:
-            records = RecordedProducer(
-                lane=lane.lane,
-                topic=lane.topic_name,
-                producer_id=next(numbers),
-                partitions=lane.first_partitions,
-                grows_to=lane.partitions,
-                record_size=workload.record_size,
-                configs={**shared, "transactional.id": transactional_id},
-                writer=produced,
-                reservations=reservations,
-            )
-            self._records.append(records)
-            return records
+        def next_of(transactional_id: str) -> Records:
+            with self._connecting:
+                self._records.append(connect(len(self._records), transactional_id))
+                return self._records[-1]
 
         self._producers = [
             _Incarnations(
                 transactional_id(lane.lane, number),
                 settings,
-                connect=connect,
+                connect=next_of,
                 rows=rows,
                 interval=settings.size * settings.producers / workload.rate,
                 restarts=restart_times(settings, number, workload.duration),
@@ -114,6 +103,12 @@ class TransactionalProducing:
     def longest_gap_ns(self) -> int:
         """The longest time between two acknowledgements of one incarnation so far, in nanoseconds."""
         return max((records.longest_gap_ns for records in list(self._records)), default=0)
+
+    @property
+    def processes(self) -> list[ProcessProducer]:
+        """The present incarnations that are processes of their own."""
+        present = [producer.records for producer in self._producers]
+        return [records for records in present if isinstance(records, ProcessProducer)]
 
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared; raises what a producer raised."""
@@ -150,7 +145,7 @@ class _Incarnations:
         transactional_id: str,
         settings: Transactional,
         *,
-        connect: Callable[[str], RecordedProducer],
+        connect: Callable[[str], Records],
         rows: RowBuffer,
         interval: float,
         restarts: list[float],
@@ -169,7 +164,8 @@ class _Incarnations:
         self._on_notice = on_notice
         self._chance = chance
         self._uncertain = 0
-        self._current: TransactionalProducer[RecordedProducer] | None = None
+        self._current: TransactionalProducer[Records] | None = None
+        self.records: Records | None = None
 
     def start(self, sending: threading.Event) -> None:
         """Write transactions while `sending` is set."""
@@ -214,7 +210,7 @@ class _Incarnations:
                 self._uncertain += self._current.abandon()
                 self._current = self._begin()
 
-    def _write(self, producer: TransactionalProducer[RecordedProducer]) -> None:
+    def _write(self, producer: TransactionalProducer[Records]) -> None:
         """One transaction, committed or aborted.
 
         Of the aborted ones, half have all their records written before. The abort of the others purges what was not
@@ -229,7 +225,7 @@ class _Incarnations:
         else:
             producer.commit()
 
-    def _kill(self, producer: TransactionalProducer[RecordedProducer]) -> None:
+    def _kill(self, producer: TransactionalProducer[Records]) -> None:
         """Let the next incarnation fence this one in the middle of a transaction; then it goes on all the same."""
         producer.begin()
         first = self._settings.size // 2
@@ -244,18 +240,22 @@ class _Incarnations:
                 self._on_notice(f"{self._id}: producer {producer.records.producer_id} was killed and came back: {lost}")
         self._uncertain += producer.abandon()
 
-    def _begin(self) -> TransactionalProducer[RecordedProducer] | None:
-        """The next incarnation, initialised; None if the load gave up before. Raises `ClusterFailure`."""
+    def _begin(self) -> TransactionalProducer[Records] | None:
+        """The next incarnation, initialised; None if the load gave up before, or its process has a problem.
+
+        Raises `ClusterFailure`.
+        """
         for _ in range(_MOST_FAILED_STARTS):
+            self.records = self._connect(self._id)
             producer = TransactionalProducer(
-                self._connect(self._id), transactional_id=self._id, rows=self._rows, give_up=self._give_up
+                self.records, transactional_id=self._id, rows=self._rows, give_up=self._give_up
             )
             try:
                 producer.init()
                 return producer
             except ProducerLost as lost:
                 producer.abandon()
-                if self._give_up():
+                if self._give_up() or self.records.failed_for_good:
                     return None
                 error = lost.error
         raise ClusterFailure(f"the producer {self._id} can't begin its transactions: {error.str()}")

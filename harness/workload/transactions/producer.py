@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.contract.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.workload.transactions.rows import Rows, TransactionRows
@@ -31,11 +31,18 @@ class ProducerLost(Exception):
 
 
 class Records(Protocol):
-    """What sends a transaction's records and records them."""
+    """What sends a transaction's records and records them.
+
+    `client`: librdkafka's `Producer`, or what is called as it is (`ProcessTransactions`).
+    """
 
     lane: str
     producer_id: int
-    client: Producer
+
+    @property
+    def client(self) -> Any:
+        """See above."""
+        ...
 
     def transaction_begins(self) -> int:
         """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""

@@ -69,8 +69,24 @@ def experiment(**lane: Any) -> str:
     ("keys", "message"),
     [
         ({"client": "kafka-jav"}, "lanes[0].client: 'kafka-jav' is no client"),
-        ({"client": "java", "transactional": {}}, "lanes[0].transactional: the client java 3.9.1 has no transactions"),
-        ({"client": "java", "group": {}}, "lanes[0].group: the client java 3.9.1 has no members of groups"),
+        (
+            {"client": "sarama", "transactional": {}},
+            "lanes[0].transactional: the client sarama 1.43.3 can be no transactional producer here: expected "
+            "librdkafka, or a version of librdkafka, kafka-python, aiokafka, java",
+        ),
+        (
+            {"client": "aiokafka", "group": {}},
+            "lanes[0].group: the client aiokafka 0.14.0 can be no member of a group here: expected librdkafka, or a "
+            "version of librdkafka, java",
+        ),
+        (
+            {"client": ["./service"], "group": {}},
+            "the client of the command ./service can be no member of a group here",
+        ),
+        (
+            {"client": "java", "group": {"commits": "auto"}},
+            "lanes[0].group.commits: members of java 3.9.1 commit after or before here, got auto",
+        ),
         ({"client": "sarama", "idempotence": True}, "lanes[0].max_in_flight: expected 1, as sarama"),
         ({"client": "franz-go", "idempotence": True, "max_in_flight": 1}, "max_in_flight: expected 5, as franz-go"),
         ({"client": "sarama", "producer_configs": {"linger.ms": 1}}, "takes no other configs: leave them out"),
@@ -78,6 +94,14 @@ def experiment(**lane: Any) -> str:
 )
 def test_what_a_client_lacks_is_refused_by_name(keys: dict[str, Any], message: str) -> None:
     assert message in experiment(**keys)
+
+
+def test_a_loop_is_of_a_client_that_can_be_one() -> None:
+    lanes = [{"lane": "a"}, {"lane": "b", "client": "java", "loop": {"source": "a"}}]
+    assert len(experiment_of({"name": "x", "lanes": lanes}, "file").phases[0].lanes) == 2
+    lanes[1]["client"] = "kafka-python"
+    with pytest.raises(UsageFailure, match=r"lanes\[1\].loop: the client kafka-python 3.0.12 can be no loop here"):
+        experiment_of({"name": "x", "lanes": lanes}, "file")
 
 
 def test_a_client_that_knows_no_security_here_is_refused_on_a_secured_cluster() -> None:

@@ -16,8 +16,8 @@ from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIs
 from kafka_chaos.harness.workload.groups.lanes import LoopProducing
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.lane_clients import LoadSettings
 from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing
 

@@ -13,7 +13,7 @@ from kafka_chaos.harness.workload.application.handles import ProducerHandle
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.lane_clients import producer_configs
+from kafka_chaos.harness.workload.settings import producer_configs
 
 LANE = LaneSpec(lane="orders", topic="orders-1", partitions=2, acks="all")
 NEVER = threading.Event()

@@ -25,7 +25,7 @@ from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, RowBuffer
-from kafka_chaos.harness.workload.lane_clients import producer_configs
+from kafka_chaos.harness.workload.settings import producer_configs
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.plugin.application.fakes import FakeProducer, Message
 

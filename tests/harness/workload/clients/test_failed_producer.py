@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.lane_clients import LoadSettings
 from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 
 

@@ -15,7 +15,7 @@ from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.clients.chunk import CHUNK
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.processes.supervisor import MOST_OF_A_LINE, SupervisedProcess, Taker
@@ -299,4 +299,47 @@ def test_what_is_read_has_its_row_and_each_assignment_its_name(consume: Consume)
 def test_a_consumer_that_breaks_the_protocol_has_a_problem(consume: Consume, behaviour: str, problem: str) -> None:
     started, _ = consume(behaviour, {0: 6, 1: 10})
     assert len(started.problems) == 1
+    assert problem in started.problems[0]
+
+
+def test_what_is_passed_over_counts_as_read_where_transactions_are(tmp_path: Path) -> None:
+    behaviour = READ + "tell('at_end', offsets=[[0, 6], [1, 10]])\ntell('assigned')\n" + READ
+    behaviour += "tell('at_end', offsets=[[0, 6], [1, 10]])"
+    started, writer = Started(behaviour, tmp_path), HistoryWriter(tmp_path / "consumed")
+    of_assignments = HistoryWriter(tmp_path / "assignments")
+    rows = RowBuffer(ASSIGNMENTS_SCHEMA, of_assignments)
+    consumer = ProcessConsumer(
+        started, lane="orders", partitions=2, writer=writer, isolation="read_committed", assignments=rows
+    )
+    wait_until(lambda: consumer.consumed >= 4 or started.problems, "the fake client", timeout=30)
+    consumer.drain({0: 6, 1: 10}, timeout=10, cancelled=threading.Event())
+    consumer.close()
+    writer.close()
+    of_assignments.close()
+    assert started.problems == []
+    found = [row for file in (tmp_path / "assignments").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    name = "orders-read_committed"
+    assert {(row["consumer"], row["member"], row["partition"], row["isolation"]) for row in found} == {
+        (f"{name}-{number}", name, partition, "read_committed") for number in (1, 2) for partition in (0, 1)
+    }
+    assert all(row["start_ns"] <= row["end_ns"] for row in found)
+    (read,) = (tmp_path / "consumed").glob("*.parquet")
+    assert {row["consumer"] for row in pq.read_table(read).to_pylist()} == {f"{name}-1", f"{name}-2"}
+
+
+@pytest.mark.parametrize(
+    ("told", "problem"),
+    [
+        ("tell('at_end', offsets=[[0, 3], [1, 10]])", "stands at offset 3, and has read up to 5"),
+        ("tell('at_end', offsets=[[0, 90], [1, 10]])", "stands beyond the end of partition 0"),
+        ("tell('at_end', offsets=[[7, 9]])", "is no event of the client protocol: 7"),
+    ],
+)
+def test_a_place_where_no_consumer_can_stand_is_a_problem(tmp_path: Path, told: str, problem: str) -> None:
+    started, writer = Started(f"{READ}{told}", tmp_path), HistoryWriter(tmp_path / "consumed")
+    consumer = ProcessConsumer(started, lane="orders", partitions=2, writer=writer, isolation="read_committed")
+    wait_until(lambda: consumer.consumed, "the fake client", timeout=30)
+    consumer.drain({0: 6, 1: 10}, timeout=0.5, cancelled=threading.Event())
+    consumer.close()
+    writer.close()
     assert problem in started.problems[0]

@@ -21,7 +21,7 @@ from kafka_chaos.harness.workload.clients.abandoned import abandon_client
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.lane_clients import producer_configs
+from kafka_chaos.harness.workload.settings import producer_configs
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, restart_times, transactional_configs
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from tests.harness.workload.transactions.fakes import ABORTABLE, FENCED, TIMED_OUT, FakeProducer
@@ -53,17 +53,20 @@ class Bench:
 
     def producer(self, failures: Failures | None = None) -> TransactionalProducer:
         self.failures.append(failures or {})
-        records = RecordedProducer(
+        records = self.records({**NOBODY, "transactional.id": "pay-0"}, number=len(self.clients))
+        return TransactionalProducer(records, transactional_id="pay-0", rows=self.rows, give_up=lambda: self.over)
+
+    def records(self, configs: Mapping[str, object], *, number: int) -> RecordedProducer:
+        return RecordedProducer(
             lane="pay",
             topic="pay",
-            producer_id=len(self.clients),
+            producer_id=number,
             partitions=2,
             record_size=100,
-            configs={**NOBODY, "transactional.id": "pay-0"},
+            configs=configs,
             writer=self.produced,
             reservations=self.reservations,
         )
-        return TransactionalProducer(records, transactional_id="pay-0", rows=self.rows, give_up=lambda: self.over)
 
     def written(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The rows of `produced/` and `transactions/`."""
@@ -198,14 +201,18 @@ def load(bench: Bench) -> Load:
 
     def run(*, until: Callable[[], bool], seconds: float = 0.0, **transactional: object) -> Any:
         lane = LaneSpec(lane="pay", partitions=2, transactional=transactional)  # type: ignore[arg-type]
+        assert lane.transactional is not None
+        configs = transactional_configs(lane.transactional, producer_configs(lane, "127.0.0.1:1"))
         notices: list[str] = []
+
+        def connect(number: int, transactional_id: str) -> RecordedProducer:
+            return bench.records({**configs, "transactional.id": transactional_id}, number=number)
+
         producing = TransactionalProducing(
             lane,
-            configs=producer_configs(lane, "127.0.0.1:1"),
+            connect,
             workload=WorkloadSpec(rate=2_000, duration=seconds),
-            produced=bench.produced,
             transactions=bench.transactions,
-            reservations=bench.reservations,
             on_notice=notices.append,
             seed=7,
         )

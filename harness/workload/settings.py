@@ -1,0 +1,135 @@
+"""What all lanes of a load share, and how a process of a lane's client is started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.events import ClientFailed, ClientStarted
+from kafka_chaos.contract.run_directory import LOGS_FOLDER
+from kafka_chaos.harness.clients.kinds import chosen
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
+from kafka_chaos.harness.workload.groups.rows import GroupTables
+from kafka_chaos.harness.workload.groups.work import OnChange
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.processes.producer import Start
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.tables import LoadTables
+
+LINGER_MS = 5
+_DELIVERY_TIMEOUT_MS = 60_000
+
+OnClient = Callable[[ClientStarted | ClientFailed], None]
+
+
+@dataclass
+class LoadClock:
+    """When the times of a phase began to count, in seconds of the monotonic clock: once every lane had its first
+    acknowledgement, as for the faults of a schedule. None until then."""
+
+    began: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSettings:
+    """What all lanes of a load share. `groups`: the tables of groups, in a phase that has any."""
+
+    bootstrap_servers: str
+    workload: WorkloadSpec
+    tables: LoadTables
+    reservations: Reservations
+    on_notice: Callable[[str], None]
+    on_change: OnChange
+    groups: GroupTables | None = None
+    on_precondition: OnPrecondition | None = None
+    on_client: OnClient = lambda event: None
+    client_configs: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    clock: LoadClock = field(default_factory=LoadClock)
+
+    def producer_configs(self, lane: LaneSpec) -> dict[str, object]:
+        """librdkafka's configuration of the lane's producers, the keys for a secured listener included."""
+        return {**producer_configs(lane, self.bootstrap_servers), **self.secured(lane)}
+
+    def secured(self, lane: LaneSpec) -> Mapping[str, str]:
+        """The keys for a secured listener, as the lane's client has them."""
+        client = chosen(lane.client)
+        if client is None or not self.client_configs:
+            return self.client_configs
+        if client.secured is None:
+            raise UsageFailure(f"lane {lane.lane}: {client} can't connect to a secured listener here")
+        return client.secured(self.client_configs)
+
+    def start(
+        self,
+        lane: LaneSpec,
+        role: str,
+        name: str,
+        settings: Mapping[str, object],
+        configs: Mapping[str, object],
+        *,
+        command: Sequence[str] = (),
+        may_end: bool = False,
+    ) -> Start:
+        """Starts a process of the lane's client, by its usual command if none is given.
+
+        `configs`: of its library, beside those for a secured listener.
+        """
+        client = chosen(lane.client)
+        assert client is not None
+        begin = {
+            "role": role,
+            "lane": lane.lane,
+            "topic": lane.topic_name,
+            "partitions": lane.partitions,
+            "bootstrap_servers": self.bootstrap_servers,
+            "client_id": name,
+            "configs": {**configs, **self.secured(lane)},
+            **settings,
+        }
+        log = self.tables.run_directory / LOGS_FOLDER / f"client-{name}-{role}.log"
+        log.parent.mkdir(exist_ok=True)
+
+        def started(taker: Taker) -> SupervisedProcess:
+            return SupervisedProcess(
+                command or client.command,
+                begin,
+                taker,
+                name=f"{name}, {client}",
+                on_notice=self.on_notice,
+                on_ready=lambda found, version: self.on_client(
+                    ClientStarted(lane=lane.lane, role=role, client=found, version=version)
+                ),
+                on_problem=lambda process, problem: self.on_client(
+                    ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)
+                ),
+                version=client.version,
+                may_end=may_end,
+                log=log,
+            )
+
+        return started
+
+    def transactions(self, lane: LaneSpec) -> HistoryWriter | None:
+        """The writer of `transactions/` in a transactional lane."""
+        return None if lane.transactional is None else self.tables.transactions
+
+
+def producer_configs(lane: LaneSpec, bootstrap_servers: str) -> dict[str, object]:
+    """librdkafka's configuration for a lane: its own keys under what the lane gives."""
+    return {
+        "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
+        "linger.ms": LINGER_MS,
+        # A producer that asks for a topic's metadata would create the topic if brokers allow it.
+        "allow.auto.create.topics": False,
+        **lane.producer_configs,
+        "bootstrap.servers": bootstrap_servers,
+        "acks": lane.acks,
+        "enable.idempotence": lane.idempotence,
+        "max.in.flight.requests.per.connection": lane.max_in_flight,
+        # Brokers are broken on purpose: the errors that the client would print are in the history.
+        "log_level": 0,
+    }

@@ -1,0 +1,122 @@
+"""Members of another client, as fake processes: what becomes of a group when they are lost, or break the protocol."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.groups import Group
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.groups.load import GroupLoad
+from kafka_chaos.harness.workload.groups.rows import GroupTables
+from kafka_chaos.harness.workload.groups.settings import MemberSettings
+from kafka_chaos.harness.workload.groups.work import GroupWork
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+
+WORK = GroupWork(
+    group_id="orders-group",
+    settings=Group(members=2),
+    lane="orders",
+    topic="orders",
+    partitions=1,
+    isolation="read_committed",
+    bootstrap_servers="127.0.0.1:1",
+    client_configs={},
+    duration=10,
+)
+MEMBER = """
+import json, sys
+def tell(event, **values):
+    print(json.dumps({"event": event, **values}), flush=True)
+begin = json.loads(sys.stdin.readline())
+assert (begin["role"], begin["group"]) == ("member", "orders-group")
+number = int(begin["name"].rpartition("-")[2])
+tell("ready", client="fake", version="1")
+%s
+for line in sys.stdin:
+    if json.loads(line)["order"] == "leave":
+        sys.exit(0)
+"""
+
+
+class ForeignGroup:
+    """The group whose members have this behaviour; `problems` are those that were reported."""
+
+    def __init__(self, behaviour: str, tmp_path: Path) -> None:
+        self.problems: list[str] = []
+        self.notices: list[str] = []
+        self.begun: list[str] = []
+        self.writers = [HistoryWriter(tmp_path / name) for name in ("produced", "consumed", "assignments", "commits")]
+        produced, consumed, assignments, commits = self.writers
+        tables = GroupTables(
+            produced=produced, consumed=consumed, assignments=assignments, commits=commits, transactions=None
+        )
+
+        def start(settings: MemberSettings, rows: Taker) -> SupervisedProcess:
+            self.begun.append(settings.name)
+            return SupervisedProcess(
+                [sys.executable, "-c", MEMBER % behaviour],
+                settings.to_json(),
+                rows,
+                name=settings.name,
+                on_notice=self.notices.append,
+                on_problem=lambda process, problem: self.problems.append(f"{process.name} {problem}"),
+                may_end=True,
+            )
+
+        self.load = GroupLoad(WORK, tables, on_notice=self.notices.append, on_change=lambda *_: None, start=start)
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[Any]:
+    made: list[ForeignGroup] = []
+
+    def begin(behaviour: str) -> ForeignGroup:
+        made.append(ForeignGroup(behaviour, tmp_path))
+        return made[0]
+
+    yield begin
+    for one in made:
+        one.load.close()
+        for writer in one.writers:
+            writer.close()
+
+
+def test_members_that_break_the_protocol_end_the_group_and_not_the_run(group: Any) -> None:
+    made = group("tell('red')")
+    wait_until(lambda: made.load.failed_for_good, "both members to have failed", timeout=30)
+    made.load.raise_error()
+    made.load.drain({0: 5}, timeout=30, cancelled=made.load._ending)
+    assert sorted(one.partition(" said")[0] for one in made.problems) == ["orders-group-0", "orders-group-1"]
+    assert made.begun == ["orders-group-0", "orders-group-1"], "nobody takes their places"
+    assert made.load.processes() == []
+
+
+def test_one_that_ends_by_itself_has_a_problem_and_the_other_goes_on(group: Any) -> None:
+    made = group("if number == 0: sys.exit(5)")
+    wait_until(lambda: made.problems, "the problem", timeout=30)
+    wait_until(lambda: len(made.load.processes()) == 1, "the other one to be alone", timeout=30)
+    assert made.problems == ["orders-group-0 ended unexpectedly, with exit code 5"]
+    assert made.load.failed_for_good == ""
+    made.load.leave()
+    assert len(made.problems) == 1
+
+
+def test_one_whose_client_is_lost_is_replaced(group: Any) -> None:
+    made = group("if number == 0: sys.exit(3)")
+    wait_until(lambda: len(made.begun) == 3 and len(made.load.processes()) == 2, "another member", timeout=30)
+    assert made.problems == []
+
+
+def test_a_group_that_does_not_get_to_the_end_has_a_problem(group: Any) -> None:
+    made = group("")
+    wait_until(lambda: len(made.load.processes()) == 2, "the members", timeout=30)
+    made.load.drain({0: 5}, timeout=0.3, cancelled=made.load._ending)
+    text = "the group orders-group did not reach the end: partition 0 was read up to offset 0 of 5"
+    assert made.notices == [text]
+    assert sorted(made.problems) == [f"orders-group-{number} {text}" for number in (0, 1)]
