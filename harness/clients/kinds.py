@@ -109,6 +109,7 @@ _OWN: tuple[ClientKind, ...] = (
         fill=by_go("github.com/twmb/franz-go"),
         needs=("go",),
         command=lambda folder: [str(folder / "client")],
+        roles=(*_USUAL, TRANSACTIONAL),
         idempotent_in_flight=(5,),
         has_configs=False,
     ),

@@ -5,7 +5,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -17,6 +19,7 @@ type franz struct {
 	client *kgo.Client
 	topic  string
 	told   *outcomes
+	failed atomic.Int64
 }
 
 func newProducer(b *begin, told *outcomes) (producer, error) {
@@ -36,14 +39,44 @@ func newProducer(b *begin, told *outcomes) (producer, error) {
 	if !b.Idempotence {
 		options = append(options, kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(b.MaxInFlight))
 	}
+	if b.TransactionalID != "" {
+		options = append(options, kgo.TransactionalID(b.TransactionalID),
+			kgo.TransactionTimeout(time.Duration(b.TransactionMs)*time.Millisecond))
+	}
 	client, err := kgo.NewClient(options...)
-	return &franz{client, b.Topic, told}, err
+	if err == nil && b.TransactionalID != "" {
+		_, _, err = client.ProducerID(context.Background())
+	}
+	return &franz{client: client, topic: b.Topic, told: told}, err
+}
+
+func (f *franz) begin() error {
+	f.failed.Store(0)
+	return f.client.BeginTransaction()
+}
+
+func (f *franz) end(commit bool) error {
+	ctx := context.Background()
+	if !commit {
+		if err := f.client.AbortBufferedRecords(ctx); err != nil {
+			return err
+		}
+		return f.client.EndTransaction(ctx, kgo.TryAbort)
+	}
+	if err := f.client.Flush(ctx); err != nil {
+		return err
+	}
+	if failed := f.failed.Load(); failed > 0 {
+		return fmt.Errorf("RecordsFailed: %d", failed)
+	}
+	return f.client.EndTransaction(ctx, kgo.TryCommit)
 }
 
 func (f *franz) send(seq, partition int64, value []byte) {
 	record := &kgo.Record{Topic: f.topic, Partition: int32(partition), Value: value}
 	f.client.Produce(context.Background(), record, func(done *kgo.Record, err error) {
 		if err != nil {
+			f.failed.Add(1)
 			f.told.lost(seq, err)
 		} else {
 			f.told.acknowledged(seq, done.Offset)
@@ -60,12 +93,18 @@ func consume(b *begin, orders <-chan order) error {
 	for number := int64(0); number < b.Partitions; number++ {
 		places[int32(number)] = kgo.NewOffset().At(b.start(number))
 	}
-	client, err := kgo.NewClient(
+	options := []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(b.BootstrapServers, ",")...),
 		kgo.ClientID(b.ClientID),
-		kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.FetchMaxWait(100 * time.Millisecond),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{b.Topic: places}),
-	)
+		// Where it stands behind a transaction, its marker tells.
+		kgo.KeepControlRecords(),
+	}
+	if b.Isolation == "read_committed" {
+		options = append(options, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	}
+	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return err
 	}
@@ -82,6 +121,7 @@ func consume(b *begin, orders <-chan order) error {
 		fetches := client.PollFetches(within)
 		cancel()
 		var found read
+		stands := map[int32]int64{}
 		fetches.EachError(func(_ string, _ int32, err error) {
 			var lost *kgo.ErrDataLoss
 			if errors.As(err, &lost) {
@@ -91,6 +131,10 @@ func consume(b *begin, orders <-chan order) error {
 			}
 		})
 		fetches.EachRecord(func(record *kgo.Record) {
+			stands[record.Partition] = record.Offset + 1
+			if record.Attrs.IsControl() {
+				return
+			}
 			value, epoch := record.Value, record.LeaderEpoch
 			for _, header := range record.Headers {
 				if header.Key == "kafka-chaos-id" {
@@ -100,5 +144,12 @@ func consume(b *begin, orders <-chan order) error {
 			found.add(b.Lane, record.Partition, record.Offset, &epoch, value)
 		})
 		found.tell()
+		if b.Isolation != "" && len(stands) > 0 {
+			offsets := [][]int64{}
+			for partition, offset := range stands {
+				offsets = append(offsets, []int64{int64(partition), offset})
+			}
+			tell(map[string]any{"event": "at_end", "offsets": offsets})
+		}
 	}
 }

@@ -43,6 +43,9 @@ type begin struct {
 	LingerMs          int64            `json:"linger_ms"`
 	DeliveryTimeoutMs int64            `json:"delivery_timeout_ms"`
 	StartOffsets      map[string]int64 `json:"start_offsets"`
+	Isolation         string           `json:"isolation"`
+	TransactionalID   string           `json:"transactional_id"`
+	TransactionMs     int64            `json:"transaction_timeout_ms"`
 }
 
 func (b *begin) start(partition int64) int64 {
@@ -174,6 +177,12 @@ type producer interface {
 	flush()
 }
 
+// What a library with transactions is used for. End retries what times out.
+type transactional interface {
+	begin() error
+	end(commit bool) error
+}
+
 func produce(b *begin, orders <-chan order, client producer, told *outcomes) {
 	go func() {
 		for {
@@ -199,6 +208,18 @@ func produce(b *begin, orders <-chan order, client producer, told *outcomes) {
 				return
 			}
 			tell(map[string]any{"event": "flushed"})
+		case "begin_transaction":
+			// What began no transaction shows when it is ended.
+			if err := client.(transactional).begin(); err != nil {
+				tell(map[string]any{"event": "notice", "text": err.Error()})
+			}
+		case "commit", "abort":
+			done := map[string]any{"event": "transaction", "did": what.Order}
+			if err := client.(transactional).end(what.Order == "commit"); err != nil {
+				done["error"] = err.Error()
+			}
+			told.tell()
+			tell(done)
 		}
 	}
 }

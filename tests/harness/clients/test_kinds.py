@@ -72,7 +72,7 @@ def experiment(**lane: Any) -> str:
         (
             {"client": "sarama", "transactional": {}},
             "lanes[0].transactional: the client sarama 1.43.3 can be no transactional producer here: expected "
-            "librdkafka, or a version of librdkafka, kafka-python, aiokafka, java",
+            "librdkafka, or a version of librdkafka, kafka-python, aiokafka, java, franz-go",
         ),
         (
             {"client": "aiokafka", "group": {}},
