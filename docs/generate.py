@@ -67,7 +67,8 @@ def experiment_files() -> str:
     from kafka_chaos.contract.transactions import Transactional
     from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
     from kafka_chaos.harness.experiment.fault_spec import FaultSpec
-    from kafka_chaos.harness.experiment.lane_specs import FreshProducersSpec, LaneSpec, WorkloadSpec
+    from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+    from kafka_chaos.harness.experiment.lives import GenerateLives, LifeSpec
     from kafka_chaos.harness.experiment.schedule import GenerateSpec
     from kafka_chaos.harness.experiment.specs import Experiment, LockstepSpec, PhaseSpec
     from kafka_chaos.harness.experiment.values import keys_of
@@ -89,7 +90,8 @@ def experiment_files() -> str:
         ("cluster", ClusterSpec),
         ("phases[…]", PhaseSpec),
         ("lanes[…]", LaneSpec),
-        ("lanes[…].fresh_producers", FreshProducersSpec),
+        ("lanes[…].lives[…]", LifeSpec),
+        ("lanes[…].lives.generate", GenerateLives),
         ("lanes[…].transactional", Transactional),
         ("lanes[…].group", Group),
         ("lanes[…].loop", Loop),

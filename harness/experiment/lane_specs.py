@@ -14,6 +14,7 @@ from kafka_chaos.contract.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settings
+from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.experiment.values import Name, Seconds, Spec, declared, read_as
 
 MOST_PARTITIONS = 1_000
@@ -54,13 +55,6 @@ class WorkloadSpec(Spec):
     )
 
 
-class FreshProducersSpec(Spec):
-    """The key `fresh_producers` of a lane: producers that brokers know nothing of when they start, amid the load."""
-
-    count: int = Field(default=1, ge=1, le=100, description="how many start; each writes to one partition, in turn")
-    at: Seconds = Field(description="when they start, in seconds of load as for faults")
-
-
 class LaneSpec(Spec):
     """An entry of `lanes`: one topic and one producer configuration."""
 
@@ -74,10 +68,11 @@ class LaneSpec(Spec):
     idempotence: bool = declared(Lane, "idempotence")
     max_in_flight: int = declared(Lane, "max_in_flight")
     cleanup_policy: str | None = declared(Lane, "cleanup_policy")
-    fresh_producers: FreshProducersSpec | None = Field(
-        default=None,
-        description="further producers, which start amid the load; all of the lane's producers share its `rate`. The "
-        "`client.id` of each is LANE-NUMBER, 0 for the first",
+    lives: tuple[LifeSpec, ...] = Field(
+        default=(),
+        strict=False,
+        description="further producers, which come and go amid the load, or the key `generate`; all of the lane's "
+        "producers share its `rate`. The `client.id` of each is LANE-NUMBER, 0 for the first",
     )
     transactional: Annotated[Transactional, read_as(Transactional)] | None = declared(Lane, "transactional")
     group: Annotated[Group, read_as(Group)] | None = declared(Lane, "group")

@@ -1,4 +1,4 @@
-"""Schedules drawn from a seed: which fault hits which target, when and for how long.
+"""Schedules drawn from a seed: which fault hits which target, when and for how long; and lives of producers.
 
 Guarantee: the same seed, phase and bounds give the same schedule; no more brokers are broken at once than `breaks`
 allows; and all faults are healed before the load ends. A run writes the drawn schedule into its experiment.yaml, which
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -18,12 +18,15 @@ from kafka_chaos.faults.registry import fault_kind, fault_kinds
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
+from kafka_chaos.harness.experiment.lives import GenerateLives
 from kafka_chaos.harness.experiment.refusals import refusals
 from kafka_chaos.harness.experiment.specs import ExperimentError, dotted, with_phases
 from kafka_chaos.harness.experiment.values import Seconds, Spec
 
 _DEFAULT_DURATION = WorkloadSpec().duration
 _DEFAULT_BROKERS = ClusterSpec().brokers
+
+S = TypeVar("S", bound=Spec)
 
 
 class GenerateSpec(Spec):
@@ -162,12 +165,33 @@ def expand(values: Mapping[str, Any]) -> dict[str, Any]:
     expanded = with_phases(values)
     phases = expanded["phases"]
     for number, phase in enumerate(phases if isinstance(phases, list) else ()):
-        if isinstance(phase, Mapping) and _generates(phase.get("schedule")):
-            expanded.setdefault("seed", _new_seed())
-            name = str(phase.get("phase"))
-            schedule = _drawn(phase, ("phases", number), expanded["seed"], name, _brokers(values))
-            phases[number] = {**phase, "schedule": schedule}
+        if isinstance(phase, Mapping):
+            place = "phases", number
+            if _generates(phase.get("schedule")):
+                seed, name = expanded.setdefault("seed", _new_seed()), str(phase.get("phase"))
+                schedule = _drawn(phase, place, seed, name, _brokers(values))
+                phases[number] = phase = {**phase, "schedule": schedule}
+            lanes = phase.get("lanes")
+            if isinstance(lanes, list) and any(_has_generated_lives(lane) for lane in lanes):
+                seed = expanded.setdefault("seed", _new_seed())
+                drawn = [_with_lives(lane, (*place, "lanes", at), seed, phase) for at, lane in enumerate(lanes)]
+                phases[number] = {**phase, "lanes": drawn}
     return expanded
+
+
+def _has_generated_lives(lane: object) -> bool:
+    return isinstance(lane, Mapping) and _generates(lane.get("lives"))
+
+
+def _with_lives(lane: Any, place: tuple[str | int, ...], seed: Any, phase: Mapping[str, Any]) -> Any:
+    if not _has_generated_lives(lane):
+        return lane
+    bounds, place = _bounds(lane["lives"], (*place, "lives"), GenerateLives, "lives")
+    try:
+        drawn = bounds.draw(seed=_seed(seed), lane=str(lane.get("lane")), load_seconds=_load_seconds(phase))
+    except ValueError as error:
+        raise ExperimentError(place, str(error)) from error
+    return {**lane, "lives": drawn}
 
 
 def _generates(schedule: object) -> bool:
@@ -188,24 +212,34 @@ def _brokers(values: Mapping[str, Any]) -> int:
 def _drawn(
     phase: Mapping[str, Any], place: tuple[str | int, ...], seed: Any, name: str, brokers: int
 ) -> list[dict[str, Any]]:
-    schedule = phase["schedule"]
-    if list(schedule) != ["generate"]:
-        keys = ", ".join(dotted((key,)) for key in schedule) or "nothing"
-        raise ExperimentError((*place, "schedule"), f"expected a list of faults, or the one key generate, got {keys}")
-    place = (*place, "schedule", "generate")
+    bounds, place = _bounds(phase["schedule"], (*place, "schedule"), GenerateSpec, "faults")
     try:
-        bounds = GenerateSpec.model_validate(schedule["generate"])
-    except ValidationError as error:
-        inner, message = refusals(error, GenerateSpec)[0]
-        raise ExperimentError((*place, *inner), message) from None
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        # The experiment's own check refuses it and names the place.
-        seed = 0
-    workload = phase.get("workload")
-    load_seconds = workload.get("duration", _DEFAULT_DURATION) if isinstance(workload, Mapping) else _DEFAULT_DURATION
-    if isinstance(load_seconds, bool) or not isinstance(load_seconds, int | float):
-        load_seconds = _DEFAULT_DURATION
-    try:
-        return bounds.draw(seed=seed, phase=name, load_seconds=float(load_seconds), brokers=brokers)
+        return bounds.draw(seed=_seed(seed), phase=name, load_seconds=_load_seconds(phase), brokers=brokers)
     except ValueError as error:
         raise ExperimentError(place, str(error)) from error
+
+
+def _bounds(
+    given: Mapping[str, Any], place: tuple[str | int, ...], kind: type[S], what: str
+) -> tuple[S, tuple[str | int, ...]]:
+    """What to draw from, and its place; raises `ExperimentError`."""
+    if list(given) != ["generate"]:
+        keys = ", ".join(dotted((key,)) for key in given) or "nothing"
+        raise ExperimentError(place, f"expected a list of {what}, or the one key generate, got {keys}")
+    place = (*place, "generate")
+    try:
+        return kind.model_validate(given["generate"]), place
+    except ValidationError as error:
+        inner, message = refusals(error, kind)[0]
+        raise ExperimentError((*place, *inner), message) from None
+
+
+def _seed(seed: Any) -> int:
+    # The experiment's own check refuses what is none, and names the place; so it does below.
+    return seed if isinstance(seed, int) and not isinstance(seed, bool) else 0
+
+
+def _load_seconds(phase: Mapping[str, Any]) -> float:
+    workload = phase.get("workload")
+    seconds = workload.get("duration", _DEFAULT_DURATION) if isinstance(workload, Mapping) else _DEFAULT_DURATION
+    return float(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) else _DEFAULT_DURATION

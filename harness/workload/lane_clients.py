@@ -16,9 +16,10 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, ChosenClient, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
-from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
+from kafka_chaos.harness.workload.clients.paced_producing import Life, PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation, RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
@@ -71,8 +72,8 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
     """What writes a lane that no loop writes; `function` is the application's, if it does."""
     transactions = load.transactions(lane)
     if function is not None:
-        if lane.fresh_producers is not None:
-            raise UsageFailure(f"lane {lane.lane}: an application writes it: expected no fresh_producers")
+        if lane.lives:
+            raise UsageFailure(f"lane {lane.lane}: an application writes it: expected no lives")
         return ApplicationProducing(
             lane,
             function,
@@ -86,29 +87,35 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
     if transactions is not None:
         return TransactionalProducing(
             lane,
-            partial(_producer, lane, load),
+            lambda number, transactional_id: _producer(lane, load, number, 0, transactional_id),
             workload=load.workload,
             transactions=transactions,
             on_notice=load.on_notice,
             seed=load.seed,
         )
-    fresh = lane.fresh_producers
     return PacedProducing(
         partial(_producer, lane, load),
         rate=load.workload.rate,
         on_notice=load.on_notice,
-        starts=() if fresh is None else (fresh.at,) * fresh.count,
+        lives=[_life(spec) for spec in lane.lives for _ in range(spec.count)],
         began=lambda: load.clock.began,
     )
 
 
+def _life(spec: LifeSpec) -> Life:
+    """A life as the load leads it."""
+    never = float("inf")
+    lasts, returns = (never if seconds is None else seconds for seconds in (spec.lasts, spec.returns))
+    return Life(at=spec.at, lasts=lasts, kills=spec.ends == KILL, returns=returns)
+
+
 def _producer(
-    lane: LaneSpec, load: LoadSettings, number: int, transactional_id: str | None = None
+    lane: LaneSpec, load: LoadSettings, number: int, place: int, transactional_id: str | None = None
 ) -> RecordedProducer | ProcessProducer:
-    """The lane's producer of this number. The first one, and those of transactions, write to all partitions."""
-    writes_all = not number or transactional_id is not None
-    partitions = lane.first_partitions if writes_all else 1
-    first = 0 if writes_all else (number - 1) % lane.first_partitions
+    """The lane's producer of this number. That of place 0 writes to all partitions, every other one to one of them."""
+    partitions = 1 if place else lane.first_partitions
+    first = (place - 1) % lane.first_partitions if place else 0
+    client_id = f"{lane.lane}-{number if transactional_id else place}"
     configs = load.producer_configs(lane)
     if lane.transactional is not None:
         configs = {**transactional_configs(lane.transactional, configs), "transactional.id": transactional_id}
@@ -119,9 +126,9 @@ def _producer(
             producer_id=number,
             partitions=partitions,
             first_partition=first,
-            grows_to=lane.partitions if writes_all else 0,
+            grows_to=0 if place else lane.partitions,
             record_size=load.workload.record_size,
-            configs={"client.id": f"{lane.lane}-{number}", **configs},
+            configs={"client.id": client_id, **configs},
             writer=load.tables.produced,
             reservations=load.reservations,
             on_precondition=None if transactional_id else load.on_precondition,
@@ -140,7 +147,7 @@ def _producer(
         "transaction_timeout_ms": configs.get("transaction.timeout.ms"),
     }
     return ProcessProducer(
-        load.start(lane, "producer", f"{lane.lane}-{number}", settings, lane.producer_configs),
+        load.start(lane, "producer", client_id, settings, lane.producer_configs),
         lane=lane.lane,
         producer_id=number,
         partitions=InTurn(partitions, first=first),

@@ -51,7 +51,7 @@ def check_lanes(cluster: ClusterSpec, number: int, phase: PhaseSpec, names: set[
         _check_client(cluster, place, lane)
         _check_client_keys((*place, "producer_configs"), lane)
         _check_source(place, lane, phase)
-        _check_fresh((*place, "fresh_producers"), lane, phase)
+        _check_lives((*place, "lives"), lane, phase)
         _check_session(cluster, place, lane)
 
 
@@ -87,14 +87,13 @@ def _check_source(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec
         raise ExperimentError((*place, "loop", "source"), f"{lane.loop.source!r}: {expected}")
 
 
-def _check_fresh(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec) -> None:
-    if (fresh := lane.fresh_producers) is None:
-        return
-    if lane.transactional is not None or lane.loop is not None:
+def _check_lives(place: tuple[str | int, ...], lane: LaneSpec, phase: PhaseSpec) -> None:
+    if lane.lives and (lane.transactional is not None or lane.loop is not None):
         raise ExperimentError(place, "expected a lane without transactional and loop, which say themselves who writes")
-    if phase.steps is None and fresh.at >= phase.workload.duration:
-        message = f"{fresh.at:g} s is past the load of {phase.workload.duration:g} s"
-        raise ExperimentError((*place, "at"), message)
+    for number, life in enumerate(lane.lives):
+        if phase.steps is None and life.at >= phase.workload.duration:
+            message = f"{life.at:g} s is past the load of {phase.workload.duration:g} s"
+            raise ExperimentError((*place, number, "at"), message)
 
 
 def _check_client(cluster: ClusterSpec, place: tuple[str | int, ...], lane: LaneSpec) -> None:

@@ -1,13 +1,30 @@
-"""A lane's producers at a fixed rate."""
+"""A lane's producers at a fixed rate: the first one, and those that come and go."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 _TICK = 0.01
+_NEVER = float("inf")
+_NEVER_SET = threading.Event()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Life:
+    """When a producer starts, in seconds after times began to count, and how it ends: after it has lived for so long.
+
+    `kills`: whether it is killed; else it gets the outcomes that are open, and is closed. `returns`: so much later
+    another one starts in its place.
+    """
+
+    at: float
+    lasts: float = _NEVER
+    kills: bool = False
+    returns: float = _NEVER
 
 
 class PacedProducer(Protocol):
@@ -48,29 +65,75 @@ class PacedProducer(Protocol):
         """Wait until every record has an outcome; returns how many became info instead."""
         ...
 
+    def abandon(self, *, open_transaction: bool) -> int:
+        """End it as a killed process ends; returns how many records became info."""
+        ...
+
+
+class _Place:
+    """The producers that live in one place, one after the other."""
+
+    def __init__(self, number: int, life: Life) -> None:
+        self.number = number
+        self.producer: PacedProducer | None = None
+        self.since = 0.0
+        self._life = life
+        self._starts = life.at
+        self._ends = _NEVER
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody lives here, nor ever will."""
+        return self.producer is None and self._starts == _NEVER
+
+    def takes(self, producer: PacedProducer, now: float) -> None:
+        """A producer begins its life."""
+        self.producer, self.since = producer, now
+        self._starts, self._ends = _NEVER, now + self._life.lasts
+
+    def is_due(self, elapsed: float) -> bool:
+        """Whether one has to start, so long after times began to count."""
+        return self.producer is None and elapsed >= self._starts
+
+    def ends(self, now: float, elapsed: float) -> PacedProducer | None:
+        """The producer whose life is over, if it is."""
+        if now < self._ends or self.producer is None:
+            return None
+        ended, self.producer = self.producer, None
+        self._starts, self._ends = elapsed + self._life.returns, _NEVER
+        return ended
+
+    @property
+    def kills(self) -> bool:
+        """Whether lives end by a kill."""
+        return self._life.kills
+
 
 class PacedProducing:
-    """Sends `rate` records a second, each producer its share, until all have failed for good.
+    """Sends `rate` records a second, each place of a producer its share, until all have failed for good.
 
-    `connect` makes the producer of a number. The first is made at once. The others are made `starts` seconds after the
-    time that `began` returns, once it returns one: brokers know nothing of them until then.
+    `connect` makes the producer of a number, counted from 0, in a place. The first is made at once, in place 0, and
+    stays. Those of the other places live their `lives`, once `began` returns when times began to count: brokers know
+    nothing of them until then.
     """
 
     def __init__(
         self,
-        connect: Callable[[int], PacedProducer],
+        connect: Callable[[int, int], PacedProducer],
         *,
         rate: float,
         on_notice: Callable[[str], None],
-        starts: Sequence[float] = (),
+        lives: Sequence[Life] = (),
         began: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._connect = connect
-        self._waiting = list(starts)
+        self._places = [_Place(number, life) for number, life in enumerate((Life(at=0.0), *lives))]
         self._began = began
-        self._rate = rate / (1 + len(starts))
+        self._rate = rate / len(self._places)
         self._on_notice = on_notice
-        self.producers = [connect(0)]
+        self._leaving: list[PacedProducer] = []
+        self._uncertain = 0
+        self.producers = [connect(0, 0)]
 
     @property
     def sent(self) -> int:
@@ -89,19 +152,16 @@ class PacedProducing:
 
     def run(self, sending: threading.Event) -> None:
         """Send until `sending` is cleared, or every producer has failed for good."""
-        since = [time.monotonic()]
+        self._places[0].takes(self.producers[0], time.monotonic())
         failed: set[int] = set()
-        while sending.is_set() and (self._waiting or len(failed) < len(self.producers)):
+        while sending.is_set() and self._goes_on():
             now = time.monotonic()
-            began = self._began()
-            while self._waiting and began is not None and now - began >= self._waiting[0]:
-                self._waiting.pop(0)
-                self.producers.append(self._connect(len(self.producers)))
-                since.append(now)
-            for number, records in enumerate(self.producers):
-                due = int((now - since[number]) * self._rate) - records.sent
-                if due > 0 and not records.failed_for_good:
-                    records.send(due)
+            if (began := self._began()) is not None:
+                for place in self._places:
+                    self._live(place, now, now - began)
+            for place in self._places:
+                if (records := place.producer) is not None and not records.failed_for_good:
+                    records.send(max(0, int((now - place.since) * self._rate) - records.sent))
             self._poll(_TICK)
             for number, records in enumerate(self.producers):
                 if records.failed_for_good and number not in failed:
@@ -112,13 +172,42 @@ class PacedProducing:
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
         """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
         deadline = time.monotonic() + timeout
-        while self._unanswered() and time.monotonic() < deadline and not cancelled.is_set():
+        self._leaving += self._living()
+        for place in self._places:
+            place.producer = None
+        while any(one.unanswered for one in self._leaving) and time.monotonic() < deadline and not cancelled.is_set():
             self._poll(_TICK)
-        return sum(records.finish(max(0.0, deadline - time.monotonic()), cancelled) for records in self.producers)
+        left = sum(one.finish(max(0.0, deadline - time.monotonic()), cancelled) for one in self._leaving)
+        self._leaving = []
+        return self._uncertain + left
 
-    def _unanswered(self) -> bool:
-        return any(records.unanswered for records in self.producers)
+    def _goes_on(self) -> bool:
+        return any(place.producer is None and not place.is_over for place in self._places) or any(
+            not one.failed_for_good for one in self._living()
+        )
+
+    def _live(self, place: _Place, now: float, elapsed: float) -> None:
+        """What is due in a place: an end, a start."""
+        if (ended := place.ends(now, elapsed)) is not None:
+            if place.kills:
+                self._on_notice(f"{ended.lane}: the producer in place {place.number} is killed")
+                self._uncertain += ended.abandon(open_transaction=False)
+            else:
+                self._leaving.append(ended)
+        if place.is_due(elapsed):
+            self.producers.append(self._connect(len(self.producers), place.number))
+            place.takes(self.producers[-1], now)
+
+    def _living(self) -> list[PacedProducer]:
+        return [place.producer for place in self._places if place.producer is not None]
 
     def _poll(self, seconds: float) -> None:
-        for records in list(self.producers):
-            records.poll(seconds / len(self.producers))
+        """Serve all; one that leaves and has all its outcomes is closed."""
+        served = [*self._living(), *self._leaving]
+        for records in served:
+            records.poll(seconds / len(served))
+        if not served:
+            time.sleep(seconds)
+        for records in [one for one in self._leaving if not one.unanswered]:
+            self._leaving.remove(records)
+            self._uncertain += records.finish(0.0, _NEVER_SET)

@@ -62,7 +62,7 @@ phases:
       steps: [cut-replication, append, kill-leader, elect, restart]
       step_seconds: 1
   - phase: timed
-    lanes: [{lane: late, acks: 0, fresh_producers: {count: 2, at: 5}}]
+    lanes: [{lane: late, acks: 0, lives: [{count: 2, at: 5, lasts: 3, ends: kill, returns: 1}]}]
     schedule:
       - fault: partition
         target: leader(late)

@@ -8,15 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
+from kafka_chaos.harness.workload.clients.paced_producing import Life, PacedProducing
 
 
 class Sender:
     """In place of a RecordedProducer: counts."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, place: int) -> None:
         self.lane = "a"
         self.number = number
+        self.place = place
+        self.ended = ""
         self.made = time.monotonic()
         self.sent = self.acknowledged = self.longest_gap_ns = 0
         self.failed_for_good = ""
@@ -31,8 +33,14 @@ class Sender:
         return 0
 
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        assert timeout >= 0
+        assert (self.ended, timeout >= 0) == ("", True)
+        self.ended = "left"
         return self.number
+
+    def abandon(self, *, open_transaction: bool) -> int:
+        assert (self.ended, open_transaction) == ("", False)
+        self.ended = "killed"
+        return 100
 
 
 def running(producing: PacedProducing) -> tuple[threading.Thread, threading.Event]:
@@ -44,13 +52,13 @@ def running(producing: PacedProducing) -> tuple[threading.Thread, threading.Even
 
 
 def pacing(**settings: Any) -> PacedProducing:
-    connect: Callable[[int], Any] = Sender
+    connect: Callable[[int, int], Any] = Sender
     return PacedProducing(connect, rate=600, on_notice=settings.pop("on_notice", print), **settings)
 
 
 def test_fresh_producers_start_once_the_times_count_and_share_the_rate() -> None:
     began: list[float] = []
-    producing = pacing(starts=(0.3, 0.3), began=lambda: began[0] if began else None)
+    producing = pacing(lives=[Life(at=0.3)] * 2, began=lambda: began[0] if began else None)
     thread, sending = running(producing)
     wait_until(lambda: producing.sent > 100, "the first producer to send", timeout=10)
     assert len(producing.producers) == 1
@@ -70,7 +78,7 @@ def test_fresh_producers_start_once_the_times_count_and_share_the_rate() -> None
 def test_the_load_goes_on_until_every_producer_has_failed() -> None:
     notices: list[str] = []
     start = time.monotonic()
-    producing = pacing(starts=(0.1,), began=lambda: start, on_notice=notices.append)
+    producing = pacing(lives=[Life(at=0.1)], began=lambda: start, on_notice=notices.append)
     producing.producers[0].failed_for_good = "lost"
     thread, _ = running(producing)
     wait_until(lambda: len(producing.producers) == 2 and producing.producers[1].sent > 10, "the other", timeout=10)
@@ -79,3 +87,40 @@ def test_the_load_goes_on_until_every_producer_has_failed() -> None:
     thread.join(10)
     assert not thread.is_alive()
     assert notices == [f"a: its producer has failed for good and sends no more: lost{more}" for more in ("", ", too")]
+
+
+def test_one_that_is_killed_is_followed_by_another_in_its_place() -> None:
+    start, notices = time.monotonic(), list[str]()
+    life = Life(at=0.1, lasts=0.2, kills=True, returns=0.1)
+    producing = pacing(lives=[life], began=lambda: start, on_notice=notices.append)
+    thread, sending = running(producing)
+    wait_until(lambda: len(producing.producers) == 4, "the third of that place", timeout=10)
+    sending.clear()
+    thread.join(10)
+    first, *others = producing.producers
+    assert [(one.number, one.place, one.ended) for one in others] == [(1, 1, "killed"), (2, 1, "killed"), (3, 1, "")]
+    assert first.ended == ""
+    assert others[1].made - others[0].made >= 0.3
+    assert 20 < others[0].sent < 200, "its share, for as long as it lived"
+    assert notices == ["a: the producer in place 1 is killed"] * 2
+    assert producing.finish(1, threading.Event()) == 2 * 100 + 3 + 0
+    assert producing.sent == sum(one.sent for one in producing.producers)
+
+
+def test_one_that_leaves_is_served_until_it_has_its_outcomes() -> None:
+    start = time.monotonic()
+    producing = pacing(lives=[Life(at=0.0, lasts=0.2)], began=lambda: start)
+    thread, sending = running(producing)
+    wait_until(lambda: len(producing.producers) == 2, "the second one", timeout=10)
+    leaving = producing.producers[1]
+    leaving.unanswered = 5
+    wait_until(lambda: time.monotonic() - leaving.made > 0.4, "the end of its life", timeout=10)
+    sent = leaving.sent
+    assert (leaving.ended, producing.producers[0].ended) == ("", "")
+    wait_until(lambda: producing.producers[0].sent > sent + 50, "the first one to go on alone", timeout=10)
+    assert leaving.sent == sent
+    leaving.unanswered = 0
+    wait_until(lambda: leaving.ended == "left", "it to be closed", timeout=10)
+    sending.clear()
+    thread.join(10)
+    assert producing.finish(1, threading.Event()) == 1 + 0

@@ -1,0 +1,80 @@
+"""The lives of a lane's producers: when they start, how they end, and who takes their places."""
+
+from __future__ import annotations
+
+import random
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from kafka_chaos.harness.experiment.values import Seconds, Spec
+
+KILL: Literal["kill"] = "kill"
+LEAVE: Literal["leave"] = "leave"
+End = Literal["kill", "leave"]
+_SHORTEST = 0.5
+_Span = tuple[Annotated[float, Field(ge=_SHORTEST)], Seconds]
+
+
+class LifeSpec(Spec):
+    """An entry of `lives` of a lane: producers beside its first one, which brokers know nothing of when they start."""
+
+    count: int = Field(default=1, ge=1, le=100, description="how many; each writes to one partition, in turn")
+    at: Seconds = Field(description="when they start, in seconds of load as for faults")
+    lasts: Seconds | None = Field(
+        default=None, ge=_SHORTEST, description="how long each lives; by default, as long as the load"
+    )
+    ends: End = Field(
+        default=LEAVE,
+        description="how a life ends that does not last as long as the load: `leave`, with an outcome for every "
+        "record, or `kill`",
+    )
+    returns: Seconds | None = Field(
+        default=None,
+        description="so many seconds after its end another producer takes its place, with the same `client.id`, and "
+        "lives as long; by default, nobody does",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> LifeSpec:
+        if self.lasts is None and self.returns is not None:
+            raise ValueError("returns: expected none without lasts: nobody's place is free")
+        return self
+
+
+class GenerateLives(Spec):
+    """The key `generate` of `lives`: lives drawn from the experiment's seed."""
+
+    count: int = Field(default=3, ge=1, le=100, description="how many producers")
+    first_at: Seconds = Field(default=2.0, description="seconds of load before the first one starts, at least")
+    lasts: _Span = Field(default=(1.0, 8.0), strict=False, description="shortest and longest life, in seconds")
+    ends: tuple[End, ...] = Field(
+        default=(KILL, LEAVE), min_length=1, strict=False, description="how lives may end, to draw from"
+    )
+    returns: tuple[Seconds, Seconds] | None = Field(
+        default=(0.5, 4.0),
+        strict=False,
+        description="shortest and longest time until another producer takes the place; null: nobody does",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> GenerateLives:
+        for name, span in (("lasts", self.lasts), ("returns", self.returns)):
+            if span is not None and span[0] > span[1]:
+                raise ValueError(f"{name}: the shortest, {span[0]:g} s, is longer than the longest, {span[1]:g} s")
+        return self
+
+    def draw(self, *, seed: int, lane: str, load_seconds: float) -> list[dict[str, Any]]:
+        """Entries of `lives`; raises `ValueError` if the load is too short for them."""
+        if self.first_at >= load_seconds:
+            raise ValueError(f"first_at: {self.first_at:g} s is past the load of {load_seconds:g} s")
+        drawn = random.Random(f"{seed}/{lane}/lives")
+        return [
+            {
+                "at": round(drawn.uniform(self.first_at, load_seconds), 1),
+                "lasts": round(drawn.uniform(*self.lasts), 1),
+                "ends": drawn.choice(self.ends),
+                **({} if self.returns is None else {"returns": round(drawn.uniform(*self.returns), 1)}),
+            }
+            for _ in range(self.count)
+        ]
