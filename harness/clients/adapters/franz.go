@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -43,11 +44,19 @@ func newProducer(b *begin, told *outcomes) (producer, error) {
 		options = append(options, kgo.TransactionalID(b.TransactionalID),
 			kgo.TransactionTimeout(time.Duration(b.TransactionMs)*time.Millisecond))
 	}
-	client, err := kgo.NewClient(options...)
-	if err == nil && b.TransactionalID != "" {
-		_, _, err = client.ProducerID(context.Background())
+	var client *kgo.Client
+	var err error
+	// While the transaction of a former producer ends, another one can't begin: this is told as an error after a while.
+	for deadline := time.Now().Add(delivery); ; time.Sleep(500 * time.Millisecond) {
+		client, err = kgo.NewClient(options...)
+		if err == nil && b.TransactionalID != "" {
+			_, _, err = client.ProducerID(context.Background())
+		}
+		if !kerr.IsRetriable(err) || time.Now().After(deadline) {
+			return &franz{client: client, topic: b.Topic, told: told}, err
+		}
+		client.Close()
 	}
-	return &franz{client: client, topic: b.Topic, told: told}, err
 }
 
 func (f *franz) begin() error {

@@ -19,15 +19,13 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.harness.workload.groups.assignment import Assignment, Tell
 
+_REFUSALS = "ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_INSTANCE_ID"
+_SINCE_KIP_848 = "STALE_MEMBER_EPOCH FENCED_MEMBER_EPOCH"
 REFUSALS = frozenset(
-    {
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError.FENCED_INSTANCE_ID,
-        KafkaError.STALE_MEMBER_EPOCH,
-        KafkaError.FENCED_MEMBER_EPOCH,
-    }
+    getattr(KafkaError, name)
+    for name in f"{_REFUSALS} {_SINCE_KIP_848}".split()
+    # Librdkafka before 2.4 does not know all of them.
+    if hasattr(KafkaError, name)
 )
 """What a coordinator answers to a member that it no longer knows in this generation."""
 

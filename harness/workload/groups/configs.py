@@ -19,8 +19,8 @@ def group_configs(group: Group) -> dict[str, Any]:
     """The configs that a lane's group decides; brokers decide the rest where they assign (KIP-848)."""
     classic = {"session.timeout.ms": group.session_timeout_ms, "partition.assignment.strategy": group.assignor}
     return {
-        "group.protocol": group.protocol,
-        **(classic if group.protocol == CLASSIC else {}),
+        # Librdkafka before 2.4 has no other one, and no such key.
+        **(classic if group.protocol == CLASSIC else {"group.protocol": group.protocol}),
         "max.poll.interval.ms": group.max_poll_interval_ms,
         "enable.auto.commit": group.commits == AUTO,
     }

@@ -122,7 +122,9 @@ class Outputs:
     def close(self) -> None:
         """Close the client in order."""
         self.poll(0)
-        self.client.close()
+        # Old versions lack this: there the client ends with the process.
+        if hasattr(self.client, "close"):
+            self.client.close()
         self._tell_known()
 
     def _produce(self, value: bytes, partition: int, seq: int) -> None:

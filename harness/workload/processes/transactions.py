@@ -39,6 +39,7 @@ class ProcessTransactions:
         self._unanswered = unanswered
         self._may_answer = may_answer
         self._asked = ""
+        self._has_answered = False
         self._said: str | None = None
 
     def __len__(self) -> int:
@@ -62,19 +63,20 @@ class ProcessTransactions:
 
     def answers(self, did: str, error: str | None = None) -> None:
         """Take the event `transaction`. Raises `ProtocolBreach`."""
-        if did != self._asked:
+        if did != self._asked or self._has_answered:
             raise ProtocolBreach(f"the end of a transaction, {did!r}, that nobody has asked for")
         if error is None and (left := self._unanswered()):
             raise ProtocolBreach(f"said that a transaction has ended while {left} records had no outcome")
-        self._said, self._asked = error, ""
+        self._said, self._has_answered = error, True
 
     def _end(self, what: str, timeout: float) -> None:
         if not self._asked:
             self._asked = what
             if not self._process.order(what):
                 self._asked = ""
-                self._await(lambda: False, timeout)
-        self._await(lambda: not self._asked, timeout)
+        # The answer to an earlier call may have come since.
+        self._await(lambda: self._has_answered, timeout)
+        self._asked, self._has_answered = "", False
         if self._said is not None:
             raise KafkaException(SaidError(KafkaError._FAIL, self._said, what == _ABORT, False, what == _COMMIT))
 
