@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -52,10 +51,12 @@ func newProducer(b *begin, told *outcomes) (producer, error) {
 		if err == nil && b.TransactionalID != "" {
 			_, _, err = client.ProducerID(context.Background())
 		}
-		if !kerr.IsRetriable(err) || time.Now().After(deadline) {
+		if err == nil || b.TransactionalID == "" || time.Now().After(deadline) {
 			return &franz{client: client, topic: b.Topic, told: told}, err
 		}
-		client.Close()
+		if client != nil {
+			client.Close()
+		}
 	}
 }
 
