@@ -113,7 +113,8 @@ def test_a_client_that_knows_no_security_here_is_refused_on_a_secured_cluster() 
 
 
 def test_configs_have_the_names_of_the_client() -> None:
-    values = {"name": "x", "lanes": [{"lane": "a", "client": "kafka-python", "producer_configs": {"linger_ms": 1}}]}
+    lane = {"lane": "a", "client": "kafka-python", "producer_configs": {"linger_ms": 1}, "assume": ["linger_ms"]}
+    values = {"name": "x", "lanes": [lane]}
     assert experiment_of(values, "file").phases[0].lanes[0].producer_configs == {"linger_ms": 1}
 
 
