@@ -145,8 +145,8 @@ class Stage(FaultSteps):
     ) -> None:
         """A broker gets a LeaderAndIsr request in the name of broker 3; `refusals` has its errors, by `sentence`.
 
-        By default it is of the present controller epoch and makes the broker itself the leader. The errors are those of
-        the response and, if the response names any, of the partition.
+        By default it is of the present controller epoch and makes the broker itself the leader. The errors are that of
+        the response and, where that is NONE, of the partition.
         """
         epoch = controller_epoch if controller_epoch is not None else self.seen.controller_epoch or 0
         state = PartitionState(
@@ -165,7 +165,8 @@ class Stage(FaultSteps):
             answer = send_as_controller(self.lease.cluster.client_address(broker), request)
             # Neither the request nor the response has a topic id.
             error, partitions = leader_and_isr_errors(version, answer, topic_ids={self.topic: uuid.UUID(int=1)})
-            self.refusals[sentence] = " ".join(map(error_name, (error, *partitions.values())))
+            errors = (NONE, *partitions.values()) if error == NONE else (error,)
+            self.refusals[sentence] = " ".join(map(error_name, errors))
 
         in_model = {"broker": broker, "leader_epoch": leader_epoch, "authorized": authorized}
         self.take(sentence, send, step("send_leader_and_isr", controller_epoch=controller_epoch, **in_model))
