@@ -2,9 +2,8 @@
 
 It is a client on the wire, like any other, but takes no step by itself: it sends a record again only where the story
 does, which a producer with retries may do whenever an attempt failed or is in doubt. Records of one connection
-keep their order. With idempotence it numbers its records, and begins a new producer epoch where Kafka's producers do
-(KIP-360). What it records of a record is what a producer learns: `ok` where it was acknowledged, `info` where nobody
-said.
+keep their order. With idempotence it numbers its records. What it records of a record is what a producer learns: `ok`
+where it was acknowledged, `info` where nobody said.
 """
 
 from __future__ import annotations
@@ -69,13 +68,13 @@ class ProduceConnection(BrokerClient):
         answer = self._answers.pop(number).responses[0].partition_responses[0]
         return int(answer.error_code), int(answer.base_offset)
 
-    def producer_id(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
-        """InitProducerId: a new producer id, or the next epoch of a known one."""
+    def producer_id(self) -> tuple[int, int]:
+        """InitProducerId: a new producer id, and its epoch."""
         request = InitProducerIdRequest(
             transactional_id=None,
             transaction_timeout_ms=0,
-            producer_id=producer_id,
-            producer_epoch=epoch,
+            producer_id=-1,
+            producer_epoch=-1,
             version=self._version(InitProducerIdRequest, _INIT_PRODUCER_ID),
         )
         refused = ""
@@ -115,7 +114,6 @@ class StepProducer:
     _awaited: dict[int, tuple[ProduceConnection, int]] = field(default_factory=dict)
     """By record: the connection of its last attempt, and the number of the request."""
     _identity: tuple[int, int] | None = None
-    _first: int = 0
 
     def connect(self, broker: int) -> ProduceConnection:
         """The connection to a broker, which is made where there is none.
@@ -185,12 +183,6 @@ class StepProducer:
         for connection in self._connections.pop(broker, []):
             connection.__exit__()
 
-    def renew_epoch(self, first: int, broker: int) -> None:
-        """Begin the next producer epoch, in which this record is the first."""
-        assert self._identity is not None
-        self._identity = self.connect(broker).producer_id(*self._identity)
-        self._first = first
-
     def close(self) -> None:
         """End every connection; what was not answered stays in doubt."""
         for broker in list(self._connections):
@@ -215,7 +207,7 @@ class StepProducer:
         if self._identity is None:
             return {}
         producer_id, epoch = self._identity
-        return {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": record - self._first}
+        return {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": record}
 
     def _value(self, producer: int, seq: int) -> bytes:
         return encode_identity(self.lane.lane, producer, seq)

@@ -39,8 +39,8 @@ class Connection:
     def answer(self, number: int) -> tuple[int, int]:
         return self.answers.get(number, (0, number - 1))
 
-    def producer_id(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
-        return (7, 0) if producer_id < 0 else (producer_id, epoch + 1)
+    def producer_id(self) -> tuple[int, int]:
+        return 7, 0
 
 
 @pytest.fixture(autouse=True)
@@ -114,14 +114,12 @@ def test_with_acks_all_a_record_that_comes_before_an_answer_takes_another_connec
     assert not any(one.is_open for one in connections)
 
 
-def test_an_idempotent_producer_numbers_its_records_from_the_first_of_its_epoch(connections: list[Connection]) -> None:
+def test_an_idempotent_producer_numbers_its_records(connections: list[Connection]) -> None:
     producer = made(Lane(lane="story", idempotence=True))
     producer.send(0, 1)
     producer.send(1, 1)
-    producer.renew_epoch(1, 1)
-    producer.send(1, 1)
     sequences = [sequence for connection in connections for _, _, sequence in connection.sent]
-    assert [(one["producer_epoch"], one["base_sequence"]) for one in sequences] == [(0, 0), (0, 1), (1, 0)]
+    assert [(one["producer_epoch"], one["base_sequence"]) for one in sequences] == [(0, 0), (0, 1)]
     assert {one["producer_id"] for one in sequences} == {7}
 
 
