@@ -41,6 +41,14 @@ class Exchange:
     answered_ns: int | None
 
 
+def read_trace(path: Path) -> list[dict[str, Any]]:
+    """The lines of a trace of links that are all there by now."""
+    if not path.exists():
+        return []
+    whole, _, _ = path.read_bytes().rpartition(b"\n")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
 class Capture:
     """A capture on a cluster with links; a context manager. Nothing else may trace them meanwhile."""
 
@@ -110,8 +118,7 @@ class Capture:
     def _read(self) -> None:
         if not self._trace.exists():
             return
-        whole, _, _ = self._trace.read_bytes().rpartition(b"\n")
-        found = [line for line in map(json.loads, whole.splitlines()) if line["api"] in _APIS]
+        found = [line for line in read_trace(self._trace) if line["api"] in _APIS]
         readable = [line for line in found if "request" in line]
         self._without_body = len(found) - len(readable)
         self._exchanges = sorted(

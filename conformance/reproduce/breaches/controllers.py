@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from kafka_chaos.conformance.controllers.capture import read_trace
 from kafka_chaos.conformance.reproduce.breaches.reading import BROKERS, BreachStep
-from kafka_chaos.conformance.reproduce.breaches.requests import LEADER_AND_ISR, TakenRequests
 from kafka_chaos.conformance.reproduce.playing.followers import HeldFollowers
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
@@ -26,6 +27,7 @@ WITNESS = 4
 """A broker without a replica, whom nobody keeps from hearing of everything; the first controller."""
 ELECT = "elect"
 LEARNS = ("become_leader", "become_follower")
+LEADER_AND_ISR = "LeaderAndIsr"
 TIMEOUT = 60.0
 _PATIENCE = 2.0
 _METADATA = "breach-metadata"
@@ -38,7 +40,7 @@ class Controllers:
     lease: ClusterLease
     topic: str
     followers: HeldFollowers
-    requests: TakenRequests
+    trace: Path
     steps: list[BreachStep] = field(default_factory=list)
     _learned: dict[int, int] = field(default_factory=dict)
     _deaf: set[int] = field(default_factory=set)
@@ -78,7 +80,9 @@ class Controllers:
             # The thread whose fetch is not answered can't end, and the broker waits for that.
             self.followers.cut(broker)
             with contextlib.suppress(WaitTimeout):
-                return wait_until(lambda: self.requests.has(node, epoch), "an answer", timeout=_PATIENCE)
+                return wait_until(
+                    lambda: has_taken(self.trace, self.topic, node, epoch), "an answer", timeout=_PATIENCE
+                )
             return False
 
         wait_until(took, f"broker {broker} to take what it is told of leader epoch {epoch}", timeout=TIMEOUT)
@@ -139,6 +143,16 @@ class Controllers:
     def _zookeeper(self) -> ZooKeeper:
         assert isinstance(self.lease.metadata, ZooKeeper), "these variants are older than KRaft mode"
         return self.lease.metadata
+
+
+def has_taken(trace: Path, topic: str, node: str, leader_epoch: int) -> bool:
+    """Whether a node has answered what it was told of a leader epoch of the topic, and without an error."""
+    return any(
+        [topic, leader_epoch] in [[name, epoch] for name, _, epoch in line.get("leader_epochs", ())]
+        for line in read_trace(trace)
+        if line["api"] == LEADER_AND_ISR and line["node"] == node
+        if line["answered_ns"] is not None and not line.get("errors")
+    )
 
 
 def _rule(leader_epoch: int) -> str:

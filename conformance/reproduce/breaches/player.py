@@ -13,7 +13,6 @@ from kafka_chaos.conformance.engine import Say, TakenStep, TraceNotReproduced, p
 from kafka_chaos.conformance.reproduce.breaches.controllers import ELECT, LEARNS, WITNESS, Controllers
 from kafka_chaos.conformance.reproduce.breaches.observed import Observed, differs, held_by, observe
 from kafka_chaos.conformance.reproduce.breaches.reading import BROKERS, BreachStep, ReadBreach, read
-from kafka_chaos.conformance.reproduce.breaches.requests import TakenRequests
 from kafka_chaos.conformance.reproduce.breaches.stories import BreachStory
 from kafka_chaos.conformance.reproduce.playing.evidence import Evidence
 from kafka_chaos.conformance.reproduce.playing.followers import ONE_BATCH, HeldFollowers
@@ -130,9 +129,7 @@ class _Stage:
     def __post_init__(self) -> None:
         brokers = {broker: self.lease.cluster.brokers[broker] for broker in BROKERS}
         self.followers = HeldFollowers(brokers)
-        self.controllers = Controllers(
-            self.lease, self.topic, self.followers, TakenRequests(self.trace, self.topic), list(self.story.steps)
-        )
+        self.controllers = Controllers(self.lease, self.topic, self.followers, self.trace, list(self.story.steps))
         self._led_since = 0.0
         self._has_held = False
 

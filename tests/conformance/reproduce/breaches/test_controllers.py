@@ -85,7 +85,8 @@ def played(story: BreachStory, monkeypatch: pytest.MonkeyPatch) -> Deeds:
         cluster=SimpleNamespace(brokers=brokers),
         make_controller=lambda broker: None,
     )
-    nothing: Any = SimpleNamespace(cut=lambda broker: None, has=lambda node, epoch: True)
+    monkeypatch.setattr(controllers, "has_taken", lambda *_: True)
+    nothing: Any = SimpleNamespace(cut=lambda broker: None)
     steps = list(read(story).steps)
     told = Controllers(lease, "t", nothing, nothing, steps)
     told.begin()

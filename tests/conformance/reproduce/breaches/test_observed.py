@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from kafka_chaos.conformance.reproduce.breaches.controllers import has_taken
 from kafka_chaos.conformance.reproduce.breaches.observed import Observed, ObservedReplica, differs
 from kafka_chaos.conformance.reproduce.breaches.reading import BreachStep, Replica
-from kafka_chaos.conformance.reproduce.breaches.requests import TakenRequests
 
 LEADER = Replica(("m0",), 0, leader=1, leader_epoch=2)
 FOLLOWER = Replica(("m0",), 0, leader=1, leader_epoch=2)
@@ -63,8 +64,8 @@ def test_a_leader_may_have_changed_the_isr_if_the_next_step_says_so() -> None:
 
 def test_requests_count_as_taken_once_they_are_answered_without_an_error(tmp_path: Path) -> None:
     trace = tmp_path / "requests.jsonl"
-    taken = TakenRequests(trace, "a")
-    assert not taken.has("broker-1", 0)
+    taken = partial(has_taken, trace, "a")
+    assert not taken("broker-1", 0)
     line = {"api": "LeaderAndIsr", "node": "broker-1", "answered_ns": 5, "leader_epochs": [["a", 0, 0]]}
     others = [
         {**line, "node": "broker-2", "answered_ns": None},
@@ -75,12 +76,12 @@ def test_requests_count_as_taken_once_they_are_answered_without_an_error(tmp_pat
     ]
     text = "".join(json.dumps(one) + "\n" for one in [line, *others])
     trace.write_text(text + json.dumps({**line, "leader_epochs": [["a", 0, 6]]}))
-    assert taken.has("broker-1", 0)
-    assert taken.has("broker-1", 4)
+    assert taken("broker-1", 0)
+    assert taken("broker-1", 4)
     for node, epoch in [("broker-2", 0), ("broker-3", 0), ("broker-1", 1), ("broker-1", 2), ("broker-1", 3)]:
-        assert not taken.has(node, epoch)
+        assert not taken(node, epoch)
     # A line is read when all of it is there.
-    assert not taken.has("broker-1", 6)
+    assert not taken("broker-1", 6)
     with trace.open("a") as file:
         file.write("\n")
-    assert taken.has("broker-1", 6)
+    assert taken("broker-1", 6)
