@@ -123,6 +123,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "states": matrix.STATES,
         "notable": matrix.notable_anomalies(everything),
         "quiet_columns": matrix.quiet_columns(everything),
+        "clients": {name: lane["client"] for name, lane in evidence.lanes.items() if lane.get("client")},
         "summaries": {row.lane: summary_of(row, evidence, series, names[row.lane]) for row in table},
         "ledger": ledger.ledger_of(evidence),
         "ledger_columns": ledger.COLUMNS,

@@ -138,6 +138,18 @@ def test_lanes_are_summed_up(tmp_path: Path) -> None:
     assert page.row("safe")[0].startswith("safe")
 
 
+def test_clients_stand_side_by_side_where_lanes_have_several(tmp_path: Path) -> None:
+    started = {"ts_ns": 1, "type": "client_started", "role": "producer", "client": "java", "version": "4.1.1"}
+    lanes, verdicts = [runs.lane("a"), runs.lane("b")], [runs.judged("a"), runs.judged("b")]
+    page = page_of(runs.write(tmp_path / "run", lanes, verdicts, events=[{**started, "lane": "a"}]))
+    rows = [row for row in page.rows if len(row) == 10]
+    assert [[" ".join(cell.split()) for cell in row[:2]] for row in rows] == [
+        ["Lane", "Client"],
+        ["a", "java 4.1.1"],
+        ["b", "in process"],
+    ]
+
+
 def test_records_without_a_cause_are_counted(tmp_path: Path) -> None:
     run = full_run(tmp_path)
     document = json.loads((run / "verdict.json").read_text())
