@@ -219,10 +219,11 @@ class GroupLoad:
                 self._dying.pop(place, None)
             elif self._dying.pop(place, None) is not None:
                 self._on_change(member.name, "crashes")
-            elif code == REPLACE_ME:
-                self._count_replaced()
+            elif code == REPLACE_ME and self._replaced < _MOST_REPLACED:
+                self._replaced += 1
             else:
-                self._fails(place, member, f"ended unexpectedly, with exit code {code}")
+                lost = "lost its client, as others of its group did again and again"
+                self._fails(place, member, lost if code == REPLACE_ME else f"ended unexpectedly, with exit code {code}")
                 continue
             self._begin(place)
 
@@ -235,12 +236,6 @@ class GroupLoad:
         member.kill()
         member.join()
         member.breaks(problem)
-
-    def _count_replaced(self) -> None:
-        """A member asked to be replaced; raises `ClusterFailure` if many do."""
-        self._replaced += 1
-        if self._replaced > _MOST_REPLACED:
-            raise ClusterFailure(f"the members of {self._work.group_id} lose their clients again and again")
 
     def _begin(self, place: int) -> SupervisedProcess:
         """Begin a member in this place."""

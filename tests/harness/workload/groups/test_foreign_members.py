@@ -113,6 +113,14 @@ def test_one_whose_client_is_lost_is_replaced(group: Any) -> None:
     assert made.problems == []
 
 
+def test_one_whose_client_is_lost_again_and_again_has_a_problem(group: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.harness.workload.groups.load._MOST_REPLACED", 2)
+    made = group("if number != 1: sys.exit(3)")
+    wait_until(lambda: made.problems, "the problem", timeout=30)
+    assert made.problems == ["orders-group-3 lost its client, as others of its group did again and again"]
+    made.load.raise_error()
+
+
 def test_a_group_that_does_not_get_to_the_end_has_a_problem(group: Any) -> None:
     made = group("")
     wait_until(lambda: len(made.load.processes()) == 2, "the members", timeout=30)
