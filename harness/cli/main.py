@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
 
 import click
 
 from kafka_chaos import __version__
-from kafka_chaos.contract.command_line import DEBUG, QUIET, console, file_option, invoke, run_and_exit
-from kafka_chaos.contract.errors import EnvironmentFailure, Interrupted, KafkaChaosError, UsageFailure, counted
+from kafka_chaos.contract.command_line import DEBUG, invoke, run_and_exit
+from kafka_chaos.contract.errors import EnvironmentFailure, Interrupted, KafkaChaosError, counted
 from kafka_chaos.contract.files import toml_of
 from kafka_chaos.harness.signals import end_on_signals, was_interrupted
-
-RUNS = Path("runs")
 
 GROUP = "kafka_chaos.commands"
 """The entry point group by which every other package brings its commands: a name, and where its click command is."""
@@ -46,121 +41,6 @@ class _Commands(click.Group):
 @click.option(DEBUG, is_flag=True, expose_value=False, help="Print the traceback of an error.")
 def cli() -> None:
     """Breaks real Kafka clusters on purpose and proves, record by record, what the documentation promises."""
-
-
-@cli.command("run")
-@click.argument("experiment", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RUNS, show_default=True,
-              help="Where to make run directories.")  # fmt: skip
-@click.option(
-    "--seed", type=click.IntRange(min=0), help="Decides every random choice, instead of the seed in the file."
-)
-@click.option("--keep", is_flag=True, help="Leave the cluster running if the run fails before its verdict.")
-@click.option(
-    "--keep-always", is_flag=True, help="Leave the cluster running, whatever the verdict, for a look into it."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print events and the verdict as JSON lines.")
-@QUIET
-@file_option("--junit", "Write JUnit XML, one test case per lane.")
-@file_option("--events", "Write every event as a JSON line, as it happens.")
-@click.option("--accept-known", multiple=True, metavar="ID",
-              help="Do not fail for lanes that violate only by this known defect, where the run shows what it needs. "
-              "May be given again.")  # fmt: skip
-@click.option(
-    "--on", metavar="NAME", help="Run on this cluster of `cluster up`, whatever `cluster` the experiment has."
-)
-@click.option("--attach", metavar="BOOTSTRAP_SERVERS",
-              help="Verify existing topics of this cluster; nothing is injected, only records are added.")  # fmt: skip
-@file_option("--client-config", "With --attach: librdkafka's key=value lines, such as those for SASL and TLS.")
-@file_option("--nodes", "With --attach: the cluster's nodes, and the commands that break and heal them.")
-@click.option("--allow-faults", metavar="NODE[,NODE…]",
-              help="With --nodes: the nodes that may be broken, by name; all others are left alone.")  # fmt: skip
-def run_command(
-    experiment: Path,
-    out: Path,
-    seed: int | None,
-    keep: bool,
-    keep_always: bool,
-    as_json: bool,
-    quiet: bool,
-    junit: Path | None,
-    events: Path | None,
-    accept_known: tuple[str, ...],
-    on: str | None,
-    attach: str | None,
-    client_config: Path | None,
-    nodes: Path | None,
-    allow_faults: str | None,
-) -> None:
-    """Run an experiment and verify it.
-
-    In GitHub Actions, a table of the lanes is also added to the job summary.
-
-    Exit code: 0 conforms, 1 violation (apart from --accept-known), 2 unknown, 3 the environment failed, 64 the
-    experiment is refused.
-    """
-    from kafka_chaos.harness.cluster.cluster import Keep
-    from kafka_chaos.harness.experiment.checks.output import check_output, check_writable
-    from kafka_chaos.harness.experiment.file import load_experiment
-    from kafka_chaos.harness.report.listeners.chosen import chosen_listeners
-    from kafka_chaos.harness.run.runner import run_experiment
-    from kafka_chaos.reference_model.protocol.known_defects import require_known
-
-    require_known(accept_known, "--accept-known")
-    overrides: dict[str, Any] = {} if seed is None else {"seed": seed}
-    if on is not None:
-        from kafka_chaos.harness.standing.place import find
-
-        overrides["cluster"] = find(on).cluster
-    loaded = load_experiment(experiment, overrides=overrides)
-    check_output(out, loaded)
-    for option, file in (("--junit", junit), ("--events", events)):
-        if file is not None:
-            check_writable(file.parent, option)
-    others = chosen_listeners(junit=junit, events=events)
-    kept = Keep.ALWAYS if keep_always else Keep.FAILED if keep else Keep.NEVER
-    run = partial(run_experiment, loaded, root=out, keep=kept, accept_known=accept_known)
-    if on is not None:
-        from kafka_chaos.harness.standing.command import run_on
-
-        if attach is not None or keep or keep_always:
-            raise UsageFailure("--on: expected without --attach, --keep and --keep-always: the cluster stays anyway")
-        run = partial(run_on, loaded, on, root=out, accept_known=accept_known)
-    elif attach is not None:
-        from kafka_chaos.harness.attached.nodes_file import load_allowed
-        from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
-        from kafka_chaos.harness.run.attach import Attached, run_attached
-        from kafka_chaos.verification.inputs.topics.java_client import read_client_config
-
-        configs = read_client_config(client_config, owned=OWNED_CLIENT_KEYS) if client_config is not None else {}
-        if nodes is None or allow_faults is None:
-            if nodes is not None or allow_faults is not None:
-                raise UsageFailure("--nodes and --allow-faults: nothing is broken without both")
-            reached = Attached(attach, configs)
-        else:
-            reached = Attached(attach, configs, *load_allowed(nodes, allow_faults))
-        run = partial(run_attached, loaded, reached, root=out, accept_known=accept_known)
-    else:
-        for option, given in (("--client-config", client_config), ("--nodes", nodes), ("--allow-faults", allow_faults)):
-            if given is not None:
-                raise UsageFailure(f"{option}: expected together with --attach")
-    if as_json or quiet:
-        printing = _print_json if as_json else _print_kept
-        result = run(listeners=[printing, *others])
-        if as_json:
-            click.echo(json.dumps({"run_dir": str(result.path), **result.verdict.to_json()}))
-    else:
-        from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
-
-        terminal = console()
-        with TerminalListener(terminal) as listener:
-            result = run(listeners=[listener, *others])
-        terminal.print(result_table(result.verdict, result.gaps))
-        for lane in result.verdict.lanes:
-            for reason in lane.reasons:
-                terminal.print(f"  {lane.lane}: {reason}", markup=False, highlight=False)
-        terminal.print(f"{result.path}/report.html", highlight=False)
-    sys.exit(result.verdict.outcome.exit_code)
 
 
 @cli.command("report")
@@ -299,10 +179,6 @@ def _invoke() -> int:
         raise
 
 
-def _say(text: str) -> None:
-    click.echo(f"kafka-chaos: {text}", err=True)
-
-
 def _has_started_containers() -> bool:
     """Whether this process has started anything. Imports nothing, since most commands start nothing."""
     labels = sys.modules.get("kafka_chaos.harness.cluster.containers.labels")
@@ -313,18 +189,6 @@ def _is_of_docker(error: Exception) -> bool:
     """Whether the engine refused, or did not answer. Imports nothing, since most commands need no engine."""
     kinds = (("docker.errors", "DockerException"), ("requests.exceptions", "RequestException"))
     return isinstance(error, tuple(getattr(sys.modules[name], kind) for name, kind in kinds if name in sys.modules))
-
-
-def _print_kept(event: Any) -> None:
-    from kafka_chaos.contract.events import ClusterKept
-    from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
-
-    if isinstance(event, ClusterKept):
-        _say("\n".join(["the cluster was left running", *advice_on_kept(event)]))
-
-
-def _print_json(event: Any) -> None:
-    click.echo(json.dumps(event.to_json()))
 
 
 if __name__ == "__main__":

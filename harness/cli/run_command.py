@@ -1,0 +1,162 @@
+"""`kafka-chaos run`: runs an experiment on its own cluster, on one that stands, or on one of others."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafka_chaos.contract.command_line import QUIET, console, file_option
+from kafka_chaos.contract.errors import UsageFailure
+
+if TYPE_CHECKING:
+    from kafka_chaos.contract.events import Event
+    from kafka_chaos.harness.event_bus import Listener
+    from kafka_chaos.harness.run.attach import Attached
+    from kafka_chaos.harness.run.run import RunResult
+
+RUNS = Path("runs")
+
+
+@click.command("run")
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RUNS, show_default=True,
+              help="Where to make run directories.")  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Decides every random choice, instead of the seed in the file."
+)
+@click.option("--keep", is_flag=True, help="Leave the cluster running if the run fails before its verdict.")
+@click.option(
+    "--keep-always", is_flag=True, help="Leave the cluster running, whatever the verdict, for a look into it."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print events and the verdict as JSON lines.")
+@QUIET
+@file_option("--junit", "Write JUnit XML, one test case per lane.")
+@file_option("--events", "Write every event as a JSON line, as it happens.")
+@click.option("--accept-known", multiple=True, metavar="ID",
+              help="Do not fail for lanes that violate only by this known defect, where the run shows what it needs. "
+              "May be given again.")  # fmt: skip
+@click.option(
+    "--on", metavar="NAME", help="Run on this cluster of `cluster up`, whatever `cluster` the experiment has."
+)
+@click.option("--attach", metavar="BOOTSTRAP_SERVERS",
+              help="Verify existing topics of this cluster; nothing is injected, only records are added.")  # fmt: skip
+@file_option("--client-config", "With --attach: librdkafka's key=value lines, such as those for SASL and TLS.")
+@file_option("--nodes", "With --attach: the cluster's nodes, and the commands that break and heal them.")
+@click.option("--allow-faults", metavar="NODE[,NODE…]",
+              help="With --nodes: the nodes that may be broken, by name; all others are left alone.")  # fmt: skip
+def run_command(
+    experiment: Path,
+    out: Path,
+    seed: int | None,
+    keep: bool,
+    keep_always: bool,
+    as_json: bool,
+    quiet: bool,
+    junit: Path | None,
+    events: Path | None,
+    accept_known: tuple[str, ...],
+    on: str | None,
+    attach: str | None,
+    client_config: Path | None,
+    nodes: Path | None,
+    allow_faults: str | None,
+) -> None:
+    """Run an experiment and verify it.
+
+    In GitHub Actions, a table of the lanes is also added to the job summary.
+
+    Exit code: 0 conforms, 1 violation (apart from --accept-known), 2 unknown, 3 the environment failed, 64 the
+    experiment is refused.
+    """
+    from kafka_chaos.harness.cluster.cluster import Keep
+    from kafka_chaos.harness.experiment.checks.output import check_output, check_writable
+    from kafka_chaos.harness.experiment.file import load_experiment
+    from kafka_chaos.harness.report.listeners.chosen import chosen_listeners
+    from kafka_chaos.harness.run.runner import run_experiment
+    from kafka_chaos.reference_model.protocol.known_defects import require_known
+
+    require_known(accept_known, "--accept-known")
+    overrides: dict[str, Any] = {} if seed is None else {"seed": seed}
+    if on is not None:
+        from kafka_chaos.harness.standing.place import find
+
+        overrides["cluster"] = find(on).cluster
+    loaded = load_experiment(experiment, overrides=overrides)
+    check_output(out, loaded)
+    for option, file in (("--junit", junit), ("--events", events)):
+        if file is not None:
+            check_writable(file.parent, option)
+    kept = Keep.ALWAYS if keep_always else Keep.FAILED if keep else Keep.NEVER
+    run: Callable[..., RunResult] = partial(run_experiment, loaded, keep=kept)
+    if on is not None:
+        from kafka_chaos.harness.standing.command import run_on
+
+        if attach is not None or keep or keep_always:
+            raise UsageFailure("--on: expected without --attach, --keep and --keep-always: the cluster stays anyway")
+        run = partial(run_on, loaded, on)
+    elif attach is not None:
+        from kafka_chaos.harness.run.attach import run_attached
+
+        run = partial(run_attached, loaded, _reached(attach, client_config, nodes, allow_faults))
+    else:
+        for option, given in (("--client-config", client_config), ("--nodes", nodes), ("--allow-faults", allow_faults)):
+            if given is not None:
+                raise UsageFailure(f"{option}: expected together with --attach")
+    run = partial(run, root=out, accept_known=accept_known)
+    others = chosen_listeners(junit=junit, events=events)
+    if as_json:
+        result = run(listeners=[_print_json, *others])
+        click.echo(json.dumps({"run_dir": str(result.path), **result.verdict.to_json()}))
+    elif quiet:
+        result = run(listeners=[_print_kept, *others])
+    else:
+        result = _shown(run, others)
+    sys.exit(result.verdict.outcome.exit_code)
+
+
+def _reached(servers: str, client_config: Path | None, nodes: Path | None, allow_faults: str | None) -> Attached:
+    """The cluster of others, and which of its nodes may be broken."""
+    from kafka_chaos.harness.attached.nodes_file import load_allowed
+    from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
+    from kafka_chaos.harness.run.attach import Attached
+    from kafka_chaos.verification.inputs.topics.java_client import read_client_config
+
+    configs = read_client_config(client_config, owned=OWNED_CLIENT_KEYS) if client_config is not None else {}
+    if nodes is not None and allow_faults is not None:
+        return Attached(servers, configs, *load_allowed(nodes, allow_faults))
+    if nodes is not None or allow_faults is not None:
+        raise UsageFailure("--nodes and --allow-faults: nothing is broken without both")
+    return Attached(servers, configs)
+
+
+def _shown(run: Callable[..., RunResult], others: Sequence[Listener]) -> RunResult:
+    """Run it, and show on the terminal how it goes and ends."""
+    from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
+
+    terminal = console()
+    with TerminalListener(terminal) as listener:
+        result = run(listeners=[listener, *others])
+    terminal.print(result_table(result.verdict, result.gaps))
+    for lane in result.verdict.lanes:
+        for reason in lane.reasons:
+            terminal.print(f"  {lane.lane}: {reason}", markup=False, highlight=False)
+    terminal.print(f"{result.path}/report.html", highlight=False)
+    return result
+
+
+def _print_kept(event: Event) -> None:
+    from kafka_chaos.contract.events import ClusterKept
+    from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
+
+    if isinstance(event, ClusterKept):
+        click.echo("\n".join(["kafka-chaos: the cluster was left running", *advice_on_kept(event)]), err=True)
+
+
+def _print_json(event: Event) -> None:
+    click.echo(json.dumps(event.to_json()))
