@@ -16,7 +16,7 @@ from kafka_chaos.contract.events import LeaderElected, LogTruncated
 from kafka_chaos.contract.families import ALL_ANOMALIES
 from kafka_chaos.harness.report.inputs.ranges import FindingRange
 from kafka_chaos.harness.report.inputs.series import Series
-from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks
+from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks, picture
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
 from kafka_chaos.harness.report.words import join, label
 
@@ -152,16 +152,8 @@ def _draw(
     for cut in truncations:
         body.append(element("path", d=f"M{x(cut.offset):.1f} {first - 4:.1f}V{y:.1f}", class_="cut"))
     body += axis([(x(tick), f"{tick:,}") for tick in even_ticks(0, high)], LEFT, RIGHT, WIDTH, y)
-    title, description = f"offsets-{number}", f"offsets-{number}-description"
-    return element(
-        "svg",
-        element("title", name, id=title),
-        element("desc", _describe(ranges, elections, truncations), id=description),
-        *body,
-        viewBox=f"0 0 {WIDTH} {round(y + 22)}",
-        role="img",
-        aria_labelledby=f"{title} {description}",
-    )
+    words = _describe(ranges, elections, truncations)
+    return picture(*body, name=f"offsets-{number}", title=name, description=words, width=WIDTH, height=y + 22)
 
 
 def _mark(found: FindingRange, x: Scale, y: float) -> Markup:

@@ -123,33 +123,26 @@ def _related(one: Traced, hit: Traced) -> bool:
 
 
 def _events(traced: Traced) -> Iterable[_Event]:
-    about = f" {traced.about}" if traced.about else ""
-    name = f"{traced.api}{about}"
-    fault = traced.fault
-    on_request = fault is not None and fault.side == "request"
-    on_response = fault is not None and fault.side == "response"
-    waited = fault is not None and fault.until is not None
-    lost = fault is not None and not waited and fault.action != "cut"
+    name = f"{traced.api} {traced.about}".rstrip()
+    fault, there, back = traced.fault, (traced.sender, traced.node), (traced.node, traced.sender)
+    side, until, cut = (fault.side, fault.until, fault.action == "cut") if fault is not None else (None, None, False)
     hint = f" ({fault.described})" if fault is not None else ""
-    yield _Event(
-        traced.asked,
-        traced.sender,
-        traced.node,
-        name + (hint if on_request else ""),
-        False,
-        on_request,
-        not (on_request and (waited or lost)),
-    )
-    if on_request and waited and fault is not None and fault.until is not None:
-        yield _Event(fault.until, traced.sender, traced.node, f"{name} arrives", False, True, True)
+    if side == "request":
+        yield _Event(traced.asked, *there, name + hint, False, hit=True, arrives=until is None and cut)
+        if until is not None:
+            yield _Event(until, *there, f"{name} arrives", False, hit=True, arrives=True)
+    else:
+        yield _Event(traced.asked, *there, name, False, hit=False, arrives=True)
     if traced.answered is None:
         return
     errors = "".join(f", error {code}" for code in traced.errors)
-    took = duration((traced.answered - traced.asked) * 1e9)
-    words = f"{traced.api} answered after {took}{errors}" + (hint if on_response else "")
-    yield _Event(traced.answered, traced.node, traced.sender, words, True, on_response, not on_response)
-    if on_response and waited and fault is not None and fault.until is not None:
-        yield _Event(fault.until, traced.node, traced.sender, f"{traced.api} answer arrives", True, True, True)
+    answer = f"{traced.api} answered after {duration((traced.answered - traced.asked) * 1e9)}{errors}"
+    if side == "response":
+        yield _Event(traced.answered, *back, answer + hint, True, hit=True, arrives=False)
+        if until is not None:
+            yield _Event(until, *back, f"{traced.api} answer arrives", True, hit=True, arrives=True)
+    else:
+        yield _Event(traced.answered, *back, answer, True, hit=False, arrives=True)
 
 
 def _arrow(event: _Event, places: Mapping[str, float], y: float) -> Iterable[Markup]:

@@ -29,6 +29,19 @@ def element(name: str, *children: Markup | str, **attributes: Number | str | Non
     return Markup(f"<{name}{''.join(parts)}>{inside}</{name}>" if inside else f"<{name}{''.join(parts)} />")
 
 
+def picture(*children: Markup, name: str, title: str, description: str, width: float, height: float) -> Markup:
+    """A picture with its title and its description in words; `name` makes their ids unique in the page."""
+    return element(
+        "svg",
+        element("title", title, id=name),
+        element("desc", description, id=f"{name}-description"),
+        *children,
+        viewBox=f"0 0 {trim(width)} {round(height)}",
+        role="img",
+        aria_labelledby=f"{name} {name}-description",
+    )
+
+
 def trim(value: Number | str) -> str:
     """A number without digits that nobody can see."""
     return value if isinstance(value, str) else f"{round(value, 1):g}" if abs(value) < 1e5 else f"{value:.0f}"

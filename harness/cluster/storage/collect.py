@@ -28,7 +28,7 @@ from kafka_chaos.harness.cluster.storage import checkpoints
 from kafka_chaos.harness.cluster.storage.files import stream_files
 from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader
 from kafka_chaos.harness.cluster.storage.markers import MarkerReader
-from kafka_chaos.harness.cluster.storage.replica import BROKER_FILES, REPLICA_FOLDER
+from kafka_chaos.harness.cluster.storage.replica import BROKER_FILES
 from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, read_segment
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
@@ -40,6 +40,9 @@ CHUNK = 8 << 20
 ROWS_PER_GROUP = 1 << 18
 CHECKPOINT_TIMEOUT = 15.0
 """Three times the interval at which brokers write high watermarks to disk by default."""
+
+# A folder of a deleted, future or stray replica has another ending.
+_REPLICA_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 
 Place = tuple[str, int]
 
@@ -151,7 +154,7 @@ def _read_segments(
     stored: dict[Place, _Stored] = {}
     markers = {place: MarkerReader() for place in places}
     for name, content in stream_files(node, BROKER_DATA, folders, wanted=wanted):
-        folder = REPLICA_FOLDER.fullmatch(name.partition("/")[0])
+        folder = _REPLICA_FOLDER.fullmatch(name.partition("/")[0])
         assert folder is not None
         place = (folder["topic"], int(folder["partition"]))
         found = stored.setdefault(place, _Stored())

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.node import Node
 
 BROKER_FILES = (checkpoints.HIGH_WATERMARKS, checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS)
-# A folder of a deleted, future or stray replica has another ending.
-REPLICA_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 _WANTED = re.compile(rf"{'|'.join(BROKER_FILES)}|[^/]+/(\d{{20}}\.log|{checkpoints.LEADER_EPOCHS})")
 
 
@@ -86,28 +84,12 @@ def read_replicas(
     node: Node, places: Iterable[tuple[str, int]], *, data: str = BROKER_DATA
 ) -> dict[tuple[str, int], ReplicaFiles]:
     """A broker's replicas of these partitions, as far as it has them, in one transfer."""
-    folders = (f"{topic}-{partition}" for topic, partition in places)
-    return _replicas(node, _read(node, data, (*folders, *BROKER_FILES)))
-
-
-def read_broker(node: Node, *, data: str = BROKER_DATA) -> dict[tuple[str, int], ReplicaFiles]:
-    """All replicas of a broker by (topic, partition), with their logs in memory: for small logs."""
-    return _replicas(node, _read(node, data, (".",)))
-
-
-def _read(node: Node, data: str, paths: Iterable[str]) -> dict[str, bytes]:
-    return {name: content.read() for name, content in stream_files(node, data, paths, wanted=_WANTED)}
-
-
-def _replicas(node: Node, files: Mapping[str, bytes]) -> dict[tuple[str, int], ReplicaFiles]:
+    folders = {f"{topic}-{partition}": (topic, partition) for topic, partition in places}
+    streams = stream_files(node, data, (*folders, *BROKER_FILES), wanted=_WANTED)
+    files = {name: content.read() for name, content in streams}
     marks = {name: checkpoints.parse_offsets(f"{node.name}:{name}", _text(files, name)) for name in BROKER_FILES}
-    replicas = {}
-    for folder in sorted({name.partition("/")[0] for name in files if "/" in name}):
-        named = REPLICA_FOLDER.fullmatch(folder)
-        if named is not None:
-            place = (named["topic"], int(named["partition"]))
-            replicas[place] = _replica(node, folder, place, files, marks)
-    return replicas
+    held = {name.partition("/")[0] for name in files}
+    return {place: _replica(node, folder, place, files, marks) for folder, place in folders.items() if folder in held}
 
 
 def _replica(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kafka_chaos.harness.report.svg import Scale, axis, clock, duration, element, time_ticks
+from kafka_chaos.harness.report.svg import Scale, axis, clock, duration, element, picture, time_ticks
 from kafka_chaos.harness.report.timeline.events import FaultSpan
 from kafka_chaos.harness.report.timeline.fault_styles import kind_class
 
@@ -65,17 +65,8 @@ def compose(frame: Frame, rows: Sequence[Row], *, name: str, title: str, descrip
     bottom = y + 2
     marks = [(Scale(0, frame.seconds, LEFT, RIGHT)(tick), clock(tick)) for tick in time_ticks(frame.seconds)]
     body += axis(marks, LEFT, RIGHT, WIDTH, bottom)
-    return element(
-        "svg",
-        element("title", title, id=name),
-        element("desc", description, id=f"{name}-description"),
-        *_bands(frame, top, bottom),
-        *labels,
-        *body,
-        viewBox=f"0 0 {WIDTH} {round(bottom + 22)}",
-        role="img",
-        aria_labelledby=f"{name} {name}-description",
-    )
+    drawn = (*_bands(frame, top, bottom), *labels, *body)
+    return picture(*drawn, name=name, title=title, description=description, width=WIDTH, height=bottom + 22)
 
 
 def describe_faults(frame: Frame) -> list[str]:
