@@ -256,6 +256,14 @@ class LastStableOffset(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HarnessPaused(Event):
+    """Up to `ts_ns` the harness had work to do and no processor, for so many seconds in all: other processes of the
+    machine waited, too."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class MemberChanged(Event):
     """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked; or it
     `is killed` by a fault.

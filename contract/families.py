@@ -1,13 +1,14 @@
-"""All families of anomalies, side by side: those of every lane, of transactions, and of groups and loops."""
+"""All families of anomalies, side by side: those of every lane, of transactions, of groups and loops, of recovery."""
 
 from __future__ import annotations
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.groups import GroupAnomaly
+from kafka_chaos.contract.recovery import RecoveryAnomaly
 from kafka_chaos.contract.transactions import TransactionAnomaly
 
-AnyAnomaly = Anomaly | TransactionAnomaly | GroupAnomaly
-ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly, *GroupAnomaly)
+AnyAnomaly = Anomaly | TransactionAnomaly | GroupAnomaly | RecoveryAnomaly
+ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly, *GroupAnomaly, *RecoveryAnomaly)
 
 
 def anomaly_named(name: str) -> AnyAnomaly:

@@ -207,9 +207,23 @@ class PredictionLedger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryLedger:
+    """The outage that came closest to its bound, or went furthest past it, in seconds: `longest_s` is 0 without any.
+
+    What faults excuse is not in it. `derivation`: the bound as the sum of time-outs. `partition`: where it was.
+    """
+
+    anomaly: str
+    partition: int | None
+    longest_s: float
+    bound_s: float
+    derivation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """The evidence of one lane. It is complete if nothing is `missing`. `transactions`: only of transactional lanes;
-    `groups`: only of lanes with a group or a loop."""
+    `groups`: only of lanes with a group or a loop; `recovery`: only of what was judged."""
 
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -222,6 +236,7 @@ class Ledger:
     prediction: PredictionLedger
     transactions: TransactionsLedger | None = None
     groups: tuple[GroupLedger, ...] = ()
+    recovery: tuple[RecoveryLedger, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -233,6 +248,7 @@ class Ledger:
         entry = {"complete": self.complete, **asdict(self)}
         if self.transactions is None:
             del entry["transactions"]
-        if not self.groups:
-            del entry["groups"]
+        for name in ("groups", "recovery"):
+            if not entry[name]:
+                del entry[name]
         return entry

@@ -23,6 +23,7 @@ EVENTS_FILE = "events.jsonl"
 GROUPS_FILE = "groups.json"
 CHECKPOINTS_FILE = "checkpoints.json"
 PREDICTION_FILE = "prediction.json"
+TIMINGS_FILE = "timings.json"
 VERDICT_FILE = "verdict.json"
 REPORT_FILE = "report.html"
 LOGS_FOLDER = "logs"
@@ -32,6 +33,7 @@ FINDINGS_FOLDER = "findings"
 CONTENTS: Mapping[str, str] = {
     EXPERIMENT_FILE: "the experiment with all defaults, its seed, the schedule that was drawn, and versions",
     LANES_FILE: "the lanes as the model and the verification know them",
+    TIMINGS_FILE: 'the time-outs that bounds of recovery follow from: `{"lanes": {lane: {time-out: milliseconds}}}`',
     "produced/*.parquet": "every record that was sent, with its outcome",
     "consumed/*.parquet": "every record that was read",
     "log/*.parquet": "the final log, read back",

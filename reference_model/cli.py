@@ -20,6 +20,7 @@ from click.core import ParameterSource
 from kafka_chaos.contract.errors import ExitCode, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.recovery import USUAL_TIMINGS
 from kafka_chaos.reference_model.compare import Cluster
 from kafka_chaos.reference_model.compare import compare as compare_clusters
 from kafka_chaos.reference_model.explore.core import CoreScope
@@ -44,6 +45,7 @@ from kafka_chaos.reference_model.predict.prediction import (
 from kafka_chaos.reference_model.predict.sensitivity import sensitivity as enlarge
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.recovery import bounds_of
 from kafka_chaos.reference_model.search import Budget
 
 
@@ -112,6 +114,8 @@ def predict_command(
     except PredictionNotExhausted as error:
         found = error.found
     answer = found.to_json()
+    bounds = bounds_of(lane, USUAL_TIMINGS, lane.faults)
+    answer["recovery"] = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
     enlarged = []
     if sensitivity and isinstance(found, Prediction):
         enlarged = list(enlarge(found, lane, steps, max_states, timeout))
@@ -171,6 +175,9 @@ def render(answer: dict[str, Any]) -> str:
                 f"Known defect {name} ({defect.component}, {defect.versions}) allows nothing more. {defect.effect}"
             )
     lines.extend(scope.get("limits", ()))
+    if bounds := answer.get("recovery"):
+        lines.append("Recovery, with the time-outs that brokers in KRaft mode and librdkafka have by default, within")
+        lines.extend(f"    {bound['derivation']}, or it is {anomaly}" for anomaly, bound in bounds.items())
     lines.append(f"{scope['states']} states, scope {'exhausted' if scope['complete'] else 'NOT exhausted'}")
     return "\n".join(lines)
 

@@ -20,6 +20,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.conclusion import Examined
 from kafka_chaos.verification.output import write_rows
+from kafka_chaos.verification.recovery import by_spark as of_recovery
 from kafka_chaos.verification.survey import agreement_for, survey_of
 from kafka_chaos.verification.tables import counts, refusals, replicas
 from kafka_chaos.verification.tables.evidence import Frames, is_small
@@ -36,6 +37,7 @@ def examine(session: SparkSession, run: RunDirectory, frames: Frames, method: Me
     """What the tables show. `method`: how they are examined; by default, the history decides."""
     with ThreadPoolExecutor(1, thread_name_prefix="cycles") as beside:
         refusals.require_no_nulls(session, run, frames)
+        as_read = frames
         progress(1, PARTS_BY_SPARK, "comparing what was sent, read and stored, by blocks")
         frames, agreement = _first_passes(run, frames, method)
         transactions = of_transactions.transactions_of(run, frames, agreement)
@@ -57,6 +59,7 @@ def examine(session: SparkSession, run: RunDirectory, frames: Frames, method: Me
         facts = counts.with_replicas(run, frames, survey.facts)
         facts = counts.with_unjudged(run, survey.scope.records, facts)
         facts = of_groups.with_groups(of_transactions.with_transactions(facts, transactions), groups)
+        facts = of_recovery.with_pulses(run, as_read, facts)
         skipped = {lane.lane: not_applied(run, lane, facts.get(lane.lane, LaneFacts())) for lane in run.lanes}
         progress(4, PARTS_BY_SPARK, "examining the records in doubt for each anomaly")
         cases = findings.find(session, run, replace(survey, facts=facts), skipped, transactions, groups, cycles)

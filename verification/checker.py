@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.anomalies import Engine
+from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.ledger import CrossCheck
 from kafka_chaos.contract.progress import PARTS_BY_SPARK, progress
@@ -27,8 +28,10 @@ from kafka_chaos.verification.inputs.file_systems.storage import RunPath, is_rem
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.judging.conclusion import Examined, concluded
 from kafka_chaos.verification.judging.result import RunVerdict
+from kafka_chaos.verification.recovery.evidence import rows_of
 from kafka_chaos.verification.spark.session import spark_session
 from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
+from kafka_chaos.verification.tables.facts import LaneFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,8 +124,15 @@ def _judged_once(
     examined = examine()
     verdict = concluded(resolved(run, frames), examined, predictions, engine)
     if write and run.path is not None:
-        output.write_findings(run.path, examined.write)
+        output.write_findings(run.path, partial(_write, run, examined))
     return verdict
+
+
+def _write(run: RunDirectory, examined: Examined, folder: RunPath) -> None:
+    """Write the rows of findings/; those of recovery, which no engine finds, into a file of their own."""
+    examined.write(folder)
+    if rows := [row for lane in run.lanes for row in rows_of(run, lane, examined.facts.get(lane.lane, LaneFacts()))]:
+        output.write_rows(folder, arrow_schema(FINDINGS), rows, part="recovery")
 
 
 def _finished(

@@ -28,17 +28,18 @@ def write_findings(run_dir: RunPath, write: Callable[[RunPath], None]) -> None:
         remove(fresh)
 
 
-def write_rows(folder: RunPath, schema: Any, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Write rows of a PyArrow `schema` as the one file of a new folder."""
+def write_rows(folder: RunPath, schema: Any, rows: Iterable[tuple[Any, ...]], *, part: str = "00000") -> None:
+    """Write rows of a PyArrow `schema` as a file of a folder, which is made if it is not there."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    folder.mkdir()
+    if not folder.is_dir():
+        folder.mkdir()
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     content = io.BytesIO()
     pq.write_table(pa.Table.from_arrays(arrays, schema=schema), content)
-    (folder / "part-00000.parquet").write_bytes(content.getvalue())
+    (folder / f"part-{part}.parquet").write_bytes(content.getvalue())
 
 
 def write_verdict(run_dir: RunPath, verdict: RunVerdict) -> None:

@@ -67,7 +67,9 @@ def planned(experiment: Experiment) -> dict[str, Any]:
 def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     from kafka_chaos.faults.fault import parameters
     from kafka_chaos.harness.experiment.model_faults import brokers_hit, model_faults_of, together
+    from kafka_chaos.harness.experiment.timings import timings_of
     from kafka_chaos.harness.run.run import predicted
+    from kafka_chaos.reference_model.recovery import bounds_of
 
     cluster = experiment.cluster.spec()
     schedule = [
@@ -94,7 +96,9 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         statuses = {str(name): entry["status"] for name, entry in answers.items()}
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses}
         clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}
-        lanes.append({**entry, **clients})
+        bounds = bounds_of(lane, timings_of(spec, cluster), lane.faults)
+        recovery = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
+        lanes.append({**entry, **clients, "recovery": recovery})
     return {
         "phase": phase.phase,
         "workload": phase.workload.model_dump(mode="json"),
@@ -112,6 +116,9 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     for lane in phase["lanes"]:
         for words in clients_described(lane):
             terminal.print(f"  {lane['lane']}: {words}", highlight=False)
+        if lane["recovery"]:
+            within = ", ".join(f"{bound['seconds']:g} s ({anomaly})" for anomaly, bound in lane["recovery"].items())
+            terminal.print(f"  {lane['lane']}: well again within {within}", highlight=False)
     if phase["steps"]:
         steps = ", ".join(phase["steps"]["steps"])
         terminal.print(f"  in steps at {phase['steps']['target']}: {steps}", highlight=False)

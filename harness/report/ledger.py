@@ -24,6 +24,7 @@ COLUMNS = {
     "Partitions read to the end": "some consumer read past the last record",
     "Faults proven and healed": "requested, then proven, then healed",
     "Replicas": "replicas collected with their high watermark, of those that the topic has",
+    "Recovery": "the longest time without service, of the time that the lane's time-outs allow",
     "High watermark reports": "high watermarks that the brokers reported while the run went on",
     "Prediction": "whether this verification computed the model's prediction again",
 }
@@ -118,6 +119,7 @@ def _row(lane: str, ledger: contract.Ledger | None) -> Row:
         _share(sum(one.end_reached for one in ledger.partitions), len(ledger.partitions)),
         _faults(ledger.faults),
         _replicas(ledger.replicas),
+        _recovery(ledger.recovery),
         Cell(f"{reports:,}", "whole" if reports else "none"),
         Cell("computed again", "whole") if ledger.prediction.recomputed else Cell("as given", "short"),
     )
@@ -137,6 +139,15 @@ def _replicas(replicas: contract.ReplicasLedger | None) -> Cell:
         return Cell("left out", "none")
     marked = (sum(one.high_watermark is not None for one in each.brokers) for each in replicas.partitions)
     return _share(min(marked, default=0), replicas.replication_factor)
+
+
+def _recovery(recovery: Sequence[contract.RecoveryLedger]) -> Cell:
+    """The anomaly of recovery that came closest to its bound, or furthest past it."""
+    if not recovery:
+        return Cell("not judged", "none")
+    one = max(recovery, key=lambda one: one.longest_s / one.bound_s)
+    text = f"{one.longest_s:.1f} of {one.bound_s:.1f} s ({one.anomaly})"
+    return Cell(text, "whole" if one.longest_s <= one.bound_s else "short")
 
 
 def _share(part: int, whole: int) -> Cell:

@@ -15,6 +15,7 @@ from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly
 from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lanes import clients_described
+from kafka_chaos.contract.recovery import RecoveryAnomaly
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.harness.report.words import join, label
@@ -65,8 +66,9 @@ class Row:
     reasons: tuple[str, ...] = ()
 
     def cell(self, anomaly: AnyAnomaly) -> Cell:
-        """The cell of an anomaly; one of transactions or of groups is not judged in a lane that has none."""
+        """The cell of an anomaly; one of a family that the lane does not have is not judged there."""
         kind = "transactions" if isinstance(anomaly, TransactionAnomaly) else "group or loop that shows it"
+        kind = "bound of recovery" if isinstance(anomaly, RecoveryAnomaly) else kind
         without = Cell(anomaly, "", None, "not-judged", f"the lane has no {kind}")
         return next((cell for cell in self.cells if cell.anomaly == anomaly), without)
 

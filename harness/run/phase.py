@@ -24,6 +24,7 @@ from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.lockstep_phase import LockstepRun
 from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
 from kafka_chaos.harness.run.observing.monitor import Monitor
+from kafka_chaos.harness.run.observing.pauses import PauseWatch
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.load import PhaseLoad
 
@@ -86,7 +87,7 @@ class PhaseRun:
             self.brokers, self.phase.lanes, self.events, configs=self.client_configs
         )
         monitor = Monitor(self.admin, self.lanes, self.events, lambda: load.counts, controller=self.controller)
-        with load, monitor, high_watermarks:
+        with load, monitor, high_watermarks, PauseWatch(self.events):
             self.events.emit(event_types.PhaseStarted(phase=self.phase.phase, lanes=self.lanes))
             if self.outside:
                 self.events.emit(event_types.OutsideFaults(kinds=self.outside, lanes=self.lanes))

@@ -15,7 +15,7 @@ from pathlib import Path
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.anomalies import Engine
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
-from kafka_chaos.contract.run_directory import LOGS_FOLDER, TRACE_FILE
+from kafka_chaos.contract.run_directory import LOGS_FOLDER, TIMINGS_FILE, TRACE_FILE
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -25,6 +25,7 @@ from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
+from kafka_chaos.harness.experiment.timings import timings_document
 from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
 from kafka_chaos.harness.run.observing.collection import collect_logs, emit_broker_events, leader_ends
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
@@ -93,6 +94,7 @@ class Stages:
 
     def observe(self) -> None:
         """All stages, on a cluster that ends with them unless it was `given`."""
+        self.run.directory.write_json(TIMINGS_FILE, timings_document(self.run.experiment, self.applications))
         with self.cluster() as cluster, self.traced(cluster):
             topics = {lane.lane: lane.topic_name for _, lane, _ in self.run.experiment.lanes()}
             admin = cluster.admin(topics=topics)

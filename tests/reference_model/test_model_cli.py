@@ -12,6 +12,7 @@ import pytest
 from click.testing import Result
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.recovery import RecoveryAnomaly
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.reference_model import cli, search
 from kafka_chaos.reference_model.cli import predict_command
@@ -98,11 +99,22 @@ def test_groups_and_loops_are_predicted_when_asked_for(arguments: tuple[str, ...
     assert "groups" not in json.loads(run_predict("--json").stdout)
 
 
+def test_bounds_of_recovery_are_told_with_their_derivation() -> None:
+    bound = "29 s (session 9 s + election 4 s + reconnect 15 s + retry 1 s)"
+    result = run_predict("--faults", "kill", "--json")
+    assert json.loads(result.stdout)["recovery"]["stalled_producer"] == {"seconds": 29.0, "derivation": bound}
+    assert f"    {bound}, or it is stalled_producer" in run_predict("--faults", "kill").stdout
+    # A frozen broker answers nobody: whoever waits for it does so until its request times out.
+    hanging = json.loads(run_predict("--faults", "pause", "--json").stdout)["recovery"]["stalled_producer"]
+    assert hanging["seconds"] == 29 + 45 + 30 + 30
+
+
 def test_a_loop_in_transactions_brings_them_along() -> None:
     result = run_predict("--loop", "transaction", "--members", "1", "--transaction-size", "1", "--json")
     assert result.exit_code == 0, result.output
     answer = json.loads(result.stdout)
-    assert set(answer) == {"anomalies", "transactions", "groups", "scope"}
+    assert set(answer) == {"anomalies", "transactions", "groups", "scope", "recovery"}
+    assert set(answer["recovery"]) == set(RecoveryAnomaly)
     assert {entry["status"] for entry in answer["groups"].values()} == {"forbidden"}
 
 

@@ -21,9 +21,8 @@ from kafka_chaos.verification.groups.findings import cases_of_groups
 from kafka_chaos.verification.groups.survey import Groups
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
-from kafka_chaos.verification.judging.conclusion import EXAMPLES
 from kafka_chaos.verification.judging.replicas import limit_of
-from kafka_chaos.verification.judging.result import MOST_RECORDS, Identity, Observation
+from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Identity, Observation
 from kafka_chaos.verification.schemas import IDENTITY, schema
 from kafka_chaos.verification.tables import history
 from kafka_chaos.verification.tables.evidence import is_small

@@ -14,6 +14,7 @@ from kafka_chaos.contract.columns import OF_GROUPS, OF_TRANSACTIONS, TABLES
 from kafka_chaos.contract.errors import LaneError
 from kafka_chaos.contract.families import AnyAnomaly
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.recovery import Timings
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
     EVENTS_FILE,
@@ -21,6 +22,7 @@ from kafka_chaos.contract.run_directory import (
     LANES_FILE,
     LANES_VERSIONS,
     PREDICTION_FILE,
+    TIMINGS_FILE,
     WITH_TRANSACTIONS,
     RunDirectoryError,
 )
@@ -29,6 +31,7 @@ from kafka_chaos.verification.inputs.documents.events import Events, read_events
 from kafka_chaos.verification.inputs.documents.groups import CommittedOffsets, read_groups
 from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions, with_steps
 from kafka_chaos.verification.inputs.documents.reading import expect, read_versioned
+from kafka_chaos.verification.inputs.documents.timings import read_timings
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 
@@ -45,7 +48,8 @@ class Doubt:
 class RunDirectory:
     """Everything that verification reads except rows. `path` None: the tables are DataFrames from elsewhere.
 
-    `doubts`: by lane what the closure pass found (`closure.resolve`).
+    `timings`: by lane the time-outs that bounds of recovery follow from. `doubts`: by lane what the closure pass found
+    (`closure.resolve`).
     """
 
     path: RunPath | None
@@ -55,6 +59,7 @@ class RunDirectory:
     predictions: Mapping[str, GivenPrediction] = field(default_factory=dict)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     groups: CommittedOffsets = field(default_factory=dict)
+    timings: Mapping[str, Timings] = field(default_factory=dict)
     doubts: Mapping[str, Sequence[Doubt]] = field(default_factory=dict)
 
     def has(self, table: str) -> bool:
@@ -101,6 +106,7 @@ def open_run(path: str | RunPath) -> RunDirectory:
         predictions=with_steps(read_predictions(root / PREDICTION_FILE), steps),
         checkpoints=read_checkpoints(root / CHECKPOINTS_FILE, lanes),
         groups=read_groups(root / GROUPS_FILE, lanes),
+        timings=read_timings(root / TIMINGS_FILE, lanes),
     )
 
 
@@ -117,7 +123,7 @@ def _require_plain_names(root: RunPath) -> None:
                 raise RunDirectoryError(entry, f"looks like {part}, which is missing: rename it, or remove it")
 
 
-_PARTS = (*TABLES, LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_FILE)
+_PARTS = (*TABLES, LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_FILE, TIMINGS_FILE)
 """What verification reads of a run directory."""
 
 

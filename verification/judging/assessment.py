@@ -20,6 +20,7 @@ from kafka_chaos.verification.groups import evidence as of_groups
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.replicas import ReplicaEvidence, limit_of, replica_evidence
+from kafka_chaos.verification.recovery import evidence as of_recovery
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from kafka_chaos.verification.transactions import evidence as of_transactions
 
@@ -40,8 +41,8 @@ class Family(Protocol):
         """Why the lane can't conform, whatever was found."""
 
 
-FAMILIES: tuple[Family, ...] = (of_transactions, of_groups)
-"""The families that only some lanes have. Those of all lanes are assessed here."""
+FAMILIES: tuple[Family, ...] = (of_transactions, of_groups, of_recovery)
+"""The families that only some lanes have, and that of recovery. Those of all lanes are assessed here."""
 
 
 @dataclass(slots=True)
@@ -92,6 +93,7 @@ class EvidenceAssessment:
             ),
             transactions=of_transactions.transactions_ledger(facts),
             groups=of_groups.groups_ledger(facts),
+            recovery=of_recovery.recovery_ledger(of_recovery.Recovery(run, self.lane, facts)),
         )
 
     def _partition(self, number: int) -> contract.PartitionLedger:
@@ -172,6 +174,8 @@ def _of_what_is_there(assessment: EvidenceAssessment) -> None:
         assessment.left_out.append("no checkpoints.json: replicas are compared below the lowest log end")
     if run.events.faults is None:
         assessment.left_out.append("no events.jsonl: proofs of faults are not judged")
+    if not run.timings:
+        assessment.left_out.append("no timings.json: recovery is not judged")
     assessment.doubts += [
         f"{name}/ is missing: events.jsonl announces it, so the run ended before it was collected"
         for name in run.events.collects

@@ -23,8 +23,6 @@ from kafka_chaos.verification.tables.facts import LaneFacts
 
 FRAMES = "frames"
 """The name of a run that has no directory."""
-EXAMPLES = 5
-"""How many cases of an anomaly verdict.json names."""
 
 
 @dataclass(frozen=True, slots=True)

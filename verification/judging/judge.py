@@ -6,18 +6,20 @@ required one. A violation outweighs doubts, unless the tables that show it were 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.families import AnyAnomaly
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.recovery import RecoveryAnomaly
 from kafka_chaos.contract.traits import TRAITS
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import EvidenceAssessment, assessment_of
 from kafka_chaos.verification.judging.known_defects import explaining
-from kafka_chaos.verification.judging.result import LaneVerdict, Observation
+from kafka_chaos.verification.judging.result import EXAMPLES, LaneVerdict, Observation
+from kafka_chaos.verification.recovery.evidence import Measured, Recovery, statuses, too_long
 from kafka_chaos.verification.tables.facts import LaneFacts
 
 
@@ -39,8 +41,10 @@ def judge(
     """
     assessment = assessment_of(run, lane, facts, prediction)
     assessment.doubts[:0] = [*unread, *unread_replicas, *unread_commits]
-    predicted = prediction.statuses
-    counts = {anomaly: observed.get(anomaly, Observation()).count for anomaly in lane.anomalies}
+    recovery = Recovery(run, lane, facts)
+    predicted = {**prediction.statuses, **statuses(recovery)}
+    observed = {**observed, **{one: _seen(measured) for one, measured in too_long(recovery).items()}}
+    counts = {one: observed.get(one, Observation()).count for one in (*lane.anomalies, *RecoveryAnomaly)}
     not_judged = {
         **{anomaly: why for anomaly, why in assessment.incomplete.items() if not counts[anomaly]},
         **assessment.not_applied,
@@ -55,7 +59,8 @@ def judge(
         count = counts[anomaly]
         if status == Status.FORBIDDEN and count and (run.has_log or anomaly != Anomaly.UNSEEN):
             defects = explaining(run, lane, prediction, anomaly, observed[anomaly])
-            known = f" (known defect: {', '.join(' with '.join(one) for one in defects)})" if defects else ""
+            known = f": {observed[anomaly].examples[0]['cause']}" if anomaly in recovery.judged else ""
+            known += f" (known defect: {', '.join(' with '.join(one) for one in defects)})" if defects else ""
             violations.append(f"{anomaly} is forbidden and was found: {count}{known}")
             if defects:
                 explained[violations[-1]] = defects
@@ -79,6 +84,11 @@ def judge(
         ledger=assessment.ledger(),
         explained=explained,
     )
+
+
+def _seen(measured: Sequence[Measured]) -> Observation:
+    shown = ({"partition": one.outage.partition, "cause": one.described} for one in measured[:EXAMPLES])
+    return Observation(len(measured), tuple(shown))
 
 
 def _not_judged_doubts(

@@ -18,6 +18,8 @@ from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 Identity = tuple[int | None, int | None]
 """producer_id and seq of a record of a lane."""
+EXAMPLES = 5
+"""How many cases of an anomaly verdict.json names."""
 MOST_RECORDS = 100_000
 """How many cases of an anomaly are compared with a known defect."""
 

@@ -23,8 +23,8 @@ from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.causes import PartitionCauses, causes_of
-from kafka_chaos.verification.judging.conclusion import EXAMPLES, Examined
-from kafka_chaos.verification.judging.result import MOST_RECORDS, Observation
+from kafka_chaos.verification.judging.conclusion import Examined
+from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Observation
 from kafka_chaos.verification.output import write_rows
 from kafka_chaos.verification.plain.anomalies import find
 from kafka_chaos.verification.plain.cases import Finding, case_order, named

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.plain.groups import Group, History
+from kafka_chaos.verification.plain.pulses import owned_by, pulses_of
 from kafka_chaos.verification.plain.rows import Place, Replicated, View, ends_of
 from kafka_chaos.verification.plain.transactions import Transactions
 from kafka_chaos.verification.tables.facts import (
@@ -34,6 +35,8 @@ def facts_of(run: RunDirectory, lane: Lane, view: View, groups: Sequence[Group])
         transactions=None if lane.transactional is None else _transactions(view),
         groups=tuple(map(_group, groups)),
         without_input=unnamed if lane.loop is not None else 0,
+        pulses=pulses_of(view.history) if lane.lane in run.timings else (),
+        owned=owned_by(groups) if lane.lane in run.timings else (),
     )
 
 

@@ -79,6 +79,7 @@ class Assigned(NamedTuple):
     member: str = "m"
     generation: int | None = None
     start_ns: int = 1
+    end_ns: int | None = None
 
 
 class Commit(NamedTuple):

@@ -38,8 +38,6 @@ KINDS: Mapping[str, Any] = {
     "commits": Commit,
 }
 """By table its rows. Each also names its lane."""
-_CHECKED: Mapping[str, tuple[str, ...]] = {"assignments": ("end_ns",)}
-"""What is read only to be checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ def parts_of(run: RunDirectory) -> list[Part]:
     return [
         Part(table, file, {name: values_of(batch.column(name)) for name in batch.schema.names})
         for table, kind in KINDS.items()
-        for file, batch in batches(run, table, ["lane", *kind._fields, *_CHECKED.get(table, ())])
+        for file, batch in batches(run, table, ["lane", *kind._fields])
     ]
 
 

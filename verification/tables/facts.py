@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,28 @@ class GroupFacts:
     partitions: Mapping[int, GroupPartitionFacts] = field(default_factory=dict)
 
 
+class Pulse(NamedTuple):
+    """The first and the last moment of one second at which something happened in a partition; None: in no known one.
+
+    `what`: a record was `sent`, `acknowledged`, `given up` or `read`; `reader`: the group that read it, empty for none.
+    """
+
+    what: str
+    reader: str
+    partition: int | None
+    first_ns: int
+    last_ns: int
+
+
+class Owned(NamedTuple):
+    """From when to when a member of a group had a partition; `end_ns` None: nobody knows."""
+
+    group: str
+    partition: int
+    start_ns: int
+    end_ns: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class CommittedEnds:
     """How far the partitions of the transactional `lanes` go, by lane and partition.
@@ -163,7 +186,8 @@ class LaneFacts:
 
     `unjudged`: acknowledged records whose fate neither the log nor a read shows.
     `replicas`: by partition and broker. `transactions`: None if the lane is not transactional. `groups`: those of the
-    lane's group and its loop; `without_input`: records of a loop that name none.
+    lane's group and its loop; `without_input`: records of a loop that name none. `pulses`, `owned`: only where
+    bounds of recovery are known.
     """
 
     partitions: Mapping[int | None, PartitionFacts] = field(default_factory=dict)
@@ -172,6 +196,8 @@ class LaneFacts:
     transactions: TransactionFacts | None = None
     groups: tuple[GroupFacts, ...] = ()
     without_input: int = 0
+    pulses: tuple[Pulse, ...] = ()
+    owned: tuple[Owned, ...] = ()
 
     def total(self, name: str) -> int:
         """The sum of a count over all partitions."""

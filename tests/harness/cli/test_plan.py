@@ -55,6 +55,9 @@ def test_a_plan_as_json(experiment: Path) -> None:
     ]
     assert phase["lanes"][0]["faults"] == ["kill", "stop", "stop"]
     assert phase["lanes"][0]["anomalies"]["lost_write"] == "permitted"
+    assert phase["lanes"][0]["recovery"]["isr_not_restored"]["derivation"].startswith(
+        "81 s (session 3 s + election 3 s"
+    )
 
 
 def test_members_that_are_hit_are_counted_as_such(tmp_path: Path) -> None:

@@ -35,6 +35,13 @@ def replicas(*brokers: contract.BrokerLedger) -> contract.ReplicasLedger:
     return contract.ReplicasLedger(replication_factor=3, partitions=(partition,))
 
 
+def recovery(anomaly: str, longest: float, bound: float) -> contract.RecoveryLedger:
+    derivation = f"{bound:g} s (session {bound:g} s)"
+    return contract.RecoveryLedger(
+        anomaly=anomaly, partition=0, longest_s=longest, bound_s=bound, derivation=derivation
+    )
+
+
 WHOLE = contract.Ledger(
     missing=(),
     left_out=(),
@@ -43,6 +50,7 @@ WHOLE = contract.Ledger(
     partitions=(ENDED,),
     faults=contract.FaultsLedger(declared=("kill",), events=(KILL,)),
     replicas=replicas(*map(broker, (1, 2, 3))),
+    recovery=(recovery("stalled_producer", 7.0, 9.6), recovery("isr_not_restored", 9.0, 41.0)),
     high_watermark_reports=1042,
     prediction=contract.PredictionLedger(source="prediction.json", recomputed=True, model_digest="abc"),
 )
@@ -81,6 +89,7 @@ def test_a_complete_lane_is_complete_at_a_glance(tmp_path: Path) -> None:
         ("1 of 1", "whole"),
         ("1 of 1", "whole"),
         ("3 of 3", "whole"),
+        ("7.0 of 9.6 s (stalled_producer)", "whole"),
         ("1,042", "whole"),
         ("computed again", "whole"),
     ]
@@ -103,8 +112,10 @@ NO_PROOF = replace(KILL, problem="not proven")
         ({"faults": contract.FaultsLedger(declared=(), events=())}, 2, "no faults", "none"),
         ({"replicas": None}, 3, "left out", "none"),
         ({"replicas": replicas(broker(1, 0), broker(2, None))}, 3, "1 of 3", "short"),
-        ({"high_watermark_reports": 0}, 4, "0", "none"),
-        ({"prediction": replace(WHOLE.prediction, recomputed=False)}, 5, "as given", "short"),
+        ({"recovery": ()}, 4, "not judged", "none"),
+        ({"recovery": (recovery("isr_not_restored", 3.0, 2.0),)}, 4, "3.0 of 2.0 s (isr_not_restored)", "short"),
+        ({"high_watermark_reports": 0}, 5, "0", "none"),
+        ({"prediction": replace(WHOLE.prediction, recomputed=False)}, 6, "as given", "short"),
     ],
 )
 def test_what_is_short_is_shown_as_short(
@@ -121,7 +132,7 @@ def test_lanes_that_are_not_complete_are_explained_in_words(tmp_path: Path) -> N
     assert "1 of 2 lanes has incomplete evidence." in page.text
     assert "bad partition 0 was read to offset 250 of 499; fault kill-1 is not healed" in page.text
     assert page.row("good") != page.row("bad")
-    evidence = {row[0]: row[1] for row in page.rows if len(row) == len(COLUMNS) + 2}
+    evidence = {row[0]: row[1] for row in page.rows if len(row) == len(COLUMNS) + 2 and row[1][0] in "✓?"}
     assert (evidence["good"], evidence["bad"]) == ("✓ complete", "? incomplete")
     assert "The brokers reported 2,084 high watermarks in the whole run." in page.text
     assert "✓ produced/: 500 rows in 1 file" in page.text

@@ -59,7 +59,7 @@ def test_all_that_is_known_of_a_lane_is_written_down() -> None:
         "ledger": {
             "complete": False,
             "missing": (*doubts, incomplete),
-            "left_out": (),
+            "left_out": ("no timings.json: recovery is not judged",),
             "rows": {"produced": 10, "consumed": 9, "log": 10, "replicas": 20},
             "acknowledged": {"records": 10, "judged": 10},
             "partitions": ({"partition": 0, "log_end": 9, "read_to": 8, "end_reached": False},),
@@ -103,6 +103,7 @@ def test_what_a_run_left_out_is_written_down() -> None:
         "no log/: the final log is unknown",
         "no replicas/: replicas are not compared",
         "no events.jsonl: proofs of faults are not judged",
+        "no timings.json: recovery is not judged",
         "no reports of high watermarks",
     )
     assert (ledger.rows.log, ledger.rows.replicas, ledger.replicas, ledger.faults.events) == (None, None, None, None)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.recovery import USUAL_TIMINGS
 from tests.verification.ledger.evidence import judged, reasons, rows_of, with_replicas
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
@@ -20,6 +21,8 @@ def test_the_ledger_of_a_conforming_run(tmp_path: Path, verified: Verified) -> N
     rows.event("fault_healed", fault_id="k")
     for mark in (5, 20):
         rows.event("high_watermark", lane="a", partition=0, broker=1, leader_epoch=0, high_watermark=mark)
+    rows.event("isr_changed", lane="a", partition=0, isr=[1, 2, 3])
+    rows.timings = {"a": USUAL_TIMINGS.to_json()}
     verdict = judged(rows, tmp_path / "run", verified)
     assert verdict.verdict == Verdict.CONFORMS, reasons(verdict)
     written = json.loads((tmp_path / "run" / "verdict.json").read_text())

@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_chaos.contract.recovery import USUAL_TIMINGS
 from tests.verification.samples.run_dirs import Rows
 
-JSON_FILES = ("lanes.json", "prediction.json", "events.jsonl", "checkpoints.json")
+JSON_FILES = ("lanes.json", "prediction.json", "events.jsonl", "checkpoints.json", "timings.json")
 TABLES = ("produced", "consumed", "log", "replicas")
 PIECES = (*JSON_FILES, *(f"{table}/" for table in TABLES), *(f"{table}/part-00001.parquet" for table in TABLES))
 
@@ -27,6 +28,8 @@ def conforming() -> Rows:
     rows.event("fault_healed", fault_id="k")
     for mark in (20, 40):
         rows.event("high_watermark", lane="a", partition=0, broker=1, leader_epoch=0, high_watermark=mark)
+    rows.event("isr_changed", lane="a", partition=0, isr=[1, 2, 3])
+    rows.timings = {"a": USUAL_TIMINGS.to_json()}
     for seq in range(20, 40):
         rows.all(seq, seq)
     for broker in (1, 2, 3):

@@ -43,6 +43,7 @@ class Rows:
     commits: list[dict[str, Any]] | None = None
     events: list[dict[str, Any]] | None = None
     checkpoints: dict[str, Any] | None = None
+    timings: dict[str, Any] | None = None
     prediction: dict[str, Any] | None = None
     clock: int = 1000
 
@@ -143,6 +144,8 @@ class Rows:
             (folder / "events.jsonl").write_text(text)
         if self.checkpoints is not None:
             write_json(folder / "checkpoints.json", self.checkpoints)
+        if self.timings is not None:
+            write_json(folder / "timings.json", {"format_version": 1, "lanes": self.timings})
         return folder
 
 

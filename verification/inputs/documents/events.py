@@ -25,6 +25,8 @@ from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 _COLLECTED = ("log", "replicas")
 SESSION_EXPIRY = "session-expiry"
+_LONGEST = 1e9
+"""Seconds, more than any run has."""
 OfFault = contract.FaultRequested | contract.FaultProven | contract.FaultNotProven | contract.FaultHealed
 
 READ = (
@@ -40,6 +42,8 @@ READ = (
     contract.DefectPrecondition,
     contract.ClientFailed,
     contract.ConfigurationUnread,
+    contract.LastStableOffset,
+    contract.HarnessPaused,
     *get_args(Change),
 )
 """The kinds of events that are read; others may say what they like."""
@@ -76,7 +80,8 @@ class Events:
 
     `collects`: the tables that the run announced. `phases`: by name. `changes`: by lane and partition, who led it and
     what its replicas dropped. `preconditions`: by lane those of known defects. `doubts`: by lane why it can't
-    conform.
+    conform. `stable`: by lane and partition the last stable offsets, with the moments they were reported at. `pauses`:
+    from when to when the harness did not run.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -87,6 +92,8 @@ class Events:
     changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
     preconditions: Mapping[str, Sequence[Precondition]] = field(default_factory=dict)
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    stable: Mapping[Place, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    pauses: tuple[tuple[int, int], ...] = ()
 
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that concerned the lane."""
@@ -143,6 +150,8 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     phases: dict[str, Phase] = {}
     changes: dict[Place, list[Change]] = {}
     preconditions: dict[str, list[Precondition]] = {}
+    stable: dict[Place, list[tuple[int, int]]] = {}
+    pauses: list[tuple[int, int]] = []
     doubts: dict[str, list[str]] = {name: [] for name in partitions}
     for number, line in json_lines(path):
         try:
@@ -168,6 +177,12 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     if not event.problem:
                         raise ValueError("problem is '', expected a text")
                     doubts[lane].append(f"its {event.role} {event.problem}")
+                case contract.LastStableOffset():
+                    stable.setdefault(place_of(event, partitions), []).append((event.ts_ns, event.last_stable_offset))
+                case contract.HarnessPaused():
+                    if not 0 <= event.seconds < _LONGEST:
+                        raise ValueError(f"seconds is {event.seconds}, expected how long it was")
+                    pauses.append((event.ts_ns - round(event.seconds * 1e9), event.ts_ns))
                 case contract.ConfigurationUnread():
                     unread = f"the run may not read the configuration {', '.join(event.configurations)}"
                     for of_lane in doubts.values():
@@ -183,7 +198,8 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     _note(faults.setdefault(event.fault_id, FaultRecord(event.fault_id)), event, partitions)
         except ValueError as error:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error
-    return Events(tuple(faults.values()), tuple(reports), outside, collects, phases, changes, preconditions, doubts)
+    told = (tuple(faults.values()), tuple(reports), outside, collects, phases, changes, preconditions, doubts)
+    return Events(*told, stable, tuple(pauses))
 
 
 def _precondition(event: contract.DefectPrecondition) -> Precondition:

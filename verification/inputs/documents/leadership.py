@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from kafka_chaos.contract.errors import quoted
-from kafka_chaos.contract.events import HighWatermark, IsrChanged, LeaderElected, LogTruncated
+from kafka_chaos.contract.events import HighWatermark, IsrChanged, LastStableOffset, LeaderElected, LogTruncated
 
 Place = tuple[str, int]
 """Lane and partition."""
@@ -24,7 +24,7 @@ def is_unclean(won: LeaderElected, changes: Iterable[Change]) -> bool:
     return bool(before) and won.isr == (won.broker,) and won.broker not in before[-1]
 
 
-def place_of(event: Change | HighWatermark, partitions: Mapping[str, int]) -> Place:
+def place_of(event: Change | HighWatermark | LastStableOffset, partitions: Mapping[str, int]) -> Place:
     """The event's lane and partition; raises `ValueError` where lanes.json has none. `partitions`: by lane."""
     lane = lane_of(event.lane, partitions)
     if not 0 <= event.partition < partitions[lane]:

@@ -137,6 +137,13 @@ def test_without_the_file_nothing_is_known(tmp_path: Path) -> None:
     assert read_events(tmp_path / "events.jsonl", LANES) == Events(faults=None)
 
 
+def test_when_the_harness_did_not_run_and_how_far_everything_was_stable(tmp_path: Path) -> None:
+    stable = {"type": "last_stable_offset", "lane": "a", "partition": 1, "broker": 1, "last_stable_offset": 7}
+    found = read(tmp_path, stable, {"type": "harness_paused", "seconds": 0.5, "ts_ns": 10**9})
+    assert found.stable == {("a", 1): [(0, 7)]}
+    assert found.pauses == ((500_000_000, 1_000_000_000),)
+
+
 FAULT = {"type": "fault_requested", "fault_id": "k"}
 MET = {"type": "defect_precondition", "defect": "librdkafka-4953", "lane": "a", "evidence": "timed out"}
 FAILED = {"type": "client_failed", "lane": "a", "role": "producer", "problem": "died"}
@@ -163,6 +170,8 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
         ({"type": "run_started", "collects": ["logs"]}, "collects: 'logs', expected one of log, replicas"),
         ({**MARK, "high_watermark": "1"}, "high_watermark is '1', expected a whole number"),
         ({**MARK, "leader_epoch": None}, "leader_epoch is None, expected a whole number"),
+        ({"type": "harness_paused", "seconds": -1}, "seconds is -1.0, expected how long it was"),
+        ({"type": "harness_paused", "seconds": True}, "seconds is True, expected"),
         ({**MARK, "partition": 2}, "lane 'a' has no partition 2"),
         ({**MARK, "partition": -1}, "lane 'a' has no partition -1"),
         ({**MARK, "lane": "c"}, "lane: 'c' is not in lanes.json"),

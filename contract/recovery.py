@@ -1,0 +1,93 @@
+"""Promises of recovery: the names of what breaks them, and the time-outs of a lane that bounds follow from.
+
+A lane may be unavailable while faults leave too few of its replicas, and for a bounded time after. The bound is no
+promise of Kafka's documentation in one sentence: it is the sum of the documented time-outs that have to pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.settings import check, entries, key
+
+
+class RecoveryAnomaly(StrEnum):
+    """A named way of not recovering. docs/anomalies.md says what counts as one."""
+
+    STALLED_PRODUCER = "stalled_producer"
+    STALLED_CONSUMER = "stalled_consumer"
+    ISR_NOT_RESTORED = "isr_not_restored"
+    GROUP_NOT_STABLE = "group_not_stable"
+    TRANSACTION_NOT_ENDED = "transaction_not_ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """The time-outs of a lane's brokers and clients in milliseconds: an entry of `timings.json`.
+
+    Raises `LaneError` for values that none could have. Those of clients are None where nobody knows them: recovery is
+    then not judged for what rests on them.
+    """
+
+    session_ms: int = field(
+        metadata=key("`zookeeper.session.timeout.ms` or `broker.session.timeout.ms`: a broker that is gone is noticed")
+    )
+    election_ms: int = field(
+        metadata=key("until there is a controller again: another session, or in KRaft mode an election of the quorum")
+    )
+    lag_ms: int = field(metadata=key("`replica.lag.time.max.ms`: a follower that hangs leaves the ISR"))
+    replica_socket_ms: int = field(metadata=key("`replica.socket.timeout.ms`: a follower gives a fetch up"))
+    abort_check_ms: int = field(
+        metadata=key(
+            "`transaction.abort.timed.out.transaction.cleanup.interval.ms`: how often time-outs are looked for"
+        )
+    )
+    reconnect_ms: int | None = field(
+        default=None, metadata=key("`reconnect.backoff.max.ms` of the lane's clients, and half of it for its jitter")
+    )
+    retry_ms: int | None = field(default=None, metadata=key("`retry.backoff.max.ms` of the lane's producer"))
+    connect_ms: int | None = field(
+        default=None, metadata=key("`socket.connection.setup.timeout.ms`: a client gives a connection up")
+    )
+    request_ms: int | None = field(
+        default=None, metadata=key("`request.timeout.ms`: the lane's producer gives a request up")
+    )
+    fetch_ms: int | None = field(
+        default=None, metadata=key("`socket.timeout.ms` of the lane's consumers: they give a request up")
+    )
+
+    def __post_init__(self) -> None:
+        check(self, "timings.")
+
+    @classmethod
+    def from_json(cls, entry: object) -> Timings:
+        """The time-outs from an entry of timings.json; unknown keys raise `LaneError`, too."""
+        values = entries(cls, entry, "timings")
+        for one in fields(cls):
+            if one.default is MISSING and one.name not in values:
+                raise LaneError(f"timings.{one.name}", None, "milliseconds")
+        return cls(**values)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The form of `timings.json`."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+USUAL_TIMINGS = Timings(
+    session_ms=9_000,
+    election_ms=4_000,
+    lag_ms=30_000,
+    replica_socket_ms=30_000,
+    abort_check_ms=10_000,
+    reconnect_ms=10_000,
+    retry_ms=1_000,
+    connect_ms=30_000,
+    request_ms=30_000,
+    fetch_ms=60_000,
+)
+"""Where nobody changes anything: the defaults of brokers in KRaft mode, whose quorum takes 2 s to miss its leader, 1 s
+to elect one and 1 s to try again; and those of librdkafka."""

@@ -1,0 +1,72 @@
+"""The time-outs of an experiment's lanes: those that it gives, the harness's defaults, and Kafka's and librdkafka's.
+
+Guarantee: of brokers that differ, the longest counts. The time-outs of clients of another library, and of an
+application's own, are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kafka_chaos.contract.metadata import ZOOKEEPER
+from kafka_chaos.contract.recovery import USUAL_TIMINGS, Timings
+from kafka_chaos.contract.run_directory import FORMAT_VERSION
+from kafka_chaos.harness.clients.kinds import IN_PROCESS
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS
+from kafka_chaos.harness.experiment.known_configs import brokers_configs
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.experiment.specs import Experiment
+
+_OF_BROKERS: Mapping[str, int] = {
+    "controller.quorum.election.backoff.max.ms": 1_000,
+    "controller.quorum.fetch.timeout.ms": 2_000,
+    "replica.lag.time.max.ms": USUAL_TIMINGS.lag_ms,
+    "replica.socket.timeout.ms": USUAL_TIMINGS.replica_socket_ms,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": USUAL_TIMINGS.abort_check_ms,
+}
+"""Kafka's defaults, where the harness has none of its own. `replica.lag.time.max.ms` was less before 2.5."""
+
+
+def timings_document(experiment: Experiment, applications: Collection[str]) -> dict[str, Any]:
+    """The content of timings.json. `applications`: the lanes whose clients are an application's."""
+    cluster = experiment.cluster.spec()
+    return {
+        "format_version": FORMAT_VERSION,
+        "lanes": {
+            spec.lane: timings_of(spec, cluster, known=spec.lane not in applications).to_json()
+            for _, spec, _ in experiment.lanes()
+        },
+    }
+
+
+def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) -> Timings:
+    """The time-outs of a lane in such a cluster. `known`: whether its clients are the harness's."""
+
+    def broker(key: str) -> int:
+        group = "brokers_with_zookeeper" if cluster.metadata_mode == ZOOKEEPER else "kraft"
+        usual = DEFAULTS[group].get(key, _OF_BROKERS.get(key))
+        return max(int(str(one.get(key, usual))) for one in brokers_configs(cluster))
+
+    def client(key: str, usual: int | None) -> int | None:
+        return int(str(lane.producer_configs.get(key, usual))) if known and lane.client == IN_PROCESS else None
+
+    if cluster.metadata_mode == ZOOKEEPER:
+        session = election = broker("zookeeper.session.timeout.ms")
+    else:
+        session = broker("broker.session.timeout.ms")
+        quorum = ("fetch.timeout.ms", "election.timeout.ms", "election.backoff.max.ms")
+        election = sum(broker(f"controller.quorum.{key}") for key in quorum)
+    return Timings(
+        session_ms=session,
+        election_ms=election,
+        lag_ms=broker("replica.lag.time.max.ms"),
+        replica_socket_ms=broker("replica.socket.timeout.ms"),
+        abort_check_ms=broker("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+        reconnect_ms=client("reconnect.backoff.max.ms", USUAL_TIMINGS.reconnect_ms),
+        retry_ms=client("retry.backoff.max.ms", USUAL_TIMINGS.retry_ms),
+        connect_ms=client("socket.connection.setup.timeout.ms", USUAL_TIMINGS.connect_ms),
+        request_ms=client("request.timeout.ms", USUAL_TIMINGS.request_ms),
+        fetch_ms=client("socket.timeout.ms", USUAL_TIMINGS.fetch_ms),
+    )

@@ -1,0 +1,96 @@
+"""How long a lane may be unavailable: bounds that follow from its time-outs, each with its derivation.
+
+Guarantee: a bound is the sum of all documented time-outs that may have to pass one after the other, so that no correct
+broker or client takes longer, apart from the time in which it did not run at all.
+
+Where every fault ended its broker's process, connections break at once, and nobody waits for answers. After any other
+fault, requests hang until they time out, and a follower that hangs is waited for until it leaves the ISR: the leader
+looks every half of `replica.lag.time.max.ms`. Sources: documentation of the configurations; KIP-98, KIP-62, KIP-848.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_chaos.contract.groups import Group
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.recovery import RecoveryAnomaly, Timings
+
+BREAKS_CONNECTIONS = frozenset({"kill", "stop", "power-loss"})
+"""The kinds of faults that end a broker's process."""
+_LOOKS = 1.5
+"""A leader looks for followers that lag every half of the time that they may."""
+_JITTER = 1.5
+"""librdkafka waits for up to half of a backoff longer."""
+Parts = tuple[tuple[str, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How long something may take, in milliseconds, by the time-outs that it is the sum of."""
+
+    parts: tuple[tuple[str, float], ...]
+
+    @property
+    def seconds(self) -> float:
+        """The whole."""
+        return sum(milliseconds for _, milliseconds in self.parts) / 1000
+
+    def to_json(self) -> dict[str, Any]:
+        """For `--json`: seconds, and what they are the sum of."""
+        return {"seconds": self.seconds, "derivation": self.described}
+
+    @property
+    def described(self) -> str:
+        """For people: the sum and its parts."""
+        parts = " + ".join(f"{name} {milliseconds / 1000:g} s" for name, milliseconds in self.parts)
+        return f"{self.seconds:g} s ({parts})"
+
+
+def bounds_of(lane: Lane, timings: Timings, kinds: Iterable[str]) -> Mapping[RecoveryAnomaly, Bound]:
+    """The bounds of a lane amid and after faults of these kinds; none where a time-out is not known."""
+    given = frozenset(kinds)
+    hangs = not given or not given <= BREAKS_CONNECTIONS
+    group = lane.group or (None if lane.loop is None else lane.loop.group)
+    failover: Parts = (("session", timings.session_ms), ("election", timings.election_ms))
+    lag: Parts = (("lag of a follower", round(timings.lag_ms * _LOOKS)),) if hangs else ()
+    transaction: Parts = ()
+    if lane.transactional is not None:
+        transaction = (("transaction", lane.transactional.timeout_ms), ("check for it", timings.abort_check_ms))
+    learns: Parts = (("reconnect", _jittered(timings.reconnect_ms)), ("retry", timings.retry_ms))
+    request: Parts = (("request", timings.request_ms), ("connection", timings.connect_ms)) if hangs else ()
+    fetch: Parts = (("request of a consumer", timings.fetch_ms), ("connection", timings.connect_ms)) if hangs else ()
+    producing = failover + lag + request + learns + transaction
+    consuming = failover + lag + fetch + learns + transaction + _of_members(group)
+    found = {
+        RecoveryAnomaly.STALLED_PRODUCER: producing + (() if lane.loop is None else _of_members(group)),
+        RecoveryAnomaly.STALLED_CONSUMER: consuming,
+        RecoveryAnomaly.ISR_NOT_RESTORED: (
+            *failover,
+            ("fetch of a follower", timings.replica_socket_ms),
+            ("lag of a follower", round(timings.lag_ms * _LOOKS)),
+        ),
+    }
+    if group is not None:
+        found[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + learns + transaction + _of_members(group)
+    if lane.transactional is not None:
+        found[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = producing
+    bounds = {}
+    for anomaly, parts in found.items():
+        known = tuple((name, float(value)) for name, value in parts if value is not None)
+        if len(known) == len(parts):
+            bounds[anomaly] = Bound(known)
+    return bounds
+
+
+def _of_members(group: Group | None) -> Parts:
+    """A member that is gone is noticed, and then each member may take as long as it may between two polls."""
+    if group is None:
+        return ()
+    return ("session of a member", group.session_timeout_ms), ("poll of a member", group.max_poll_interval_ms)
+
+
+def _jittered(backoff: int | None) -> int | None:
+    return None if backoff is None else round(backoff * _JITTER)

@@ -1,0 +1,367 @@
+"""Planted stalls are found with their bound; what faults and the harness's own pauses explain is not; gaps in the
+evidence are named."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.recovery import RecoveryAnomaly
+from kafka_chaos.verification import LaneVerdict, RunDirectoryError
+from tests.verification.samples.engines import Verified
+from tests.verification.samples.run_dirs import Rows
+
+pytestmark = pytest.mark.usefixtures("everything_forbidden")
+SECOND = 1_000_000_000
+BEGIN, SECONDS = 1_000 * SECOND, 200
+TIMINGS = {
+    "session_ms": 3_000,
+    "election_ms": 3_000,
+    "lag_ms": 10_000,
+    "replica_socket_ms": 5_000,
+    "abort_check_ms": 1_000,
+    "reconnect_ms": 2_000,
+    "retry_ms": 500,
+    "connect_ms": 3_000,
+    "request_ms": 5_000,
+    "fetch_ms": 6_000,
+}
+BROKEN, HANGING, READING, WHOLE = 9.5, 32.5, 33.5, 26.0
+"""Bounds in seconds: of producers after kills and after other faults, of consumers, and until an ISR is whole."""
+PRODUCER, CONSUMER, ISR, GROUP, TRANSACTION = RecoveryAnomaly
+
+
+def at(seconds: float) -> int:
+    return BEGIN + round(seconds * SECOND)
+
+
+def healthy(**lane: Any) -> Rows:
+    """A record a second, acknowledged after 0.1 s and read after 0.2 s, with an ISR of three."""
+    rows = Rows(lanes=[{"lane": "a", **lane}])
+    for seq in range(SECONDS):
+        rows.all(seq, seq)
+        rows.produced[-1] |= {"invoke_ns": at(seq), "complete_ns": at(seq + 0.1)}
+        rows.consumed[-1]["poll_ns"] = at(seq + 0.2)
+    rows.event("phase_started", phase="main", lanes=["a"], ts_ns=at(-1))
+    rows.event("isr_changed", lane="a", partition=0, isr=[1, 2, 3], ts_ns=at(-1))
+    rows.event("high_watermark", lane="a", partition=0, leader_epoch=0, high_watermark=SECONDS, ts_ns=at(SECONDS))
+    return rows.event("phase_ended", phase="main", ts_ns=at(SECONDS + 1))
+
+
+def silent(rows: Rows, since: float, until: float) -> Rows:
+    """No broker answers: what was sent meanwhile is acknowledged after it, or never if that lasts to the end."""
+    for row in rows.produced:
+        if since <= row["seq"] < until:
+            row["complete_ns"] = at(until + 0.1)
+            if until >= SECONDS:
+                row |= {"outcome": "info", "complete_ns": None, "offset": None}
+    rows.consumed = [row for row in rows.consumed if until < SECONDS or row["seq"] < since]
+    if until >= SECONDS:
+        rows.log = [row for row in rows.log or () if row["seq"] < since]
+    return unread(rows, since, until)
+
+
+def unread(rows: Rows, since: float, until: float) -> Rows:
+    """The consumer is not given anything meanwhile."""
+    for row in rows.consumed:
+        if since <= row["seq"] < until:
+            row["poll_ns"] = at(until + 0.2) + row["seq"]
+    rows.consumed = [row for row in rows.consumed if row["seq"] < since or until < SECONDS]
+    return rows
+
+
+def shrunk(rows: Rows, since: float, until: float) -> Rows:
+    """A follower is out of the ISR meanwhile."""
+    rows.event("isr_changed", lane="a", partition=0, isr=[1, 2], ts_ns=at(since))
+    return (
+        rows if until >= SECONDS else rows.event("isr_changed", lane="a", partition=0, isr=[1, 2, 3], ts_ns=at(until))
+    )
+
+
+def fault(rows: Rows, kind: str, since: float, until: float, *, broker: str = "broker-1") -> Rows:
+    fault_id = f"{kind}-{since:g}"
+    rows.lanes[0].setdefault("faults", []).append(kind)
+    rows.event("fault_requested", fault_id=fault_id, kind=kind, resolved=[broker], lanes=["a"], ts_ns=at(since))
+    rows.event("fault_proven", fault_id=fault_id, evidence={broker: {}}, ts_ns=at(since + 0.1))
+    return rows.event("fault_healed", fault_id=fault_id, ts_ns=at(until))
+
+
+def judged(rows: Rows, folder: Path, verified: Verified, timings: dict[str, Any] | None = None) -> LaneVerdict:
+    assert rows.events is not None
+    rows.events.sort(key=lambda event: event["ts_ns"])
+    rows.timings = {"a": TIMINGS | (timings or {})}
+    path = rows.write(folder)
+    (path / "prediction.json").unlink()
+    return verified(path).lane("a")
+
+
+def found(lane: LaneVerdict) -> dict[RecoveryAnomaly, int]:
+    return {one: lane.observed[one].count for one in RecoveryAnomaly if one in lane.observed}
+
+
+def test_a_lane_that_is_well_conforms_and_its_bounds_are_told(tmp_path: Path, verified: Verified) -> None:
+    lane = judged(healthy(), tmp_path / "run", verified)
+    assert (lane.verdict, found(lane)) == (Verdict.CONFORMS, {}), lane.reasons
+    assert lane.ledger is not None
+    told = {one.anomaly: (one.longest_s, one.bound_s) for one in lane.ledger.recovery}
+    assert told == {PRODUCER: (0.1, HANGING), CONSUMER: (0.1, READING), ISR: (0.0, WHOLE)}
+    assert lane.ledger.recovery[0].derivation == (
+        "32.5 s (session 3 s + election 3 s + lag of a follower 15 s + request 5 s + connection 3 s + reconnect 3 s + "
+        "retry 0.5 s)"
+    )
+
+
+Planted = Callable[[Rows, float, float], Rows]
+STALLS: dict[RecoveryAnomaly, tuple[Planted, float]] = {
+    PRODUCER: (silent, HANGING),
+    CONSUMER: (unread, READING),
+    ISR: (shrunk, WHOLE),
+}
+
+
+@pytest.mark.parametrize("anomaly", STALLS)
+@pytest.mark.parametrize("seed", range(10))
+def test_a_stall_that_is_planted_anywhere_is_found(
+    tmp_path: Path, verified: Verified, anomaly: RecoveryAnomaly, seed: int
+) -> None:
+    """Half of them never end; half of those that end come after a fault that did, and is healed."""
+    chance = random.Random(seed)
+    plant, bound = STALLS[anomaly]
+    since = chance.randrange(10, 100)
+    until = SECONDS if seed % 2 else since + bound + chance.randrange(15, 30)
+    rows = plant(healthy(), since, until)
+    if seed % 4 < 2:
+        fault(rows, "pause", since - 1, since + 8)
+    lane = judged(rows, tmp_path / "run", verified)
+    assert lane.verdict is Verdict.VIOLATION
+    assert found(lane)[anomaly] == 1
+    assert found(lane).keys() <= {anomaly, CONSUMER}
+    ((reason,),) = [[text for text in lane.reasons if text.startswith(f"{anomaly} is forbidden and was found: 1: ")]]
+    assert f"bound {bound:g} s (session 3 s + " in reason
+    assert ("with no end seen" in reason) == (until >= SECONDS)
+    rows_of = [row for row in pq.read_table(tmp_path / "run/findings").to_pylist() if row["anomaly"] == anomaly]
+    assert [(row["lane"], row["partition"], row["cause"] in reason) for row in rows_of] == [("a", 0, True)]
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "lasts"), [(PRODUCER, HANGING - 2), (CONSUMER, READING - 2), (ISR, WHOLE - 2)], ids=str
+)
+def test_what_ends_within_its_bound_is_no_stall(
+    tmp_path: Path, verified: Verified, anomaly: RecoveryAnomaly, lasts: float
+) -> None:
+    rows = STALLS[anomaly][0](healthy(), 50, 50 + lasts)
+    lane = judged(rows, tmp_path / "run", verified)
+    assert (lane.verdict, found(lane)) == (Verdict.CONFORMS, {}), lane.reasons
+
+
+@pytest.mark.parametrize(
+    ("kind", "min_isr", "lasts", "is_found"),
+    [
+        ("kill", 2, BROKEN + 2, True),
+        ("kill", 2, BROKEN - 2, False),
+        # Two replicas are not enough: whoever is down is waited for.
+        ("kill", 3, BROKEN + 2, False),
+        # A frozen broker may be the leader until it runs on: it is waited for.
+        ("pause", 2, BROKEN + 2, False),
+    ],
+)
+def test_a_lane_has_to_be_available_amid_a_fault_that_leaves_enough_replicas(
+    tmp_path: Path, verified: Verified, kind: str, min_isr: int, lasts: float, is_found: bool
+) -> None:
+    rows = silent(healthy(acks="all", min_insync_replicas=min_isr), 50, 50 + lasts)
+    lane = judged(fault(rows, kind, 49.5, 90), tmp_path / "run", verified)
+    assert found(lane) == ({PRODUCER: 1} if is_found else {}), lane.reasons
+
+
+def test_an_isr_that_was_not_whole_before_a_kill_excuses_the_lane(tmp_path: Path, verified: Verified) -> None:
+    rows = silent(shrunk(healthy(acks="all"), 45, 70), 50, 50 + BROKEN + 2)
+    assert found(judged(fault(rows, "kill", 49.5, 65), tmp_path / "run", verified)) == {}
+
+
+@pytest.mark.parametrize(("replicas", "is_found"), [(3, True), (2, False)])
+def test_in_kraft_mode_a_majority_of_controllers_has_to_be_left(
+    tmp_path: Path, verified: Verified, replicas: int, is_found: bool
+) -> None:
+    """Of two brokers that are controllers, one is no majority."""
+    rows = silent(healthy(metadata_mode="kraft", replication_factor=replicas), 50, 50 + BROKEN + 2)
+    found_there = found(judged(fault(rows, "kill", 49.5, 65), tmp_path / "run", verified))
+    assert found_there == ({PRODUCER: 1} if is_found else {})
+
+
+def test_records_that_never_had_a_partition_wait_for_nobody(tmp_path: Path, verified: Verified) -> None:
+    rows = healthy()
+    rows.send(1000, None, "fail")
+    rows.produced[-1] |= {"partition": None, "invoke_ns": at(20), "complete_ns": at(190)}
+    assert found(judged(rows, tmp_path / "run", verified)) == {}
+
+
+def test_a_broker_that_left_the_isr_without_a_fault_excuses_the_lane(tmp_path: Path, verified: Verified) -> None:
+    """Seen on a machine with too much to do: the new leader lost its session, too."""
+    rows = silent(healthy(acks="all", min_insync_replicas=2), 50, 50 + BROKEN + 2)
+    rows.event("isr_changed", lane="a", partition=0, isr=[2, 3], ts_ns=at(55))
+    rows.event("isr_changed", lane="a", partition=0, isr=[1, 2, 3], ts_ns=at(72))
+    kept = judged(fault(rows, "kill", 49.5, 70), tmp_path / "kept", verified)
+    assert found(kept) == {PRODUCER: 1}
+    elected = {"lane": "a", "partition": 0, "broker": 3, "leader_epoch": 3, "start_offset": 50}
+    rows.event("leader_elected", **elected, isr=[3], ts_ns=at(58))
+    assert found(judged(rows, tmp_path / "run", verified)) == {}
+
+
+def test_a_producer_that_gave_up_and_sends_no_more_waits_for_nothing(tmp_path: Path, verified: Verified) -> None:
+    """The phase may go on for long, until replicas have caught up and consumers have read everything."""
+    rows = healthy()
+    rows.send(SECONDS, None, "info")
+    rows.produced[-1] |= {"invoke_ns": at(SECONDS), "complete_ns": at(SECONDS + 10)}
+    for event in rows.events or ():
+        if event["type"] == "phase_ended":
+            event["ts_ns"] = at(SECONDS + 10 * HANGING)
+    lane = judged(rows, tmp_path / "run", verified)
+    assert found(lane) == {}, lane.reasons
+
+
+def test_two_kills_near_each_other_count_together(tmp_path: Path, verified: Verified) -> None:
+    rows = fault(silent(healthy(acks="all", min_insync_replicas=2), 50, 50 + BROKEN + 2), "kill", 49.5, 65)
+    fault(rows, "kill", 40, 45, broker="broker-2")
+    assert found(judged(rows, tmp_path / "run", verified)) == {}
+
+
+def test_time_in_which_the_harness_did_not_run_does_not_count(tmp_path: Path, verified: Verified) -> None:
+    rows = silent(healthy(), 50, 50 + HANGING + 2)
+    rows.event("harness_paused", seconds=5.0, ts_ns=at(60))
+    lane = judged(rows, tmp_path / "run", verified)
+    assert found(lane) == {}
+    # Only what was late within the gap.
+    rows = silent(healthy(), 50, 50 + HANGING + 2)
+    rows.event("harness_paused", seconds=5.0, ts_ns=at(20))
+    assert found(judged(rows, tmp_path / "other", verified))[PRODUCER] == 1
+
+
+def owned(rows: Rows, *spans: tuple[float, float | None]) -> Rows:
+    """A group that reads the lane: from when to when a member had the partition."""
+    rows.lanes[0]["group"] = {"members": 1, "session_timeout_ms": 2_000, "max_poll_interval_ms": 4_000}
+    rows.transactions, rows.assignments, rows.commits = None, [], []
+    for number, (since, until) in enumerate(spans):
+        row = {"lane": "a", "group": "a-group", "consumer": f"m{number}", "member": "m", "generation": number}
+        times = {"start_ns": at(since), "end_ns": None if until is None else at(until)}
+        rows.assignments.append({**row, **times, "partition": 0, "isolation": "read_uncommitted"})
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("spans", "is_found"),
+    [
+        ([(-1, 50), (60, 200)], False),
+        ([(-1, 50), (100, 200)], True),
+        ([(-1, 50)], True),
+        # Nobody knows when a member that was killed let go.
+        ([(-1, None), (100, 200)], False),
+        ([(-1, 50), (40, 200)], False),
+    ],
+)
+def test_a_partition_that_no_member_owns_is_found(
+    tmp_path: Path, verified: Verified, spans: list[tuple[float, float | None]], is_found: bool
+) -> None:
+    assert (GROUP in found(judged(owned(healthy(), *spans), tmp_path / "run", verified))) == is_found
+
+
+def stable(rows: Rows, *reports: tuple[float, int]) -> Rows:
+    """A transactional lane, of which the high watermark rises every second, with its last stable offsets."""
+    rows.lanes[0] |= {"idempotence": True, "transactional": {"size": 1, "timeout_ms": 5_000}}
+    rows.transactions, rows.assignments = [], []
+    for seconds in range(SECONDS):
+        mark = {"lane": "a", "partition": 0, "leader_epoch": 0, "high_watermark": seconds}
+        rows.event("high_watermark", **mark, ts_ns=at(seconds))
+    for seconds, offset in reports:
+        rows.event(
+            "last_stable_offset", lane="a", partition=0, broker=1, last_stable_offset=offset, ts_ns=at(seconds) + 1
+        )
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("until", "is_found"), [(90, True), (70, False), (SECONDS, True)], ids=["ends late", "ends", "never ends"]
+)
+def test_a_transaction_that_holds_consumers_back_is_found(
+    tmp_path: Path, verified: Verified, until: int, is_found: bool
+) -> None:
+    reports = [(seconds, seconds) for seconds in range(SECONDS) if not 40 < seconds < until]
+    lane = judged(stable(healthy(), *reports), tmp_path / "run", verified)
+    assert (TRANSACTION in found(lane)) == is_found, lane.reasons
+
+
+def without(rows: Rows, kind: str) -> Rows:
+    return replace(rows, events=[event for event in rows.events or () if event["type"] != kind])
+
+
+def test_what_was_not_observed_is_named_and_not_judged(tmp_path: Path, verified: Verified) -> None:
+    stalled = silent(healthy(), 50, SECONDS)
+    unknown = dict.fromkeys(("reconnect_ms", "retry_ms", "connect_ms", "request_ms", "fetch_ms"))
+    lane = judged(stalled, tmp_path / "clients", verified, unknown)
+    assert lane.not_judged[PRODUCER] == "timings.json does not say which time-outs its clients have"
+    assert {PRODUCER, CONSUMER} <= lane.not_judged.keys()
+    assert ISR not in lane.not_judged
+
+    lane = judged(without(healthy(), "isr_changed"), tmp_path / "isr", verified)
+    assert lane.not_judged[ISR] == "events.jsonl holds no ISR of this lane"
+
+    lane = judged(shrunk(healthy(), 190, SECONDS), tmp_path / "early", verified)
+    assert lane.not_judged[ISR].startswith("partition 0: the run ended before its bound: longest gap 11.0 s, with no")
+
+    others = silent(healthy(faults=["kill"]), 50, SECONDS).event("outside_faults", kinds=["kill"], lanes=["a"])
+    lane = judged(others, tmp_path / "others", verified)
+    assert set(lane.not_judged) >= {PRODUCER, CONSUMER, ISR}
+
+    lane = judged(silent(healthy(acks="0"), 50, SECONDS), tmp_path / "acks0", verified)
+    assert lane.not_judged[PRODUCER] == "with acks=0 nobody is told that a broker has a record"
+
+
+def test_an_old_directory_is_not_judged_for_recovery_and_says_so(tmp_path: Path, verified: Verified) -> None:
+    path = silent(healthy(), 50, 150).write(tmp_path / "run")
+    lane = verified(path).lane("a")
+    assert lane.ledger is not None
+    assert "no timings.json: recovery is not judged" in lane.ledger.left_out
+    assert not set(RecoveryAnomaly) & {*lane.predicted, *lane.observed}
+    assert lane.ledger.recovery == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"format_version": 1, "lanes": {"b": {}}}', r"timings\.json: lanes\.b: no such lane"),
+        ('{"format_version": 1, "lanes": {"a": {}}}', r"timings\.json: lanes\.a: .*timings\.session_ms"),
+        ('{"format_version": 1, "lanes": {"a": {"sesion_ms": 1}}}', r"timings\.json: lanes\.a: .*sesion_ms"),
+        ('{"format_version": 1, "lanes": []}', r"timings\.json: lanes: expected an object of lanes"),
+    ],
+)
+def test_time_outs_that_nobody_can_have_are_refused(
+    tmp_path: Path, verified: Verified, text: str, message: str
+) -> None:
+    path = healthy().write(tmp_path / "run")
+    (path / "timings.json").write_text(text)
+    with pytest.raises(RunDirectoryError, match=message):
+        verified(path)
+
+
+@pytest.mark.parametrize("shift", [-500 * SECOND, 10**15])
+def test_when_a_run_took_place_changes_nothing(tmp_path: Path, verified: Verified, shift: int) -> None:
+    rows = shrunk(silent(healthy(), 50, 110), 20, 120)
+    expected = judged(rows, tmp_path / "run", verified)
+    for table, names in ((rows.produced, ("invoke_ns", "complete_ns")), (rows.consumed, ("poll_ns",))):
+        for row in table:
+            row |= {name: row[name] + shift for name in names}
+    for event in rows.events or ():
+        event["ts_ns"] += shift
+    moved = judged(rows, tmp_path / "moved", verified)
+    assert (
+        found(moved)
+        == found(expected)
+        == {PRODUCER: 1, ISR: 1, **({CONSUMER: 1} if CONSUMER in found(expected) else {})}
+    )
+    assert moved.reasons == expected.reasons

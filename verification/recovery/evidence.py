@@ -1,0 +1,274 @@
+"""Judges a lane's recovery: which outages were longer than their bounds, and what can't be judged. No Spark.
+
+Guarantee: nothing is judged without the lane's time-outs and the observations that it rests on; what is not judged is
+named with the reason. Time in which faults left too few replicas, and in which the harness itself did not run, does not
+count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kafka_chaos.contract.anomalies import Status
+from kafka_chaos.contract.events import IsrChanged, LeaderElected
+from kafka_chaos.contract.families import AnyAnomaly
+from kafka_chaos.contract.fault_kinds import LOCKSTEP
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.ledger import RecoveryLedger
+from kafka_chaos.contract.metadata import KRAFT, USUAL_VERSION, usual_mode
+from kafka_chaos.contract.recovery import RecoveryAnomaly
+from kafka_chaos.reference_model.recovery import BREAKS_CONNECTIONS, Bound, bounds_of
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, READ, Outage, outages
+from kafka_chaos.verification.tables.facts import LaneFacts
+
+NOBODY_KNOWS = "timings.json does not say which time-outs its clients have"
+MAJORITY_OF = 3
+"""Of so many controllers, one may be gone."""
+_NEVER = 1 << 62
+_OF_CLIENTS = (RecoveryAnomaly.STALLED_PRODUCER, RecoveryAnomaly.STALLED_CONSUMER)
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An outage with its bound, both in nanoseconds; `counted`: without the time that does not count."""
+
+    outage: Outage
+    bound: Bound
+    counted: int
+    paused: int
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether it lasted longer than its bound and the time in which the harness had no processor."""
+        return self.counted > self.bound.seconds * 1e9 + self.paused
+
+    @property
+    def described(self) -> str:
+        """For people: the gap, the bound and its derivation."""
+        paused = f", and the harness had no processor for {self.paused / 1e9:.1f} s" if self.paused else ""
+        ended = "" if self.outage.over else ", with no end seen"
+        return f"longest gap {self.counted / 1e9:.1f} s{ended}, bound {self.bound.described}{paused}"
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What a lane's evidence shows of its recovery."""
+
+    run: RunDirectory
+    lane: Lane
+    facts: LaneFacts
+
+    @cached_property
+    def not_judged(self) -> Mapping[AnyAnomaly, str]:
+        """The anomalies of which the evidence shows nothing, and why; nothing of those that the lane can't have."""
+        run, lane = self.run, self.lane
+        if lane.lane not in run.timings:
+            # A directory without time-outs says so once, by what it left out (`left_out`).
+            return dict.fromkeys(applicable(lane), "timings.json does not name this lane") if run.timings else {}
+        if run.events.faults is None:
+            return dict.fromkeys(applicable(lane), "there is no events.jsonl: nobody knows when faults began and ended")
+        if run.events.outside.get(lane.lane):
+            return dict.fromkeys(applicable(lane), "others may have injected faults at any time")
+        bounds = bounds_of(lane, run.timings[lane.lane], ())
+        reasons = {one: NOBODY_KNOWS for one in applicable(lane) if one not in bounds}
+        seen = {pulse.what for pulse in self.facts.pulses if pulse.partition is not None}
+        if lane.acks == "0":
+            reasons |= dict.fromkeys(_OF_CLIENTS, "with acks=0 nobody is told that a broker has a record")
+        for anomaly, what in zip(_OF_CLIENTS, (ACKNOWLEDGED, READ), strict=True):
+            if what not in seen and anomaly not in reasons:
+                reasons[anomaly] = f"no record was {what}, or nobody knows when"
+        if not any(isinstance(one, IsrChanged) for changes in self._changes() for one in changes):
+            reasons[RecoveryAnomaly.ISR_NOT_RESTORED] = "events.jsonl holds no ISR of this lane"
+        if lane.group_anomalies and not self.facts.owned:
+            reasons[RecoveryAnomaly.GROUP_NOT_STABLE] = "assignments/ holds no assignment of its group"
+        if lane.transactional is not None and not any(name == lane.lane for name, _ in run.events.stable):
+            reasons[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = "events.jsonl holds no last stable offset of this lane"
+        return {anomaly: reasons[anomaly] for anomaly in RecoveryAnomaly if anomaly in reasons}
+
+    @property
+    def judged(self) -> tuple[RecoveryAnomaly, ...]:
+        """The anomalies that are looked for."""
+        if self.lane.lane not in self.run.timings:
+            return ()
+        return tuple(anomaly for anomaly in applicable(self.lane) if anomaly not in self.not_judged)
+
+    @cached_property
+    def longest(self) -> Mapping[RecoveryAnomaly, Sequence[Measured]]:
+        """By anomaly those that were too long, or of the others the one that came closest to its bound."""
+        kept = {}
+        for anomaly in self.judged:
+            of = [one for one in self.measured if one.outage.anomaly == anomaly]
+            of.sort(key=lambda one: (one.bound.seconds * 1e9 + one.paused - one.counted, one.outage[1:]))
+            kept[anomaly] = [one for one in of if one.is_too_long] or of[:1]
+        return kept
+
+    @cached_property
+    def measured(self) -> Sequence[Measured]:
+        """The outages of what is judged that may be too long or have no end, and of each anomaly the longest."""
+        judged = self.judged
+        if not judged:
+            return []
+        found = [one for one in outages(self.run, self.lane, self.facts) if one.anomaly in judged]
+        shortest = bounds_of(self.lane, self.run.timings[self.lane.lane], BREAKS_CONNECTIONS)
+        longest = {one.anomaly: one for one in sorted(found, key=lambda one: one.end_ns - one.start_ns)}
+        return [
+            self._measured(one)
+            for one in found
+            if one is longest[one.anomaly]
+            or (one.anomaly == RecoveryAnomaly.ISR_NOT_RESTORED and not one.over)
+            or one.end_ns - one.start_ns > shortest[one.anomaly].seconds * 1e9
+        ]
+
+    def _measured(self, outage: Outage) -> Measured:
+        span = (outage.start_ns, outage.end_ns)
+        whole = bounds_of(self.lane, self.run.timings[self.lane.lane], ())[outage.anomaly]
+        reach = round(whole.seconds * 1e9)
+        faults = [fault for fault in self._faults if _overlap((_span(fault)[0], _span(fault)[1] + reach), [span])]
+        bound = bounds_of(self.lane, self.run.timings[self.lane.lane], (fault.kind for fault in faults))
+        excused = [_span(fault) for fault in faults if not self._is_survived(outage, fault)]
+        return Measured(
+            outage,
+            bound[outage.anomaly],
+            outage.end_ns - outage.start_ns - _overlap(span, excused),
+            _overlap(span, self.run.events.pauses),
+        )
+
+    def _is_survived(self, outage: Outage, fault: FaultRecord) -> bool:
+        """Whether the lane has to be available amid a fault: it ended brokers of which enough replicas were left.
+
+        Faults that end near each other count together, since replicas take their time to come back. Coordinators have
+        logs of their own, of which nobody observed who was in sync.
+        """
+        if outage.anomaly not in _OF_CLIENTS or fault.kind not in BREAKS_CONNECTIONS:
+            return False
+        if self.lane.transactional is not None or self.lane.group_anomalies:
+            return False
+        start, end = _span(fault)
+        near = [one for one in self._faults if _span(one)[0] <= end and start <= _span(one)[1] + self._until_whole]
+        if any(not one.brokers or len(one.brokers) < len(set(one.resolved)) for one in near):
+            return False
+        needed = self.lane.min_insync_replicas if self.lane.acks == "all" else 1
+        hit = frozenset[str]().union(*(one.brokers for one in near))
+        mode = self.lane.metadata_mode or usual_mode(self.lane.kafka_version or USUAL_VERSION)
+        if mode == KRAFT and (len(hit) > 1 or self.lane.replication_factor < MAJORITY_OF):
+            # Brokers may be controllers, too, of which a majority has to be left.
+            return False
+        left = self.lane.replication_factor - len(hit)
+        return left >= needed and self._was_whole(outage.partition, start) and self._least_isr(outage, start) >= left
+
+    @property
+    def _until_whole(self) -> int:
+        bounds = bounds_of(self.lane, self.run.timings[self.lane.lane], ())
+        return round(bounds[RecoveryAnomaly.ISR_NOT_RESTORED].seconds * 1e9)
+
+    def _least_isr(self, outage: Outage, since_ns: int) -> int:
+        """The smallest ISR that was seen up to the end of an outage: more may have failed than a fault hit."""
+        seen = (one for one in self._isrs_of(outage.partition) if since_ns <= one.ts_ns <= outage.end_ns)
+        return min((len(set(one.isr)) for one in seen), default=self.lane.replication_factor)
+
+    def _was_whole(self, partition: int | None, at_ns: int) -> bool:
+        """Whether the ISR of a partition that was seen last before this moment had all replicas."""
+        seen = [one for one in self._isrs_of(partition) if one.ts_ns < at_ns]
+        last = max(seen, key=lambda one: one.ts_ns, default=None)
+        return last is not None and len(set(last.isr)) >= self.lane.replication_factor
+
+    def _isrs_of(self, partition: int | None) -> list[IsrChanged | LeaderElected]:
+        """The ISRs that clients saw, and those that leaders began with."""
+        changes = () if partition is None else self.run.events.changes.get((self.lane.lane, partition), ())
+        return [one for one in changes if isinstance(one, IsrChanged | LeaderElected)]
+
+    def _changes(self) -> Iterator[Sequence[object]]:
+        return (changes for (name, _), changes in self.run.events.changes.items() if name == self.lane.lane)
+
+    @cached_property
+    def _faults(self) -> list[FaultRecord]:
+        known = self.run.events.concerning(self.lane.lane)
+        # The faults of a lock-step phase have events of their own.
+        return [fault for fault in known if fault.requested and fault.kind != LOCKSTEP]
+
+
+def applicable(lane: Lane) -> tuple[RecoveryAnomaly, ...]:
+    """The anomalies that a lane can have."""
+    left_out = set()
+    if not lane.group_anomalies:
+        left_out.add(RecoveryAnomaly.GROUP_NOT_STABLE)
+    if lane.transactional is None:
+        left_out.add(RecoveryAnomaly.TRANSACTION_NOT_ENDED)
+    if lane.replication_factor == 1:
+        left_out.add(RecoveryAnomaly.ISR_NOT_RESTORED)
+    return tuple(anomaly for anomaly in RecoveryAnomaly if anomaly not in left_out)
+
+
+def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
+    """The anomalies that are not searched for, and why."""
+    return dict(Recovery(run, lane, facts).not_judged)
+
+
+def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
+    """The anomalies whose absence proves nothing: an ISR was not whole when the run ended, within its bound."""
+    open_ones = [one for one in Recovery(run, lane, facts).measured if not one.outage.over and not one.is_too_long]
+    return {
+        one.outage.anomaly: f"partition {one.outage.partition}: the run ended before its bound: {one.described}"
+        for one in open_ones
+        if one.outage.anomaly == RecoveryAnomaly.ISR_NOT_RESTORED
+    }
+
+
+def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
+    """Why the lane can't conform: nothing of recovery, since what it lacks is named as not judged."""
+    return []
+
+
+def too_long(recovery: Recovery) -> Mapping[AnyAnomaly, list[Measured]]:
+    """What was found, each outage once."""
+    found = {anomaly: [one for one in of if one.is_too_long] for anomaly, of in recovery.longest.items()}
+    return {anomaly: measured for anomaly, measured in found.items() if measured}
+
+
+def rows_of(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[tuple[str | int | None, ...]]:
+    """What was found, as rows of findings/."""
+    for anomaly, measured in too_long(Recovery(run, lane, facts)).items():
+        for one in measured:
+            yield lane.lane, anomaly.value, one.outage.partition, None, None, None, one.described
+
+
+def statuses(recovery: Recovery) -> Mapping[AnyAnomaly, Status]:
+    """All that is judged is forbidden: the bound allows for everything that time-outs permit."""
+    return dict.fromkeys(recovery.judged, Status.FORBIDDEN)
+
+
+def recovery_ledger(recovery: Recovery) -> tuple[RecoveryLedger, ...]:
+    """Bound and observation of each anomaly that was judged, in verdict.json."""
+    if not recovery.judged:
+        return ()
+    bounds = bounds_of(recovery.lane, recovery.run.timings[recovery.lane.lane], ())
+    return tuple(
+        RecoveryLedger(
+            anomaly=anomaly,
+            partition=seen[0].outage.partition if seen else None,
+            longest_s=round(seen[0].counted / 1e9, 3) if seen else 0.0,
+            bound_s=(seen[0].bound if seen else bounds[anomaly]).seconds,
+            derivation=(seen[0].bound if seen else bounds[anomaly]).described,
+        )
+        for anomaly, seen in recovery.longest.items()
+    )
+
+
+def _span(fault: FaultRecord) -> Span:
+    """From when to when a fault held; one that was never healed holds for ever."""
+    return fault.requested[0], fault.healed[-1] if fault.healed else _NEVER
+
+
+def _overlap(span: Span, others: Iterable[Span]) -> int:
+    """How much of a span others cover together."""
+    covered, reached = 0, span[0]
+    for start, end in sorted(others):
+        start, end = max(start, reached), min(end, span[1])
+        if start < end:
+            covered, reached = covered + end - start, end
+    return covered
