@@ -96,7 +96,7 @@ class Nightly:
         """The summary of all repeats so far."""
         return Summary.of(
             self.results,
-            name=self.name,
+            night=self.name,
             seed=self.seed,
             seconds=self.clock() - self._started,
             versions=versions(self._kafka_version),

@@ -8,17 +8,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Literal
 
 from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.verification import RunVerdict
 
-FORMAT_VERSION = 1
 _Z = NormalDist().inv_cdf(0.975)
 _SETTINGS = ("acks", "idempotence", "min_insync_replicas", "unclean_leader_election", "faults")
 
@@ -34,55 +33,45 @@ def wilson(hits: int, runs: int) -> tuple[float, float]:
     return (0.0 if hits == 0 else middle - half), (1.0 if hits == runs else middle + half)
 
 
-@dataclass(frozen=True)
-class RepeatResult:
+@dataclass(frozen=True, kw_only=True)
+class LaneViolation:
+    """A lane that broke its prediction, and how."""
+
+    lane: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEntry:
     """One run of a nightly run. If it failed, `verdict` is None and `error` says why."""
 
     experiment: str
     seed: int
     seconds: float
-    lanes: Mapping[str, Mapping[str, Any]]
     run_dir: str | None = None
-    verdict: RunVerdict | None = None
+    verdict: Verdict | None = None
     error: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry of `runs` in summary.json."""
-        return {
-            "experiment": self.experiment,
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "run_dir": self.run_dir,
-            "verdict": str(self.verdict.verdict) if self.verdict is not None else None,
-            "error": self.error,
-            "violations": [
-                {"lane": lane.lane, "reasons": list(lane.reasons)}
-                for lane in (self.verdict.lanes if self.verdict is not None else ())
-                if lane.verdict is Verdict.VIOLATION
-            ],
-        }
+    violations: tuple[LaneViolation, ...] = ()
 
 
 @dataclass
 class AnomalyCount:
-    """In how many of `runs` an anomaly was found, and how many `records` in all of them."""
+    """In how many of `runs` an anomaly was found, with the interval of their share; `records` in all of them."""
 
-    status: str
+    status: Status
     runs: int = 0
     hits: int = 0
     records: int = 0
+    low: float = 0.0
+    high: float = 1.0
 
-    def to_json(self) -> dict[str, Any]:
-        """The counts, with the interval of the share of runs that show the anomaly."""
-        low, high = wilson(self.hits, self.runs)
-        return {
-            "status": self.status,
-            "runs": self.runs,
-            "hits": self.hits,
-            "records": self.records,
-            "low": round(low, 4),
-            "high": round(high, 4),
-        }
+    def add(self, status: Status, count: int) -> None:
+        """Count one run that the anomaly was judged in."""
+        self.status = max(self.status, status, key=_RANK.index)
+        self.runs += 1
+        self.hits += bool(count)
+        self.records += count
+        self.low, self.high = (round(bound, 4) for bound in wilson(self.hits, self.runs))
 
 
 @dataclass
@@ -99,91 +88,99 @@ class LaneCount:
         """Count one run."""
         seen = verdict.lane(self.lane)
         self.verdicts[str(seen.verdict)] += 1
-        for anomaly in seen.predicted:
+        for anomaly, status in seen.predicted.items():
             count = seen.count(anomaly)
-            if count is None:
-                continue
-            entry = self.anomalies.setdefault(anomaly.value, AnomalyCount(str(seen.predicted[anomaly])))
-            if _RANK[str(seen.predicted[anomaly])] > _RANK[entry.status]:
-                entry.status = str(seen.predicted[anomaly])
-            entry.runs += 1
-            entry.hits += bool(count)
-            entry.records += count
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry of `lanes` in summary.json."""
-        return {
-            "experiment": self.experiment,
-            "lane": self.lane,
-            "settings": dict(self.settings),
-            "verdicts": self.verdicts,
-            "anomalies": {name: entry.to_json() for name, entry in self.anomalies.items()},
-        }
+            if count is not None:
+                self.anomalies.setdefault(anomaly.value, AnomalyCount(status)).add(status, count)
 
 
-_RANK = {str(Status.FORBIDDEN): 0, str(Status.PERMITTED): 1, str(Status.REQUIRED): 2}
+_RANK = (Status.FORBIDDEN, Status.PERMITTED, Status.REQUIRED)
 
 
 @dataclass(frozen=True)
-class Summary:
-    """A nightly run, named by its start: its `runs` in order, and the counts of its `lanes` in all of them."""
+class RepeatResult:
+    """A run that is to be counted, with the settings of its lanes. If it failed, `verdict` is None."""
 
-    name: str
+    experiment: str
+    seed: int
+    seconds: float
+    lanes: Mapping[str, Mapping[str, Any]]
+    run_dir: str | None = None
+    verdict: RunVerdict | None = None
+    error: str | None = None
+
+    @property
+    def entry(self) -> RunEntry:
+        """What the summary says of it."""
+        lanes = self.verdict.lanes if self.verdict is not None else ()
+        broken = [lane for lane in lanes if lane.verdict is Verdict.VIOLATION]
+        return RunEntry(
+            experiment=self.experiment,
+            seed=self.seed,
+            seconds=self.seconds,
+            run_dir=self.run_dir,
+            verdict=self.verdict.verdict if self.verdict is not None else None,
+            error=self.error,
+            violations=tuple(LaneViolation(lane=lane.lane, reasons=lane.reasons) for lane in broken),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The content of summary.json: a `night`, named by its start, its `runs` in order, and what its `lanes` showed."""
+
+    format_version: Literal[1] = 1
+    night: str
+    verdict: Verdict
     seed: int
     seconds: float
     versions: Mapping[str, str]
-    runs: Sequence[RepeatResult]
-    lanes: Sequence[LaneCount]
+    runs: tuple[RunEntry, ...]
+    lanes: tuple[LaneCount, ...]
 
     @classmethod
     def of(
-        cls, runs: Sequence[RepeatResult], *, name: str, seed: int, seconds: float, versions: Mapping[str, str]
+        cls, results: Sequence[RepeatResult], *, night: str, seed: int, seconds: float, versions: Mapping[str, str]
     ) -> Summary:
-        """Count the runs."""
+        """Count the runs. The verdict is the worst of all; with a failed run it is unknown at best."""
         lanes: dict[tuple[str, str], LaneCount] = {}
-        for run in runs:
-            for lane_name, settings in run.lanes.items():
+        for result in results:
+            for lane_name, settings in result.lanes.items():
                 shown = {key: settings[key] for key in _SETTINGS}
-                lane = lanes.setdefault((run.experiment, lane_name), LaneCount(run.experiment, lane_name, shown))
-                if run.verdict is not None:
-                    lane.add(run.verdict)
-        return cls(name, seed, seconds, versions, tuple(runs), tuple(lanes.values()))
-
-    @property
-    def verdict(self) -> Verdict:
-        """The worst verdict of all runs; with a failed run it is unknown at best."""
-        return Verdict.gravest(run.verdict.verdict if run.verdict else Verdict.UNKNOWN for run in self.runs)
+                key = (result.experiment, lane_name)
+                lane = lanes.setdefault(key, LaneCount(*key, shown))
+                if result.verdict is not None:
+                    lane.add(result.verdict)
+        return cls(
+            night=night,
+            verdict=Verdict.gravest(one.verdict.verdict if one.verdict else Verdict.UNKNOWN for one in results),
+            seed=seed,
+            seconds=round(seconds, 1),
+            versions=versions,
+            runs=tuple(result.entry for result in results),
+            lanes=tuple(lanes.values()),
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """The content of summary.json."""
-        return {
-            "format_version": FORMAT_VERSION,
-            "night": self.name,
-            "verdict": str(self.verdict),
-            "seed": self.seed,
-            "seconds": round(self.seconds, 1),
-            "versions": dict(self.versions),
-            "runs": [run.to_json() for run in self.runs],
-            "lanes": [lane.to_json() for lane in self.lanes],
-        }
+        """The object of summary.json."""
+        return asdict(self)
 
     def to_markdown(self) -> str:
         """The summary for people: first violations and failures, then the findings with their intervals."""
         failed = [run for run in self.runs if run.verdict is None]
         lines = [
-            f"# Nightly run {self.name}: {self.verdict}",
+            f"# Nightly run {self.night}: {self.verdict}",
             "",
             f"{counted(len(self.runs), 'run')} in {self.seconds / 60:.0f} min, {len(failed)} of them failed; Kafka "
             f"{self.versions.get('kafka', '?')}, seed {self.seed}.",
             "",
         ]
-        broken = [(run, entry) for run in self.runs for entry in run.to_json()["violations"]]
+        broken = [(run, violation) for run in self.runs for violation in run.violations]
         if broken:
             lines += ["## Violations", ""]
             lines += [
-                f"- {run.experiment}, lane {entry['lane']}, seed {run.seed} (`{run.run_dir}`): "
-                + "; ".join(entry["reasons"])
-                for run, entry in broken
+                f"- {run.experiment}, lane {one.lane}, seed {run.seed} (`{run.run_dir}`): {'; '.join(one.reasons)}"
+                for run, one in broken
             ]
             lines.append("")
         if failed:
@@ -205,11 +202,10 @@ class Summary:
         for lane in self.lanes:
             for name, entry in lane.anomalies.items():
                 if entry.hits or entry.status != Status.FORBIDDEN:
-                    shown = entry.to_json()
                     share = f"{entry.hits / entry.runs:.0%}"
                     lines.append(
                         f"| {lane.experiment} | {lane.lane} | {name} | {entry.status} | {entry.hits} of {entry.runs} "
-                        f"| {share} | {shown['low']:.0%} – {shown['high']:.0%} | {entry.records:,} |"
+                        f"| {share} | {entry.low:.0%} – {entry.high:.0%} | {entry.records:,} |"
                     )
         return lines
 

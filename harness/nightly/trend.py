@@ -6,12 +6,10 @@ is no summary is left out, and the page names it.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -19,7 +17,7 @@ from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import REPORT_FILE
-from kafka_chaos.harness.nightly.summary import FORMAT_VERSION
+from kafka_chaos.harness.nightly.summary import AnomalyCount, Summary
 from kafka_chaos.harness.report.svg import Scale, element
 
 MOST_DRAWN = 60
@@ -32,49 +30,35 @@ _Y = Scale(0, 1, _HEIGHT - 4, 4)
 
 @dataclass(frozen=True)
 class NightlyRun:
-    """The summary.json of a nightly run; `folder` holds it, `page` is the folder of the trend page."""
+    """A nightly run's summary; `folder` holds it, `page` is the folder of the trend page."""
 
     folder: Path
     page: Path
-    summary: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """When it began."""
-        return str(self.summary["night"])
-
-    @property
-    def verdict(self) -> str:
-        """The worst verdict of its runs."""
-        return str(self.summary["verdict"])
+    summary: Summary
 
     def counted(self, verdict: str | None) -> int:
         """How many of its runs ended with this verdict, or without any (None)."""
-        return sum(run["verdict"] == verdict for run in self.summary["runs"])
+        return sum(run.verdict == verdict for run in self.summary.runs)
 
     def reports(self) -> list[tuple[str, str, str]]:
         """Experiment, verdict and report path of each run that does not conform and still has its report."""
         found = []
-        for run in self.summary["runs"]:
-            if run["run_dir"] and run["verdict"] != Verdict.CONFORMS:
-                report = self.folder / run["run_dir"] / REPORT_FILE
+        for run in self.summary.runs:
+            if run.run_dir and run.verdict != Verdict.CONFORMS:
+                report = self.folder / run.run_dir / REPORT_FILE
                 if report.is_file():
-                    found.append((run["experiment"], run["verdict"], os.path.relpath(report, self.page)))
+                    found.append((run.experiment, str(run.verdict), os.path.relpath(report, self.page)))
         return found
 
 
 @dataclass(frozen=True)
 class Line:
-    """One lane and anomaly in all nightly runs."""
+    """One lane and anomaly in all nightly runs, with its counts in the latest."""
 
     experiment: str
     lane: str
     anomaly: str
-    status: str
-    hits: int
-    runs: int
-    low: float
-    high: float
+    latest: AnomalyCount
     picture: Markup
     broken: bool
 
@@ -95,64 +79,50 @@ def write_trend(out: Path, summaries: Sequence[Path] | None = None) -> Path:
 
 
 def _read(paths: Sequence[Path], out: Path) -> tuple[list[NightlyRun], list[str]]:
-    nightly_runs, refused = [], []
+    from pydantic import TypeAdapter, ValidationError
+
+    reader, nightly_runs, refused = TypeAdapter(Summary), [], []
     for path in paths:
         try:
-            summary = json.loads(path.read_text(encoding="utf-8"))
-            if summary["format_version"] != FORMAT_VERSION:
-                raise ValueError(f"format_version {summary['format_version']}, expected {FORMAT_VERSION}")
-            read = NightlyRun(path.parent, out, summary)
-            # Reads every field, so that an incomplete summary is refused here and does not break the page.
-            _ = (read.name, read.verdict, read.reports(), summary["seconds"], list(_counted([read])))
-            nightly_runs.append(read)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            refused.append(f"{path.name} in {path.parent.name}: {type(error).__name__} {error}")
-    nightly_runs.sort(key=lambda read: read.name)
+            summary = reader.validate_json(path.read_bytes(), strict=True)
+        except (OSError, ValidationError) as error:
+            first = error.errors()[0] if isinstance(error, ValidationError) else None
+            why = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"]))) if first else str(error)
+            refused.append(f"{path.name} in {path.parent.name}: {why}")
+        else:
+            nightly_runs.append(NightlyRun(path.parent, out, summary))
+    nightly_runs.sort(key=lambda read: read.summary.night)
     return nightly_runs[-MOST_DRAWN:], refused
 
 
-def _counted(nightly_runs: Sequence[NightlyRun]) -> dict[tuple[str, str, str], dict[int, Mapping[str, Any]]]:
+def _counted(nightly_runs: Sequence[NightlyRun]) -> dict[tuple[str, str, str], dict[int, AnomalyCount]]:
     """Per experiment, lane and anomaly: the counts of each nightly run, by its position."""
-    counts: dict[tuple[str, str, str], dict[int, Mapping[str, Any]]] = {}
+    counts: dict[tuple[str, str, str], dict[int, AnomalyCount]] = {}
     for place, nightly_run in enumerate(nightly_runs):
-        for lane in nightly_run.summary["lanes"]:
-            for anomaly, entry in lane["anomalies"].items():
-                _ = (entry["hits"], entry["runs"], entry["low"], entry["high"], entry["status"])
-                counts.setdefault((lane["experiment"], lane["lane"], anomaly), {})[place] = entry
+        for lane in nightly_run.summary.lanes:
+            for anomaly, entry in lane.anomalies.items():
+                counts.setdefault((lane.experiment, lane.lane, anomaly), {})[place] = entry
     return counts
 
 
 def _lines(nightly_runs: Sequence[NightlyRun]) -> list[Line]:
     lines = []
     for (experiment, lane, anomaly), entries in _counted(nightly_runs).items():
-        latest = entries[max(entries)]
-        broken = any(entry["status"] == Status.FORBIDDEN and entry["hits"] for entry in entries.values())
-        if not broken and not any(entry["hits"] for entry in entries.values()):
-            continue
-        lines.append(
-            Line(
-                experiment=experiment,
-                lane=lane,
-                anomaly=anomaly,
-                status=str(latest["status"]),
-                hits=int(latest["hits"]),
-                runs=int(latest["runs"]),
-                low=float(latest["low"]),
-                high=float(latest["high"]),
-                picture=_picture(nightly_runs, entries, f"{experiment}, {lane}: {anomaly}"),
-                broken=broken,
-            )
-        )
+        found = [entry for entry in entries.values() if entry.hits]
+        if found:
+            picture = _picture(nightly_runs, entries, f"{experiment}, {lane}: {anomaly}")
+            broken = any(entry.status is Status.FORBIDDEN for entry in found)
+            lines.append(Line(experiment, lane, anomaly, entries[max(entries)], picture, broken))
     return sorted(lines, key=lambda line: (not line.broken, line.experiment, line.lane, line.anomaly))
 
 
-def _picture(nightly_runs: Sequence[NightlyRun], entries: Mapping[int, Mapping[str, Any]], title: str) -> Markup:
+def _picture(nightly_runs: Sequence[NightlyRun], entries: Mapping[int, AnomalyCount], title: str) -> Markup:
     """One dot per nightly run at its share of runs, with its interval."""
     drawn = []
     for place, entry in sorted(entries.items()):
         x = place * _STEP + _STEP / 2
-        share = entry["hits"] / entry["runs"] if entry["runs"] else 0.0
-        drawn.append(element("line", x1=x, x2=x, y1=_Y(entry["high"]), y2=_Y(entry["low"])))
+        share = entry.hits / entry.runs if entry.runs else 0.0
+        drawn.append(element("line", x1=x, x2=x, y1=_Y(entry.high), y2=_Y(entry.low)))
         drawn.append(element("circle", cx=x, cy=_Y(share), r=2.5))
     width = max(1, len(nightly_runs)) * _STEP
     label = f"{title}, share of runs in {counted(len(entries), 'nightly run')}"

@@ -190,12 +190,18 @@ def test_the_trend_shows_every_nightly_run_and_links_what_deviates(tmp_path: Pat
     broken = tmp_path / "out" / "20260103-000000"
     broken.mkdir()
     (broken / "summary.json").write_text('{"format_version": 99}')
+    for number, content in ((4, '{"format_version": 1}'), (5, "{")):
+        cut = tmp_path / "out" / f"2026010{number}-000000"
+        cut.mkdir()
+        (cut / "summary.json").write_text(content)
     page = write_trend(tmp_path / "out").read_text()
+    assert "20260104-000000: night: Field required" in page
+    assert "20260105-000000: Invalid JSON" in page
     assert "Trend over 2 nightly runs" in page
     assert page.index("20260102-000000") < page.index("20260101-000000")
     assert 'href="20260102-000000/runs/run-1/report.html"' in page
     assert "forbidden, yet found" in page
-    assert "20260103-000000: ValueError format_version 99" in page
+    assert "20260103-000000: format_version: Input should be 1" in page
     assert page.count("<circle") == 2
     assert "http" not in page
 
