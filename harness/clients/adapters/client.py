@@ -68,6 +68,12 @@ class Identities:
         return (producer_id, seq) if magic == b"KC01" and crc == zlib.crc32(value[4:], self._seed) else (-1, -1)
 
 
+def named(error: Any) -> str:
+    """An error, its name first: what librdkafka calls it, or its class."""
+    code = error.args[0] if getattr(error, "args", ()) else None
+    return f"{code.name()}: {code.str()}" if hasattr(code, "name") else f"{type(error).__name__}: {error}"
+
+
 class Outcomes:
     """What became of records: gathered from the library's threads, and told many together."""
 
@@ -83,7 +89,7 @@ class Outcomes:
 
     def failed(self, seq: int, error: object) -> None:
         """It reports an error. What its earlier attempts left in the log, it does not say."""
-        self._failed.append((seq, f"{type(error).__name__}: {error}"))
+        self._failed.append((seq, named(error)))
 
     def tell(self) -> None:
         """Tell what is known."""
@@ -494,7 +500,7 @@ def transact(library: Library, outcomes: Outcomes, sent: int, what: str) -> None
     try:
         library.transaction(what if what == "begin_transaction" else f"{what}_transaction")
     except Exception as failure:  # noqa: BLE001 - the harness learns it
-        error = f"{type(failure).__name__}: {failure}"
+        error = named(failure)
     if what == "begin_transaction":
         return tell("notice", text=error) if error else None
     if error is None:
