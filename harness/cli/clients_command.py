@@ -54,8 +54,11 @@ def client_command() -> None:
 @client_command.command("check", context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--kafka-version", metavar="VERSION", help="Version of Kafka; by default the version that runs use.")
+@click.option(
+    "--transactions", is_flag=True, help="Check it as a transactional producer, and its isolation levels, too."
+)
 @file_option("--log", "Keep what the client writes to its standard error.")
-def check_command(command: tuple[str, ...], kafka_version: str | None, log: Path | None) -> None:
+def check_command(command: tuple[str, ...], kafka_version: str | None, transactions: bool, log: Path | None) -> None:
     """Play the client protocol to COMMAND on a real cluster, and say what is wrong with it.
 
     COMMAND starts your client; or it names one of `kafka-chaos clients`, such as java:3.9.1. The options of this
@@ -63,7 +66,7 @@ def check_command(command: tuple[str, ...], kafka_version: str | None, log: Path
 
     Exit code: 0 all checks passed, 1 the client breaks the protocol, 3 the environment failed.
     """
-    from kafka_chaos.harness.clients.kinds import KINDS, chosen
+    from kafka_chaos.harness.clients.kinds import KINDS, TRANSACTIONAL, chosen
     from kafka_chaos.harness.cluster.cluster import Cluster
     from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
     from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION, ensure_image
@@ -87,7 +90,9 @@ def check_command(command: tuple[str, ...], kafka_version: str | None, log: Path
         tempfile.TemporaryDirectory(prefix="kafka-chaos-client-") as folder,
         Cluster(layout, run_id=new_run_id("client-check")) as cluster,
     ):
-        kit = Kit(client.command, cluster.bootstrap_servers, cluster.admin(), cluster.brokers[1], Path(folder))
+        servers, admin, broker = cluster.bootstrap_servers, cluster.admin(), cluster.brokers[1]
+        is_transactional = transactions or (is_kind and TRANSACTIONAL in client.roles)
+        kit = Kit(client.command, servers, admin, broker, Path(folder), is_transactional=is_transactional)
         for name, problem in checked(kit):
             click.echo(f"✗ {name}: {problem}" if problem else f"✓ {name}")
             failed += bool(problem)

@@ -201,7 +201,7 @@ class OwnClient:
 
     command: Sequence[str]
     version: str = ""
-    roles: tuple[str, ...] = _USUAL
+    roles: tuple[str, ...] = (*_USUAL, TRANSACTIONAL)
     commits: tuple[str, ...] = ()
     idempotent_in_flight: Sequence[int] = range(1, 6)
     has_configs: bool = True

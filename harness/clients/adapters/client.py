@@ -175,8 +175,10 @@ class Librdkafka:
             "linger.ms": begin["linger_ms"],
             "message.timeout.ms": begin["delivery_timeout_ms"],
             "client.id": begin["client_id"],
+            "error_cb": self._disturbed,
             **of_transactions(begin, "."),
         }
+        self._fatal: Any = None
         self._client = self.library.Producer({**settings, **begin["configs"], **self._common})
         self._outcomes = outcomes
         self._answered = begin["acks"] != "0"
@@ -213,6 +215,13 @@ class Librdkafka:
                 if not failure.args[0].retriable():
                     raise
             self._client.poll(POLLED_FOR)
+            if self._fatal is not None:
+                # Versions such as 2.3.0 time out for ever once they are fenced.
+                raise self.library.KafkaException(self._fatal)
+
+    def _disturbed(self, error: Any) -> None:
+        if error.code() == self.library.KafkaError._FATAL:
+            self._fatal = error
 
     def consumer(self, starts: dict[int, int]) -> None:
         settings = {"group.id": self._begin["client_id"], "enable.auto.commit": False, "auto.offset.reset": "error"}

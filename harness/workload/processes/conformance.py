@@ -6,28 +6,29 @@ hold. Each check either passes, or says in a sentence what the client did and wh
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
 
 from confluent_kafka import Producer
 
 from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
+from kafka_chaos.contract.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
-from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.kit import PARTITIONS, SIZE, TICK, Failed, Kit
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 
 RECORDS = 200
+TRANSACTIONS = "transactions"
 _SHORT_DELIVERY_MS = 4_000
 _FROZEN = 10.0
 
 
 def checked(kit: Kit, names: Collection[str] = ()) -> Iterator[tuple[str, str]]:
     """The name of each check, of all or of these, with what is wrong, empty where it passes."""
-    for name in names or CHECKS:
+    for name in names or [one for one in CHECKS if kit.is_transactional or one != TRANSACTIONS]:
         try:
             CHECKS[name](kit)
         except Failed as failed:
@@ -163,28 +164,65 @@ def _reads(kit: Kit) -> None:
         producer.produce(topic, value, headers=dict(headers), partition=number % PARTITIONS)
         expected[number % PARTITIONS, number // PARTITIONS] = identity
     producer.flush(kit.answered_within)
-    writer = HistoryWriter(kit.folder / f"{topic}-read")
-    consumer = ProcessConsumer(
-        kit.start(topic, "consumer", start_offsets={}), lane=topic, partitions=PARTITIONS, writer=writer
-    )
-    try:
-        kit.await_ready()
-        ends = kit.admin.end_offsets(topic, range(PARTITIONS))
-        consumer.drain(ends, timeout=kit.answered_within, cancelled=threading.Event())
-        kit.require_well()
-    finally:
-        consumer.close()
-        writer.close()
-    read: dict[tuple[int, int], tuple[int, int]] = {}
-    for row in kit.rows(f"{topic}-read"):
-        place = row["partition"], row["offset"]
-        if place in read:
-            raise Failed(f"it read offset {place[1]} of partition {place[0]} twice, under one name: expected assigned")
-        read[place] = row["producer_id"], row["seq"]
+    read = kit.read(topic)
     for place, identity in expected.items():
         if read.get(place) != identity:
             found = f"offset {place[1]} of partition {place[0]}: it read {read.get(place)}"
             raise Failed(f"{found}, expected {identity} as (producer_id, seq)")
+
+
+def _transactions(kit: Kit) -> None:
+    """What is committed is read, and nothing else is by a read_committed consumer; a fenced producer can't commit."""
+    topic = kit.topic()
+    of_id: dict[str, Any] = {"transactional_id": topic, "transaction_timeout_ms": 30_000, "idempotence": True}
+    with kit.producing(topic, **of_id) as records:
+        producer = _transactional(kit, records)
+        for end in (producer.commit, producer.abort, producer.commit):
+            _lasts(kit, producer.begin, "begin")
+            producer.send(PARTITIONS)
+            producer.deliver(kit.answered_within)
+            _lasts(kit, end, "end")
+        with kit.producing(topic, rows=f"{topic}-other", **of_id):
+            producer.begin()
+            producer.send(PARTITIONS)
+            try:
+                producer.commit()
+            except ProducerLost:
+                pass
+            else:
+                raise Failed("it said that it had ended a transaction after another one had begun under its id")
+        producer.abandon()
+    rows = kit.rows(topic)
+    committed = {(7, row["seq"]) for row in rows if row["transaction"] in (0, 2)}
+    for isolation, fewest in ((READ_COMMITTED, committed), (READ_UNCOMMITTED, {(7, row["seq"]) for row in rows[:6]})):
+        read = set(kit.read(topic, isolation).values())
+        if missing := sorted(fewest - read):
+            raise Failed(f"its {isolation} consumer did not read record {missing[0][1]}")
+        if isolation == READ_COMMITTED and (more := sorted(read - fewest)):
+            raise Failed(f"its read_committed consumer read record {more[0][1]}, whose transaction is not committed")
+
+
+def _transactional(kit: Kit, records: ProcessProducer) -> TransactionalProducer[ProcessProducer]:
+    deadline = time.monotonic() + kit.answered_within
+    producer = TransactionalProducer(
+        records, transactional_id=records.lane, rows=_NoRows(), give_up=lambda: time.monotonic() > deadline
+    )
+    _lasts(kit, producer.init, "begin under its id")
+    return producer
+
+
+class _NoRows:
+    def add(self, row: dict[str, object]) -> None:
+        """Transactions are checked by what is read of them."""
+
+
+def _lasts(kit: Kit, call: Callable[[], object], what: str) -> None:
+    try:
+        call()
+    except ProducerLost as lost:
+        kit.require_well()
+        raise Failed(f"it could not {what}: {lost.error.str()}") from lost
+    kit.require_well()
 
 
 CHECKS: Mapping[str, Callable[[Kit], None]] = {
@@ -196,5 +234,6 @@ CHECKS: Mapping[str, Callable[[Kit], None]] = {
     "SIGTERM": _sigterm,
     "end of the harness": _orphan,
     "identities that a consumer reads": _reads,
+    TRANSACTIONS: _transactions,
 }
 """The checks by name, in the order in which they are played."""

@@ -21,6 +21,7 @@ from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 
@@ -42,7 +43,7 @@ class Kit:
     """The checks of the client that `command` starts, on a cluster, of which one broker is frozen for a while.
 
     `folder`: where histories and the client's log are kept. It has `answered_within` seconds to do what it is told, and
-    `gone_within` to end.
+    `gone_within` to end. `is_transactional`: whether it is a transactional producer, too.
     """
 
     command: Sequence[str]
@@ -52,6 +53,7 @@ class Kit:
     folder: Path
     answered_within: float = 60.0
     gone_within: float = 15.0
+    is_transactional: bool = False
     notices: list[str] = field(default_factory=list)
 
     def topic(self) -> str:
@@ -111,9 +113,9 @@ class Kit:
             raise Failed(self.process.problem)
 
     @contextmanager
-    def producing(self, topic: str, **settings: object) -> Iterator[ProcessProducer]:
-        """A producer that is ready; its rows are complete when the block has ended."""
-        writer, reservations = HistoryWriter(self.folder / topic), Reservations(self.folder)
+    def producing(self, topic: str, *, rows: str = "", **settings: object) -> Iterator[ProcessProducer]:
+        """A producer that is ready; its rows, by default those of its topic, are complete when the block has ended."""
+        writer, reservations = HistoryWriter(self.folder / (rows or topic)), Reservations(self.folder)
         usual: Row = {
             "producer_id": 7,
             "first_partition": 0,
@@ -123,14 +125,18 @@ class Kit:
             "max_in_flight": 1,
             "linger_ms": 5,
             "delivery_timeout_ms": _DELIVERY_MS,
+            "transactional_id": None,
+            "transaction_timeout_ms": None,
+            **settings,
         }
         producer = ProcessProducer(
-            self.start(topic, "producer", **{**usual, **settings}),
+            self.start(topic, "producer", **usual),
             lane=topic,
             producer_id=7,
             partitions=InTurn(PARTITIONS),
             writer=writer,
             reservations=reservations,
+            transactional_id=usual["transactional_id"],
         )
         try:
             self.await_ready()
@@ -152,6 +158,34 @@ class Kit:
 
         self.await_that(lambda: not producer.unanswered, silent, serve=producer.poll, within=self.answered_within)
         self.require_well()
+
+    def read(self, topic: str, isolation: str | None = None) -> dict[tuple[int, int], tuple[int, int]]:
+        """What a consumer of the client reads to the end: identities by partition and offset."""
+        name = f"{topic}-read-{isolation}"
+        writer = HistoryWriter(self.folder / name)
+        consumer = ProcessConsumer(
+            self.start(topic, "consumer", start_offsets={}, isolation=isolation),
+            lane=topic,
+            partitions=PARTITIONS,
+            writer=writer,
+            isolation=isolation,
+        )
+        try:
+            self.await_ready()
+            ends = self.admin.end_offsets(topic, range(PARTITIONS))
+            consumer.drain(ends, timeout=self.answered_within, cancelled=threading.Event())
+            self.require_well()
+        finally:
+            consumer.close()
+            writer.close()
+        read: dict[tuple[int, int], tuple[int, int]] = {}
+        for row in self.rows(name):
+            place = row["partition"], row["offset"]
+            if place in read:
+                again = f"it read offset {place[1]} of partition {place[0]} twice, under one name"
+                raise Failed(f"{again}: expected assigned")
+            read[place] = row["producer_id"], row["seq"]
+        return read
 
     def rows(self, topic: str) -> list[Row]:
         """What became of each record, as the client said, in the order of their seqs."""

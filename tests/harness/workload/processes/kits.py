@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafka_chaos.harness.clients.kinds import ChosenClient, OwnClient
+from kafka_chaos.harness.clients.kinds import TRANSACTIONAL, ChosenClient, OwnClient
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.waiting import wait_until
@@ -15,7 +15,8 @@ from kafka_chaos.harness.workload.processes.kit import Kit
 def kit_for(client: ChosenClient | OwnClient, cluster: Cluster, admin: ClusterAdmin, folder: Path) -> Kit:
     # Not the controller: a frozen controller's session could expire, and another story begin.
     broker = cluster.brokers[2 if admin.controller() != 2 else 3]
-    return Kit(client.command, cluster.bootstrap_servers, admin, broker, folder)
+    is_transactional = TRANSACTIONAL in client.roles
+    return Kit(client.command, cluster.bootstrap_servers, admin, broker, folder, is_transactional=is_transactional)
 
 
 def played(kit: Kit, cluster: Cluster, *names: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.clients.kinds import OwnClient
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.workload.processes.conformance import TRANSACTIONS
 from tests.harness.workload.processes.kits import kit_for, played
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -23,6 +24,10 @@ HERE = OwnClient((sys.executable, str(ADAPTERS / "client.py"), "kafka-python"))
 def test_records_are_written_and_read_by_a_process(cluster: Cluster, admin: ClusterAdmin, tmp_path: Path) -> None:
     names = ("identities and offsets of a producer", "identities that a consumer reads")
     assert played(kit_for(HERE, cluster, admin, tmp_path), cluster, *names) == dict.fromkeys(names, "")
+
+
+def test_transactions_are_checked_too(cluster: Cluster, admin: ClusterAdmin, tmp_path: Path) -> None:
+    assert played(kit_for(HERE, cluster, admin, tmp_path), cluster, TRANSACTIONS) == {TRANSACTIONS: ""}
 
 
 WRITES, READS = "identities and offsets of a producer", "identities that a consumer reads"
@@ -97,6 +102,16 @@ BROKEN = {
         "if key == HEADER",
         "if key == 'id'",
         (READS, "expected (3, 200) as (producer_id, seq)"),
+    ),
+    "a commit that it only claims": (
+        "        library.transaction(what if",
+        "        what == 'commit' or library.transaction(what if",
+        (TRANSACTIONS, "consumer did not read record"),
+    ),
+    "a consumer that reads what is aborted": (
+        'settings |= {"isolation_level": self._begin.get("isolation") or "read_uncommitted"}',
+        "pass",
+        (TRANSACTIONS, "whose transaction is not committed"),
     ),
     "records that it leaves out": (
         "        if records:\n            read",
