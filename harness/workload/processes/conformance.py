@@ -47,7 +47,7 @@ def _idempotent(kit: Kit) -> None:
     _records(kit, idempotence=True)
 
 
-def _records(kit: Kit, **settings: object) -> None:
+def _records(kit: Kit, **settings: Any) -> None:
     topic = kit.topic()
     with kit.producing(topic, **settings) as producer:
         for _ in range(4):
