@@ -66,11 +66,13 @@ class LaneLoad:
 
     @property
     def _processes(self) -> Sequence[ProcessProducer | GroupLoad]:
-        if isinstance(self.producer, TransactionalProducing):
-            return self.producer.processes
         if isinstance(self.producer, LoopProducing):
             return [self.producer.members] if self.producer.members.is_foreign else []
-        made = self.producer.producers if isinstance(self.producer, PacedProducing) else []
+        made: Sequence[object] = ()
+        if isinstance(self.producer, TransactionalProducing):
+            made = self.producer.present
+        elif isinstance(self.producer, PacedProducing):
+            made = self.producer.producers
         return [one for one in made if isinstance(one, ProcessProducer)]
 
     @property

@@ -13,14 +13,13 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from kafka_chaos.contract.transactions import Transactional, transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.processes.producer import ProcessProducer
-from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
+from kafka_chaos.harness.workload.transactions.producer import CountedRecords, ProducerLost, TransactionalProducer
 
 _SILENT = logging.Logger("kafka_chaos.transactional_producer")
 _SILENT.addHandler(logging.NullHandler())
@@ -30,7 +29,29 @@ _WRITTEN_FIRST = 0.5
 _MOST_FAILED_STARTS = 3
 _NEVER = float("inf")
 
-Records = RecordedProducer | ProcessProducer
+
+class Incarnation(CountedRecords, Protocol):
+    """The records of an incarnation: a `RecordedProducer`, or a producer in a process of its own."""
+
+    @property
+    def sent(self) -> int:
+        """Records that it was given so far."""
+        ...
+
+    @property
+    def acknowledged(self) -> int:
+        """Records acknowledged so far."""
+        ...
+
+    @property
+    def longest_gap_ns(self) -> int:
+        """The longest time between two acknowledgements so far, in nanoseconds."""
+        ...
+
+    @property
+    def failed_for_good(self) -> str:
+        """Why it is given no more; empty while it is."""
+        ...
 
 
 def transactional_configs(settings: Transactional, configs: Mapping[str, object]) -> dict[str, object]:
@@ -54,7 +75,7 @@ class TransactionalProducing:
     def __init__(
         self,
         lane: LaneSpec,
-        connect: Callable[[int, str], Records],
+        connect: Callable[[int, str], Incarnation],
         *,
         workload: WorkloadSpec,
         transactions: HistoryWriter,
@@ -66,10 +87,10 @@ class TransactionalProducing:
         self._deadline = _NEVER
         self._cancelled = threading.Event()
         self._connecting = threading.Lock()
-        self._records: list[Records] = []
+        self._records: list[Incarnation] = []
         rows = RowBuffer(TRANSACTIONS_SCHEMA, transactions)
 
-        def next_of(transactional_id: str) -> Records:
+        def next_of(transactional_id: str) -> Incarnation:
             with self._connecting:
                 self._records.append(connect(len(self._records), transactional_id))
                 return self._records[-1]
@@ -105,10 +126,9 @@ class TransactionalProducing:
         return max((records.longest_gap_ns for records in list(self._records)), default=0)
 
     @property
-    def processes(self) -> list[ProcessProducer]:
-        """The present incarnations that are processes of their own."""
-        present = [producer.records for producer in self._producers]
-        return [records for records in present if isinstance(records, ProcessProducer)]
+    def present(self) -> list[Incarnation]:
+        """The records of the present incarnations."""
+        return [producer.records for producer in self._producers if producer.records is not None]
 
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared; raises what a producer raised."""
@@ -145,7 +165,7 @@ class _Incarnations:
         transactional_id: str,
         settings: Transactional,
         *,
-        connect: Callable[[str], Records],
+        connect: Callable[[str], Incarnation],
         rows: RowBuffer,
         interval: float,
         restarts: list[float],
@@ -164,8 +184,8 @@ class _Incarnations:
         self._on_notice = on_notice
         self._chance = chance
         self._uncertain = 0
-        self._current: TransactionalProducer[Records] | None = None
-        self.records: Records | None = None
+        self._current: TransactionalProducer[Incarnation] | None = None
+        self.records: Incarnation | None = None
 
     def start(self, sending: threading.Event) -> None:
         """Write transactions while `sending` is set."""
@@ -210,7 +230,7 @@ class _Incarnations:
                 self._uncertain += self._current.abandon()
                 self._current = self._begin()
 
-    def _write(self, producer: TransactionalProducer[Records]) -> None:
+    def _write(self, producer: TransactionalProducer[Incarnation]) -> None:
         """One transaction, committed or aborted.
 
         Of the aborted ones, half have all their records written before. The abort of the others purges what was not
@@ -225,7 +245,7 @@ class _Incarnations:
         else:
             producer.commit()
 
-    def _kill(self, producer: TransactionalProducer[Records]) -> None:
+    def _kill(self, producer: TransactionalProducer[Incarnation]) -> None:
         """Let the next incarnation fence this one in the middle of a transaction; then it goes on all the same."""
         producer.begin()
         first = self._settings.size // 2
@@ -240,7 +260,7 @@ class _Incarnations:
                 self._on_notice(f"{self._id}: producer {producer.records.producer_id} was killed and came back: {lost}")
         self._uncertain += producer.abandon()
 
-    def _begin(self) -> TransactionalProducer[Records] | None:
+    def _begin(self) -> TransactionalProducer[Incarnation] | None:
         """The next incarnation, initialised; None if the load gave up before, or its process has a problem.
 
         Raises `ClusterFailure`.
