@@ -88,7 +88,7 @@ class Recovery:
             reasons[RecoveryAnomaly.GROUP_NOT_STABLE] = "assignments/ holds no assignment of its group"
         if lane.transactional is not None and not any(name == lane.lane for name, _ in run.events.stable):
             reasons[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = "events.jsonl holds no last stable offset of this lane"
-        return {anomaly: reasons[anomaly] for anomaly in RecoveryAnomaly if anomaly in reasons}
+        return {anomaly: reasons[anomaly] for anomaly in applicable(lane) if anomaly in reasons}
 
     @property
     def judged(self) -> tuple[RecoveryAnomaly, ...]:

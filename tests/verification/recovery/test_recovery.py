@@ -311,6 +311,9 @@ def test_what_was_not_observed_is_named_and_not_judged(tmp_path: Path, verified:
     lane = judged(without(healthy(), "isr_changed"), tmp_path / "isr", verified)
     assert lane.not_judged[ISR] == "events.jsonl holds no ISR of this lane"
 
+    lane = judged(without(healthy(replication_factor=1), "isr_changed"), tmp_path / "alone", verified)
+    assert not set(RecoveryAnomaly) & {*lane.not_judged}, "a lane without replicas has no ISR to restore"
+
     lane = judged(shrunk(healthy(), 190, SECONDS), tmp_path / "early", verified)
     assert lane.not_judged[ISR].startswith("partition 0: the run ended before its bound: longest gap 11.0 s, with no")
 
