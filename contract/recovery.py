@@ -56,6 +56,9 @@ class Timings:
     request_ms: int | None = field(
         default=None, metadata=key("`request.timeout.ms`: the lane's producer gives a request up")
     )
+    linger_ms: int | None = field(
+        default=None, metadata=key("`linger.ms`, where the lane gives it: its producer waits for more records")
+    )
     fetch_ms: int | None = field(
         default=None, metadata=key("`socket.timeout.ms` of the lane's consumers: they give a request up")
     )

@@ -62,7 +62,8 @@ def bounds_of(lane: Lane, timings: Timings, kinds: Iterable[str]) -> Mapping[Rec
     learns: Parts = (("reconnect", _jittered(timings.reconnect_ms)), ("retry", timings.retry_ms))
     request: Parts = (("request", timings.request_ms), ("connection", timings.connect_ms)) if hangs else ()
     fetch: Parts = (("request of a consumer", timings.fetch_ms), ("connection", timings.connect_ms)) if hangs else ()
-    producing = failover + lag + request + learns + transaction
+    linger: Parts = () if timings.linger_ms is None else (("linger", timings.linger_ms),)
+    producing = failover + lag + request + learns + linger + transaction
     consuming = failover + lag + fetch + learns + transaction + _of_members(group)
     found = {
         RecoveryAnomaly.STALLED_PRODUCER: producing + (() if lane.loop is None else _of_members(group)),

@@ -6,6 +6,7 @@ application's own, are not known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -52,6 +53,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
     def client(key: str, usual: int | None) -> int | None:
         return int(str(lane.producer_configs.get(key, usual))) if known and lane.client == IN_PROCESS else None
 
+    lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))
     if cluster.metadata_mode == ZOOKEEPER:
         session = election = broker("zookeeper.session.timeout.ms")
     else:
@@ -68,5 +70,6 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
         retry_ms=client("retry.backoff.max.ms", USUAL_TIMINGS.retry_ms),
         connect_ms=client("socket.connection.setup.timeout.ms", USUAL_TIMINGS.connect_ms),
         request_ms=client("request.timeout.ms", USUAL_TIMINGS.request_ms),
+        linger_ms=max((math.ceil(float(str(one))) for one in lingers if one), default=0) or None,
         fetch_ms=client("socket.timeout.ms", USUAL_TIMINGS.fetch_ms),
     )

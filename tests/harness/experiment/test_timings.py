@@ -34,6 +34,8 @@ def test_the_harness_s_own_defaults_go_before_those_of_kafka() -> None:
         ("", "configs_of: {2: {replica.lag.time.max.ms: 40000}}", {"lag_ms": 40_000}),
         ("", "configs_of: {2: {replica.lag.time.max.ms: 4000}}", {"lag_ms": 30_000}),
         ("", "broker_configs: {replica.lag.time.max.ms: 4000}", {"lag_ms": 4_000}),
+        (", producer_configs: {linger.ms: 1500.5}", "", {"linger_ms": 1_501}),
+        ("", "", {"linger_ms": None}),
         (", producer_configs: {request.timeout.ms: 1500}", "", {"request_ms": 1_500, "connect_ms": 30_000}),
     ],
 )

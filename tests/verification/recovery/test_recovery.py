@@ -243,6 +243,14 @@ def test_time_in_which_the_harness_did_not_run_does_not_count(tmp_path: Path, ve
     assert found(judged(rows, tmp_path / "other", verified))[PRODUCER] == 1
 
 
+def test_a_producer_that_waits_for_more_records_has_so_much_longer(tmp_path: Path, verified: Verified) -> None:
+    rows = silent(healthy(), 50, 50 + HANGING + 2)
+    assert found(judged(rows, tmp_path / "run", verified, {"linger_ms": 3_000})) == {}
+    lane = judged(rows, tmp_path / "less", verified, {"linger_ms": 1_000})
+    assert found(lane)[PRODUCER] == 1
+    assert "retry 0.5 s + linger 1 s)" in lane.reasons[0]
+
+
 def owned(rows: Rows, *spans: tuple[float, float | None]) -> Rows:
     """A group that reads the lane: from when to when a member had the partition."""
     rows.lanes[0]["group"] = {"members": 1, "session_timeout_ms": 2_000, "max_poll_interval_ms": 4_000}
