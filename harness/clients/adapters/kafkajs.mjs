@@ -8,6 +8,7 @@ import kafkajs from "kafkajs";
 const { version } = createRequire(import.meta.url)("kafkajs/package.json");
 const { Kafka, logLevel } = kafkajs;
 const IDENTITY_BYTES = 20;
+const BEGINS_WITHIN = 30_000;
 
 const tell = (event, values = {}) => process.stdout.write(JSON.stringify({ event, ...values }) + "\n");
 
@@ -79,7 +80,18 @@ async function newProducer(kafka, begin) {
   };
 }
 
+// A broker that has not heard of the topic yet says so: reading begins once it has.
 async function newConsumer(kafka, begin) {
+  for (const deadline = Date.now() + BEGINS_WITHIN; ; await new Promise((resolve) => setTimeout(resolve, 500))) {
+    try {
+      return await tryConsumer(kafka, begin);
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+    }
+  }
+}
+
+async function tryConsumer(kafka, begin) {
   // It reads as a member of a group only; what it reads anew after a rebalance has a new name.
   const consumer = kafka.consumer({ groupId: `kafka-chaos-${begin.client_id}-${process.pid}`, maxWaitTimeInMs: 100 });
   let joined = false;
@@ -87,8 +99,13 @@ async function newConsumer(kafka, begin) {
     if (joined) tell("assigned");
     joined = true;
   });
-  await consumer.connect();
-  await consumer.subscribe({ topic: begin.topic, fromBeginning: true });
+  try {
+    await consumer.connect();
+    await consumer.subscribe({ topic: begin.topic, fromBeginning: true });
+  } catch (error) {
+    await consumer.disconnect();
+    throw error;
+  }
   await consumer.run({
     autoCommit: false,
     eachBatch: async ({ batch: { partition, messages } }) => {

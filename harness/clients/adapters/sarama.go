@@ -12,6 +12,7 @@ import (
 
 const name, module = "sarama", "github.com/IBM/sarama"
 const backoff = 500 * time.Millisecond
+const beginsWithin = 30 * time.Second
 
 type async struct {
 	client sarama.AsyncProducer
@@ -118,6 +119,11 @@ func note(b *begin, found *read, message *sarama.ConsumerMessage) {
 func follow(client sarama.Consumer, topic string, number int32, offset int64,
 	messages chan<- *sarama.ConsumerMessage, resets chan<- int32) error {
 	one, err := client.ConsumePartition(topic, number, offset)
+	// A broker that has not heard of the topic yet, or of its leader, says so in metadata and in answers to requests.
+	for deadline := time.Now().Add(beginsWithin); err != nil && time.Now().Before(deadline); {
+		time.Sleep(backoff)
+		one, err = client.ConsumePartition(topic, number, offset)
+	}
 	if err != nil {
 		return err
 	}
