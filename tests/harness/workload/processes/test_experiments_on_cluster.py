@@ -1,0 +1,45 @@
+"""The experiments that compare clients conform on brokers of the oldest and the newest supported line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+from kafka_chaos.harness.experiment.file import experiment_of
+from kafka_chaos.harness.run.runner import run_experiment
+from tests.clusters import NEWEST, PLAIN, mode_of
+
+EXPERIMENTS = Path(__file__).parents[4] / "experiments"
+NAMES = ("clients", "client-roles", "client-transactions", "client-lives")
+
+
+def on(layout: ClusterLayout, name: str) -> dict[str, Any]:
+    values: dict[str, Any] = YAML(typ="safe").load(EXPERIMENTS / f"{name}.yaml")
+    cluster = {"brokers": 3, "kafka_version": layout.kafka_version, "metadata_mode": layout.metadata_mode}
+    return {**values, "cluster": cluster}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_experiment_is_valid(name: str) -> None:
+    lanes = experiment_of(on(PLAIN, name), name).phases[0].lanes
+    assert len({lane.client for lane in lanes}) > 1 or name == "client-roles"
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", [PLAIN, NEWEST], ids=mode_of)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_client_conforms(name: str, layout: ClusterLayout, tmp_path: Path) -> None:
+    result = run_experiment(experiment_of(on(layout, name), name), root=tmp_path)
+    verdict = result.verdict
+    assert verdict.outcome == Verdict.CONFORMS, {lane.lane: lane.reasons for lane in verdict.lanes}
+    assert all(lane.acknowledged > 100 for lane in verdict.lanes)
+    events = [json.loads(line) for line in (result.path / "events.jsonl").read_text().splitlines()]
+    assert [event for event in events if event["type"] == "client_failed"] == []
