@@ -5,7 +5,6 @@ there alone.
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
@@ -33,12 +32,13 @@ def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = ALL, *, e
     kind = _named().get(name)
     if kind is None or kind not in kinds:
         return None
-    if exact:
-        _require_known(line, kind, name)
     from pydantic import ValidationError
+    from pydantic_core import to_json
 
-    reader, needed = _reader(name)
-    given = json.dumps({key: value for key, value in line.items() if value is not None or key in needed})
+    reader, known, needed = _reader(name)
+    if exact and not line.keys() <= known:
+        raise ValueError(_unknown(min(line.keys() - known), known, name))
+    given = to_json({key: value for key, value in line.items() if value is not None or key in needed})
     try:
         event: Event = reader.validate_json(given, strict=True)
     except ValidationError as error:
@@ -50,12 +50,10 @@ def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = ALL, *, e
     return event
 
 
-def _require_known(line: Mapping[str, Any], kind: type[Event], name: str) -> None:
-    known = sorted(("type", *(field.name for field in fields(kind))))
-    for key in sorted(line.keys() - set(known)):
-        close = difflib.get_close_matches(key, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"{name} has no field {key!r} ({', '.join(known)}){hint}")
+def _unknown(key: str, known: Collection[str], name: str) -> str:
+    close = difflib.get_close_matches(key, sorted(known), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{name} has no field {key!r} ({', '.join(sorted(known))}){hint}"
 
 
 @cache
@@ -64,10 +62,10 @@ def _named() -> Mapping[str, type[Event]]:
 
 
 @cache
-def _reader(name: str) -> tuple[Any, Collection[str]]:
-    """What reads events of a type, and the fields that they have to have."""
+def _reader(name: str) -> tuple[Any, frozenset[str], frozenset[str]]:
+    """What reads events of a type, the fields that they may have, and those that they have to have."""
     from pydantic import TypeAdapter
 
     kind = _named()[name]
-    needed = {field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING}
-    return TypeAdapter(kind), needed
+    needed = (field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING)
+    return TypeAdapter(kind), frozenset(("type", *(field.name for field in fields(kind)))), frozenset(needed)

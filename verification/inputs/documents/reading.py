@@ -30,9 +30,7 @@ def parsed(text: str | bytes) -> Any:
     """The value that a JSON text has; `ValueError` says why it has none, or not the same to every reader."""
     try:
         text = text.decode("utf-8") if isinstance(text, bytes) else text
-        value = json.loads(
-            text, object_pairs_hook=_object, parse_int=_whole, parse_float=_finite, parse_constant=_finite
-        )
+        value = _DECODER.decode(text)
     except UnicodeDecodeError as error:
         raise ValueError(f"not valid JSON (not UTF-8 at byte {error.start})") from error
     except json.JSONDecodeError as error:
@@ -177,6 +175,7 @@ def _finite(text: str) -> float:
     return number
 
 
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
 _TOO_DEEP = f"more than {DEEPEST} levels of objects and lists, expected fewer"
 
 
