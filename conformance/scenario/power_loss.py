@@ -13,8 +13,8 @@ import time
 from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
-from kafka_chaos.harness.cluster.storage.replica import ReplicaFiles, read_replica
-from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, records_of
+from kafka_chaos.harness.cluster.storage.replica import read_replica
+from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.harness.errors import ClusterFailure
 
 if TYPE_CHECKING:
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 
-def cut_last_batch(node: Node, topic: str, partition: int, *, after: int | None = None) -> tuple[Record, ...]:
-    """Cut the log's end off, as a loss of power would have; returns the records that are gone.
+def cut_last_batch(node: Node, topic: str, partition: int) -> tuple[Record, ...]:
+    """Cut the log's last batch off, as a loss of power would have; returns the records that are gone.
 
-    `after` is the last offset to keep; without it, the last batch goes. Raises `ClusterFailure` where no loss of power
-    could have done that: the broker runs or was shut down cleanly, the records were flushed, the cut goes through a
-    batch or into an older segment, or there is nothing to cut.
+    Raises `ClusterFailure` where no loss of power could have done that: the broker runs or was shut down cleanly, the
+    batch was flushed, or the newest segment has none.
     """
     place = f"{node.name}: {topic}-{partition}"
     if node.is_running():
@@ -39,33 +38,15 @@ def cut_last_batch(node: Node, topic: str, partition: int, *, after: int | None 
     newest = replica.segments[-1] if replica.segments else None
     if newest is None or not newest.batches:
         raise ClusterFailure(f"{place}: there is no batch to cut in its newest segment")
-    gone = _batches_to_cut(place, replica, newest, newest.batches[-1].base_offset - 1 if after is None else after)
-    kept = _content(newest)[: gone[0].position]
-    _write(node, f"{BROKER_DATA}/{topic}-{partition}", newest.file.rpartition("/")[2], kept)
-    return tuple(records_of(gone))
-
-
-def _batches_to_cut(place: str, replica: ReplicaFiles, newest: Segment, after: int) -> tuple[Batch, ...]:
-    gone = tuple(batch for batch in newest.batches if batch.last_offset > after)
-    if not gone:
-        raise ClusterFailure(f"{place}: ends at offset {replica.log_end - 1}: nothing to cut after {after}")
-    if after < newest.base_offset - 1:
-        raise ClusterFailure(f"{place}: offset {after + 1} is not in the newest segment, older ones were flushed")
-    if gone[0].base_offset <= after:
+    *kept, last = newest.batches
+    if replica.recovery_point is not None and last.base_offset < replica.recovery_point:
         raise ClusterFailure(
-            f"{place}: offsets {gone[0].base_offset} to {gone[0].last_offset} are one batch: it can't be cut "
-            f"after {after}"
+            f"{place}: offset {last.base_offset} is below the recovery point {replica.recovery_point}: it was flushed, "
+            "a loss of power can't take it"
         )
-    if replica.recovery_point is not None and gone[0].base_offset < replica.recovery_point:
-        raise ClusterFailure(
-            f"{place}: offset {gone[0].base_offset} is below the recovery point {replica.recovery_point}: it was "
-            "flushed, a loss of power can't take it"
-        )
-    return gone
-
-
-def _content(segment: Segment) -> bytes:
-    return b"".join(batch.data for batch in segment.batches)
+    name = newest.file.rpartition("/")[2]
+    _write(node, f"{BROKER_DATA}/{topic}-{partition}", name, b"".join(batch.data for batch in kept))
+    return tuple(last.records())
 
 
 def clean_shutdown_file(node: Node) -> bytes | None:

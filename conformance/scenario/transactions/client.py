@@ -147,9 +147,9 @@ class TransactionClient(BrokerClient):
         described = DescribedTransaction(found.transaction_state, int(found.producer_epoch), partitions)
         return int(found.error_code), described
 
-    def group_offset(self, group: str, topic: str, partition: int = 0, *, stable: bool) -> tuple[int, int]:
-        """(error, offset) of a group, −1 for none; `stable`: an error while one is pending (KIP-447)."""
-        wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])
+    def group_offset(self, group: str, topic: str, *, stable: bool) -> tuple[int, int]:
+        """(error, offset) of a group in partition 0, −1 for none; `stable`: an error while one is pending (KIP-447)."""
+        wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
         version = self._version(OffsetFetchRequest, _OFFSET_FETCH)
         request = OffsetFetchRequest(group_id=group, topics=[wanted], require_stable=stable, version=version)
         answer = self.request(request)
