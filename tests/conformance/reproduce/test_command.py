@@ -11,10 +11,9 @@ import pytest
 
 from kafka_chaos.conformance.reproduce import command, plays
 from kafka_chaos.conformance.reproduce.breaches.player import PlayedBreach
-from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
+from kafka_chaos.conformance.reproduce.breaches.stories import BreachStory
 from kafka_chaos.conformance.reproduce.playing.player import Shown
 from kafka_chaos.conformance.reproduce.plays import How
-from kafka_chaos.conformance.reproduce.results import load
 from kafka_chaos.conformance.reproduce.stories.claims import Claim
 from kafka_chaos.contract.anomalies import Verdict
 from tests.commands import ended
@@ -127,15 +126,3 @@ def test_a_breach_is_played_as_often_as_it_is_asked_for(breaches: list[tuple[str
     assert result.stdout.splitlines() == [
         f"kip101: followers_agree on Kafka 1.0.2: step 5 took too long ({tmp_path}/run)"
     ]
-
-
-def test_all_breaches_are_played_once_and_counted(breaches: list[tuple[str, str]], tmp_path: Path) -> None:
-    path = tmp_path / "results.json"
-    first = reproduce("--breaches", "--results", path, "--out", tmp_path)
-    assert first.exit_code == 2
-    everything = [(story.name, version) for story in STORIES for version in story.versions]
-    assert sorted(breaches) == sorted(everything)
-    reproduce("--breaches", "--results", path, "--out", tmp_path)
-    assert sorted(breaches) == sorted(2 * everything)
-    for one in load(path, "").breaches.values():
-        assert (one.played, one.shown) == (2, 0 if one.kafka == "1.0.2" else 2)
