@@ -105,7 +105,7 @@ def main() -> int:
         waiting = [pool.submit(answer, group) for group in missing]
         for number, done in enumerate(as_completed(waiting), 1):
             entries = with_answer(entries, done.result())
-            lines = ",\n".join(map(json.dumps, entries))
+            lines = ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in entries)
             write_whole(RECORD, f'{{"searches": [\n{lines}\n]}}\n')
             print(f"{number} of {len(missing)}: {entries[-1]}", flush=True)
     changed = [entry for entry in entries if not unchanged(entry)]

@@ -49,7 +49,7 @@ def read_rows(results: Path) -> list[Row]:
 
 def write_rows(rows: list[Row], results: Path) -> None:
     """Keep the results, a line for each."""
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows)
     results.write_text(f"[\n{lines}\n]\n")
 
 

@@ -118,11 +118,12 @@ class Results:
 
     def save(self, path: Path) -> None:
         """Write the file, a line for each result, and the page beside it."""
-        claims, breaches = (
-            ",\n".join(json.dumps({name: value for name, value in asdict(result).items() if value is not None})
-                       for result in found.values())
-            for found in (self.of, self.breaches)
-        )  # fmt: skip
+
+        def line(result: Plays) -> str:
+            known = {name: value for name, value in asdict(result).items() if value is not None}
+            return json.dumps(known, separators=(",", ":"))
+
+        claims, breaches = (",\n".join(map(line, found.values())) for found in (self.of, self.breaches))
         head = json.dumps({"format_version": FORMAT_VERSION, "kafka": self.kafka})[:-1]
         write_whole(path, f'{head}, "claims": [\n{claims}\n], "breaches": [\n{breaches}\n]}}\n')
         write_whole(path.with_suffix(PAGE_SUFFIX), page(self))
