@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from meanings import COLUMNS, EXIT_CODES
@@ -329,6 +330,8 @@ def _words(annotation: Any) -> str:
         return " or ".join(f"`{value}`" for value in inner)
     if get_origin(annotation) is Annotated:
         return _words(inner[0])
+    if get_origin(annotation) is UnionType:
+        return " or ".join(map(_words, inner))
     plain = {str: "text", int: "integer", float: "number", bool: "true or false", Any: "any"}
     return plain.get(annotation) or annotation.__name__.removesuffix("Spec").lower()
 
