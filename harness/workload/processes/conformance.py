@@ -174,7 +174,7 @@ def _reads(kit: Kit) -> None:
 def _transactions(kit: Kit) -> None:
     """What is committed is read, and nothing else is by a read_committed consumer; a fenced producer can't commit."""
     topic = kit.topic()
-    of_id: dict[str, Any] = {"transactional_id": topic, "transaction_timeout_ms": 30_000, "idempotence": True}
+    of_id: dict[str, Any] = {"transactional_id": topic, "transaction_timeout_ms": 60_000, "idempotence": True}
     with kit.producing(topic, **of_id) as records:
         producer = _transactional(kit, records)
         for end in (producer.commit, producer.abort, producer.commit):
