@@ -1,0 +1,118 @@
+"""A group of the harness's own members, processes all of them, against librdkafka's mock of a cluster."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Producer
+
+from kafka_chaos.contract.groups import Group
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.groups.load import GroupLoad
+from kafka_chaos.harness.workload.groups.rows import GroupTables
+from kafka_chaos.harness.workload.groups.settings import OutputSettings
+from kafka_chaos.harness.workload.groups.work import GroupWork
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+
+RECORDS, PARTITIONS = 60, 4
+
+
+@pytest.fixture
+def servers() -> Iterator[str]:
+    """The address of a mock whose topic `orders` holds records."""
+    owner = new_client(Producer, {"bootstrap.servers": "127.0.0.1:1", "test.mock.num.brokers": 1, "log_level": 0})
+    codec = IdentityCodec("orders")
+    for seq in range(RECORDS):
+        owner.produce("orders", codec.encode(0, seq), partition=seq % PARTITIONS)
+    assert owner.flush(20) == 0
+    brokers = owner.list_topics("orders", timeout=20).brokers.values()
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    owner.close()
+
+
+class Ran:
+    """A group that has read all, with the rows that it left behind. `output`: of a loop."""
+
+    def __init__(self, servers: str, folder: Path, output: OutputSettings | None = None) -> None:
+        self._folder = folder
+        names = ("produced", "consumed", "assignments", "commits", "transactions")
+        writers = {name: HistoryWriter(folder / name) for name in names}
+        work = GroupWork(
+            group_id="orders-group",
+            settings=Group(members=2, assignor="range"),
+            lane="orders",
+            topic="orders",
+            partitions=PARTITIONS,
+            isolation="read_committed",
+            bootstrap_servers=servers,
+            client_configs={},
+            duration=10,
+            output=output,
+        )
+        self.told: list[object] = []
+        load = GroupLoad(
+            work, GroupTables(**writers), on_notice=self.told.append, on_change=lambda *change: self.told.append(change)
+        )
+        ends = dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
+        wait_until(lambda: not load.progress.behind(ends), "the group to be at the end", timeout=60)
+        load.drain(ends, timeout=20, cancelled=threading.Event())
+        load.raise_error()
+        load.leave()
+        self.has_committed = load.committed() == {"orders-group": ends}
+        load.close()
+        for writer in writers.values():
+            writer.close()
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return [row for file in (self._folder / name).glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+
+
+def test_members_read_all_commit_it_and_leave(servers: str, tmp_path: Path) -> None:
+    ran = Ran(servers, tmp_path)
+    assert ran.has_committed
+    assert {row["seq"] for row in ran.rows("consumed")} == set(range(RECORDS))
+    assigned = ran.rows("assignments")
+    assert {row["partition"] for row in assigned} == set(range(PARTITIONS))
+    assert all(row["end_ns"] is not None and row["generation"] is not None for row in assigned)
+    assert {row["outcome"] for row in ran.rows("commits")} <= {"ok", "fail", "info"}
+    assert ran.told == []
+
+
+def test_each_member_of_a_loop_has_a_transactional_id_and_numbers_of_its_own(servers: str, tmp_path: Path) -> None:
+    configs = {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "log_level": 0}
+    output = OutputSettings(
+        lane="copies",
+        topic="copies",
+        partitions=2,
+        record_size=64,
+        producer_id=0,
+        configs={
+            **configs,
+            "message.timeout.ms": 20_000,
+            "transaction.timeout.ms": 20_000,
+            "transactional.id": "copies",
+        },
+        offsets="transaction",
+        size=10,
+        abort=0.0,
+        seed="1",
+        run_directory=str(tmp_path),
+    )
+    ran = Ran(servers, tmp_path, output)
+    made = ran.rows("produced")
+    assert {row["source_seq"] for row in made} == set(range(RECORDS))
+    assert {row["outcome"] for row in made} == {"ok"}
+    transactions = ran.rows("transactions")
+    assert {row["outcome"] for row in transactions} <= {"committed", "aborted"}
+    ids = {(row["producer_id"], row["transactional_id"]) for row in transactions}
+    assert ids <= {(0, "copies-0"), (1, "copies-1")}
+    assert ids
+    reserved = (tmp_path / "reservations.jsonl").read_text()
+    assert '"copies"' in reserved
