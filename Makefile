@@ -15,7 +15,7 @@ SCHEDULES ?= 20
 PYTEST := $(BIN)/python -m pytest
 # One worker has the tests on clusters, another those with Spark; both go on with the rest (tests/conftest.py).
 SIDE_BY_SIDE := -n 2 --dist loadgroup --kafka-chaos-cluster-per-worker
-SHARDS := model verification faults cluster runs conformance matrix users
+SHARDS := model verification faults cluster runs clients conformance matrix users
 # Tests start many processes: their modules are compiled once, not in each of them.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -12,6 +12,7 @@ SHARDS = {
     "faults": ("tests/faults",),
     "cluster": ("tests/harness/cluster", "tests/harness/attached"),
     "runs": ("tests/harness/run", "tests/harness/workload", "tests/test_end_to_end.py", "tests/test_findings.py"),
+    "clients": ("tests/harness/workload/processes",),
     "conformance": (
         "tests/conformance",
         "tests/test_scenarios.py",
