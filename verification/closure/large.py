@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from typing import Any
 
-from pyspark.sql import DataFrame, Row
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import ABORT, COMMIT
+from kafka_chaos.verification.closure import stored
 from kafka_chaos.verification.closure.documents import documents, limits
 from kafka_chaos.verification.closure.relations import VIEWS, asked
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
@@ -29,10 +30,9 @@ from kafka_chaos.verification.tables.history import local_frame
 
 _TEXTS = {column.name for columns in TABLES.values() for column in columns if column.type == "string"}
 _TEXTS |= {"fault", "judged", "place", "source"}
+_TYPES = {"lane": pa.string(), "marked": pa.bool_()}
 _OF_PARTITION = "lane, partition, limit"
-_MARKED = f"coalesce(kind IN ('{COMMIT}', '{ABORT}'), false)"
-
-
+_MARKED = f"coalesce(kind IN ('{COMMIT}', '{ABORT}'), false) AS marked"
 _STORED = ("ends", "epochs", "markers", "repeated", "unlike", "written")
 _BLOCK = "shiftright(seq, 10) AS block"
 
@@ -41,7 +41,8 @@ def rows_of_frames(run: RunDirectory, frames: Frames) -> list[tuple[int, str, in
     """Of what does not resolve: number of the relation, lane, how many rows, a place."""
     session = frames.produced.sparkSession
     prefix = f"closure_{uuid.uuid4().hex}_"
-    views = _views(run, frames)
+    sent, taken = _sent(frames.produced).persist(), _taken(frames.consumed).persist()
+    views = _views(run, frames, sent, taken)
     try:
         for name, view in views.items():
             view.createOrReplaceTempView(prefix + name)
@@ -49,10 +50,36 @@ def rows_of_frames(run: RunDirectory, frames: Frames) -> list[tuple[int, str, in
     finally:
         for name in views:
             session.catalog.dropTempView(prefix + name)
+        sent.unpersist()
+        taken.unpersist()
 
 
-def _views(run: RunDirectory, frames: Frames) -> dict[str, DataFrame]:
-    def local(name: str, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
+def _sent(produced: DataFrame) -> DataFrame:
+    """The view `sent` by blocks of records, for one pass over produced/."""
+    return (
+        produced.selectExpr("*", _BLOCK)
+        .groupBy("lane", "producer_id", "transaction", "block")
+        .agg(
+            F.count("source_seq").alias("sources"),
+            F.expr("count_if(complete_ns < invoke_ns)").alias("backwards"),
+            F.count(F.lit(1)).alias("n"),
+            F.min("invoke_ns").alias("first_ns"),
+            F.max("invoke_ns").alias("last_ns"),
+        )
+    )
+
+
+def _taken(consumed: DataFrame) -> DataFrame:
+    """The view `taken` by blocks of records, for one pass over consumed/."""
+    return (
+        consumed.selectExpr("*", _BLOCK)
+        .groupBy("lane", "consumer", "partition", "producer_id", "block")
+        .agg(F.count(F.lit(1)).alias("n"), F.min("poll_ns").alias("first_ns"), F.max("poll_ns").alias("last_ns"))
+    )
+
+
+def _views(run: RunDirectory, frames: Frames, sent: DataFrame, taken: DataFrame) -> dict[str, DataFrame]:
+    def local(name: str, rows: Iterable[stored.Row]) -> DataFrame:
         return local_frame(frames.produced.sparkSession, _schema(VIEWS[name]), rows)
 
     given = {name: local(name, map(tuple, rows)) for name, rows in documents(run).items()}
@@ -60,29 +87,23 @@ def _views(run: RunDirectory, frames: Frames) -> dict[str, DataFrame]:
         table = frames.tables().get(name)
         columns = VIEWS[name].split(", ")
         given[name] = local(name, []) if table is None else table.select(*columns)
-    times = (F.min("invoke_ns").alias("first_ns"), F.max("invoke_ns").alias("last_ns"))
-    counts = (
-        F.count("source_seq").alias("sources"),
-        F.expr("count_if(complete_ns < invoke_ns)").alias("backwards"),
-        F.count(F.lit(1)).alias("n"),
-    )
-    given["sent"] = frames.produced.groupBy("lane", "producer_id", "transaction").agg(*counts, *times)
-    polls = (F.count(F.lit(1)).alias("n"), F.min("poll_ns").alias("first_ns"), F.max("poll_ns").alias("last_ns"))
-    given["taken"] = frames.consumed.groupBy("lane", "consumer", "partition").agg(*polls)
+    times = (F.min("first_ns").alias("first_ns"), F.max("last_ns").alias("last_ns"))
+    counts = (F.sum(name).alias(name) for name in ("sources", "backwards", "n"))
+    given["sent"] = sent.groupBy("lane", "producer_id", "transaction").agg(*counts, *times)
+    given["taken"] = taken.groupBy("lane", "consumer", "partition").agg(F.sum("n").alias("n"), *times)
     given["orphans"] = _orphans(run, frames.produced)
-    given["early"] = _early(frames)
+    given["early"] = _early(sent, taken)
     given["ahead"] = local("ahead", [])
     return given | {name: local(name, rows) for name, rows in _of_stored(run, frames).items()}
 
 
-def _early(frames: Frames) -> DataFrame:
+def _early(sent: DataFrame, taken: DataFrame) -> DataFrame:
     """The first read of a block of records before the first of them was sent."""
-    keys = ("lane", "producer_id", "block")
-    sent = frames.produced.selectExpr("*", _BLOCK).groupBy(*keys).agg(F.min("invoke_ns").alias("sent_ns"))
-    read = frames.consumed.selectExpr("*", _BLOCK).groupBy(*keys).agg(F.min("poll_ns").alias("read_ns"))
-    early = read.join(sent, list(keys)).where("read_ns < sent_ns")
+    keys = ["lane", "producer_id", "block"]
+    first_sent = sent.groupBy(*keys).agg(F.min("first_ns").alias("sent_ns"))
+    first_read = taken.groupBy(*keys).agg(F.min("first_ns").alias("read_ns"))
     place = "format_string('producer %d, a record from seq %d on', producer_id, block * 1024) AS place"
-    return early.selectExpr("lane", place, "1L AS n")
+    return first_read.join(first_sent, keys).where("read_ns < sent_ns").selectExpr("lane", place, "1L AS n")
 
 
 def _concerned(lanes: Iterable[Lane]) -> list[str]:
@@ -110,91 +131,49 @@ def _orphans(run: RunDirectory, produced: DataFrame) -> DataFrame:
     return first.selectExpr("judged AS lane", place, "n")
 
 
-def _of_stored(run: RunDirectory, frames: Frames) -> dict[str, list[tuple[Any, ...]]]:
+def _of_stored(run: RunDirectory, frames: Frames) -> dict[str, Iterable[stored.Row]]:
     """The views on the log and on replicas: few rows leave Spark, one per partition, broker, producer and epoch."""
-    found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _STORED}
+    found: dict[str, Iterable[stored.Row]] = {name: [] for name in _STORED}
     if not (lanes := _concerned(run.lanes)):
         return found
-
-    def of(table: DataFrame) -> DataFrame:
-        return table.where(F.col("lane").isin(lanes))
-
-    log, replicas = frames.log, frames.replicas
-    known: dict[tuple[str, int], int] = dict(limits(run))
-    ends: dict[tuple[str, int], int] = {}
-    if log is not None:
-        for lane, partition, end in of(log).groupBy("lane", "partition").agg(F.max("offset")).collect():
-            ends[lane, partition] = end
-            known.setdefault((lane, partition), end + 1)
-    rows = [(*place, limit) for place, limit in known.items()]
-    bounds = F.broadcast(local_frame(frames.produced.sparkSession, _schema(_OF_PARTITION), rows))
-    if replicas is not None:
-        keys = ("broker", "producer_id", "leader_epoch", f"{_MARKED} AS marked")
-        contents = _contents(of(replicas), bounds, *keys).collect()
-        found["epochs"], found["repeated"] = _epochs(contents), _repeated(contents)
-        first: dict[tuple[Any, ...], list[int]] = {}
-        held: dict[tuple[str, int], dict[int, tuple[int, int]]] = {}
-        for row in contents:
-            place = (row.lane, row.partition)
-            ends[place] = max(ends.get(place, -1), row.highest)
-            n, lowest = first.setdefault((*place, row.producer_id, row.marked), [0, row.lowest])
-            first[*place, row.producer_id, row.marked] = [n + row.rows, min(lowest, row.lowest)]
-            if not row.marked:
-                before = held.setdefault(place, {}).get(row.broker, (0, 0))
-                held[place][row.broker] = (before[0] + row.n, _wrapped(before[1] + (row.content or 0)))
-        found["markers"] = [(*key[:3], n, lowest) for key, (n, lowest) in first.items() if key[3]]
-        found["written"] = [(*key[:3], lowest) for key, (_, lowest) in first.items() if not key[3]]
-        if log is not None:
-            logged = {
-                (row.lane, row.partition): (row.n, row.content or 0) for row in _contents(of(log), bounds).collect()
-            }
-            found["unlike"] = [
-                (place[0], f"partition {place[1]}, below offset {known.get(place)}", 1)
-                for place, brokers in held.items()
-                if logged.get(place, (0, 0)) not in brokers.values()
-            ]
-    return {**found, "ends": [(*place, end) for place, end in ends.items()]}
-
-
-def _epochs(contents: Iterable[Row]) -> list[tuple[Any, ...]]:
-    ends: dict[tuple[Any, ...], tuple[int, int]] = {}
-    for row in contents:
-        key = (row.lane, row.partition, row.broker, row.leader_epoch)
-        first, last = ends.get(key, (row.lowest, row.highest))
-        ends[key] = (min(first, row.lowest), max(last, row.highest))
-    return [(*key, first, last) for key, (first, last) in ends.items()]
-
-
-def _repeated(contents: Iterable[Row]) -> list[tuple[Any, ...]]:
-    """Replicas with as many rows as offsets, whose offsets are not those from the first to the last, or with more."""
-    logs: dict[tuple[Any, ...], tuple[int, int, int, int]] = {}
-    for row in contents:
-        key = (row.lane, row.partition, row.broker)
-        rows, offsets, first, last = logs.get(key, (0, 0, row.lowest, row.highest))
-        logs[key] = (rows + row.rows, offsets + row.offsets, min(first, row.lowest), max(last, row.highest))
-    return [
-        (lane, f"partition {partition}, broker {broker}", 1)
-        for (lane, partition, broker), (rows, offsets, first, last) in logs.items()
-        if rows >= last - first + 1 and 2 * offsets != (first + last) * (last - first + 1)
-    ]
-
-
-def _contents(table: DataFrame, bounds: DataFrame, *keys: str) -> DataFrame:
-    """How many rows there are below the limit of a partition, and the sum of their hashes; all rows, and their ends."""
-    rows = table.join(bounds, ["lane", "partition"], "left")
-    names = [key.rpartition(" ")[2] for key in keys]
-    content = f"{hashed('offset', 'producer_id', 'seq')} AS content"
-    rows = rows.selectExpr("lane", "partition", "offset", "offset < limit AS below", content, *keys)
-    return rows.groupBy("lane", "partition", *names).agg(
-        F.expr("count_if(below) AS n"),
-        F.expr("sum(IF(below, content, 0L)) AS content"),
-        F.expr("count(1) AS rows"),
-        F.expr("min(offset) AS lowest"),
-        F.expr("max(offset) AS highest"),
-        F.expr("sum(offset) AS offsets"),
+    log, replicas = (
+        None if table is None else table.where(F.col("lane").isin(lanes)) for table in (frames.log, frames.replicas)
     )
+    bounds = dict(limits(run))
+    if log is not None:
+        for lane, partition, end in log.groupBy(*stored.PLACE).agg(F.max("offset")).collect():
+            bounds.setdefault((lane, partition), end + 1)
+    rows = [(*place, limit) for place, limit in bounds.items()]
+    limited = F.broadcast(local_frame(frames.produced.sparkSession, _schema(_OF_PARTITION), rows))
+    logged = None if log is None else _contents(log, limited, stored.PLACE)
+    held = None if replicas is None else _contents(replicas.selectExpr("*", _MARKED), limited, stored.KEYS_OF_REPLICAS)
+    if held is not None:
+        found["repeated"] = _repeated(held)
+    return found | stored.views_of(logged, held, bounds)
 
 
-def _wrapped(number: int) -> int:
-    """A sum of 64-bit numbers as Spark wraps it around."""
-    return (number + 2**63) % 2**64 - 2**63
+def _repeated(held: pa.Table) -> Iterable[stored.Row]:
+    """Replicas with as many rows as offsets, whose offsets are not those from the first to the last, or with more."""
+    sums = [("rows", "sum"), ("offsets", "sum"), ("lowest", "min"), ("highest", "max")]
+    for lane, partition, broker, rows, offsets, first, last in stored.grouped(held, [*stored.PLACE, "broker"], sums):
+        if rows >= last - first + 1 and 2 * offsets != (first + last) * (last - first + 1):
+            yield lane, f"partition {partition}, broker {broker}", 1
+
+
+def _contents(table: DataFrame, bounds: DataFrame, keys: list[str]) -> pa.Table:
+    """A table of `stored.views_of`, with the sum of all offsets."""
+    rows = table.join(bounds, stored.PLACE, "left")
+    content = f"IF(offset < limit, {hashed('offset', 'producer_id', 'seq')}, 0L) AS content"
+    sums = {
+        "rows": "count(1)",
+        "lowest": "min(offset)",
+        "highest": "max(offset)",
+        "offsets": "sum(offset)",
+        "below": "count_if(offset < limit)",
+        "low": "sum(content & 4294967295L)",
+        "high": "sum(shiftright(content, 32))",
+    }
+    rows = rows.selectExpr(*keys, "offset", "limit", content)
+    found = rows.groupBy(*keys).agg(*(F.expr(sql).alias(name) for name, sql in sums.items())).collect()
+    types = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in (*keys, *sums)])
+    return pa.table({name: [row[name] for row in found] for name in types.names}, types)
