@@ -3,8 +3,9 @@
     .venv/bin/python benchmarks/suite_stability.py N [--busy]
 
 `--busy`: beside two processes that never rest and one that writes to the disk of the checkout. Each run adds a row to
-docs/suite-stability.json, and docs/test-suite.md has the table of them. Exits with 1 if a run was not green. The last
-line is JSON: runs, green runs, and the minutes of the fastest, the median and the slowest.
+docs/suite-stability.json, and docs/test-suite.md has the table of them. Exits with 1 if a run was not green; its output
+is kept in .kafka-chaos/. The last line is JSON: runs, green runs, and the minutes of the fastest, the median and the
+slowest.
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ def run_once(busy: bool) -> Row:
     started = time.monotonic()
     done = subprocess.run(["make", "test"], cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = done.stdout.decode(errors="replace")
+    if done.returncode:
+        kept = ROOT / ".kafka-chaos" / f"suite-{time.strftime('%Y%m%d-%H%M%S')}.log"
+        kept.write_bytes(done.stdout)
+        print(f"not green: {kept.relative_to(ROOT)}", flush=True)
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|errors?|skipped)", output[-400:])}
     return {
         "commit": commit(),
