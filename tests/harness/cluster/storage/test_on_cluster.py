@@ -76,8 +76,11 @@ def test_records_are_those_that_kafka_s_own_tool_prints(cluster: Cluster, make_t
         )
     node = cluster.brokers[2]
     # A follower outside the ISR may not have all of them yet.
-    for one in cluster.brokers.values():
-        wait_until(lambda: read_replica(one, topic, 0).log_end == 30, f"{one.name} to hold all 30 records", timeout=60)
+    wait_until(
+        lambda: all(read_replica(one, topic, 0).log_end == 30 for one in cluster.brokers.values()),
+        "all brokers to hold all 30 records",
+        timeout=60,
+    )
     replica = read_replica(node, topic, 0)
     printed = dump(node, replica)
     assert len(printed) == len(replica.records) == replica.log_end == 30
