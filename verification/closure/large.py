@@ -11,8 +11,10 @@ import uuid
 from collections.abc import Iterable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafka_chaos.contract.columns import TABLES
@@ -21,6 +23,7 @@ from kafka_chaos.contract.transactions import ABORT, COMMIT
 from kafka_chaos.verification.closure import stored
 from kafka_chaos.verification.closure.documents import documents, limits
 from kafka_chaos.verification.closure.relations import VIEWS, asked
+from kafka_chaos.verification.closure.small import evaluated
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import schema
@@ -34,11 +37,23 @@ _TYPES = {"lane": pa.string(), "marked": pa.bool_()}
 _OF_PARTITION = "lane, partition, limit"
 _MARKED = f"coalesce(kind IN ('{COMMIT}', '{ABORT}'), false) AS marked"
 _STORED = ("ends", "epochs", "markers", "repeated", "unlike", "written")
+_EARLY = "producer %d, a record from seq %d on"
 _BLOCK = "shiftright(seq, 10) AS block"
 
 
+_SPECIAL = ("transactions", "assignments", "commits")
+MOST_COLLECTED = 1_000_000
+"""The rows of transactions/, assignments/ and commits/ that are compared without Spark."""
+
+
 def rows_of_frames(run: RunDirectory, frames: Frames) -> list[tuple[int, str, int, str]]:
-    """Of what does not resolve: number of the relation, lane, how many rows, a place."""
+    """Of what does not resolve: number of the relation, lane, how many rows, a place.
+
+    Spark only adds up where what it adds up to fits into memory: it takes longer to plan all relations than SQLite to
+    evaluate them.
+    """
+    if sum(run.tables[name].rows for name in _SPECIAL) <= MOST_COLLECTED:
+        return evaluated(_collected_views(run, frames))
     session = frames.produced.sparkSession
     prefix = f"closure_{uuid.uuid4().hex}_"
     sent, taken = _sent(frames.produced).persist(), _taken(frames.consumed).persist()
@@ -52,6 +67,43 @@ def rows_of_frames(run: RunDirectory, frames: Frames) -> list[tuple[int, str, in
             session.catalog.dropTempView(prefix + name)
         sent.unpersist()
         taken.unpersist()
+
+
+def _collected_views(run: RunDirectory, frames: Frames) -> dict[str, Iterable[stored.Row]]:
+    sent, taken = _collected(_sent(frames.produced)), _collected(_taken(frames.consumed))
+    times = [("first_ns", "min"), ("last_ns", "max")]
+    counts = [(name, "sum") for name in ("sources", "backwards", "n")]
+    tables = {name: frames.tables().get(name) for name in _SPECIAL}
+    return {
+        **documents(run),
+        **{
+            name: [] if table is None else stored.rows_of(_collected(table.select(*VIEWS[name].split(", "))))
+            for name, table in tables.items()
+        },
+        "sent": stored.grouped(sent, ["lane", "producer_id", "transaction"], [*counts, *times]),
+        "taken": stored.grouped(taken, ["lane", "consumer", "partition"], [("n", "sum"), *times]),
+        "early": _first_early(sent, taken),
+        "ahead": [],
+        "orphans": map(tuple, _orphans(run, frames.produced).collect()) if any(lane.loop for lane in run.lanes) else [],
+        **_of_stored(run, frames),
+    }
+
+
+def _collected(frame: DataFrame) -> pa.Table:
+    if int(frame.sparkSession.version.partition(".")[0]) >= 4:
+        return frame.toArrow()
+    # Spark 3.5 gives no Arrow table.
+    schema = to_arrow_schema(frame.schema)
+    return pa.Table.from_pylist([row.asDict() for row in frame.collect()], schema)
+
+
+def _first_early(sent: pa.Table, taken: pa.Table) -> Iterable[stored.Row]:
+    keys = ["lane", "producer_id", "block"]
+    first_sent, first_read = (table.group_by(keys).aggregate([("first_ns", "min")]) for table in (sent, taken))
+    both = first_read.join(first_sent, keys, join_type="inner", right_suffix="_sent")
+    early = both.filter(pc.less(both["first_ns_min"], both["first_ns_min_sent"])).select(keys)
+    for lane, producer, block in stored.rows_of(early):
+        yield lane, _EARLY % (producer, block * 1024), 1
 
 
 def _sent(produced: DataFrame) -> DataFrame:
@@ -83,7 +135,7 @@ def _views(run: RunDirectory, frames: Frames, sent: DataFrame, taken: DataFrame)
         return local_frame(frames.produced.sparkSession, _schema(VIEWS[name]), rows)
 
     given = {name: local(name, map(tuple, rows)) for name, rows in documents(run).items()}
-    for name in ("transactions", "assignments", "commits"):
+    for name in _SPECIAL:
         table = frames.tables().get(name)
         columns = VIEWS[name].split(", ")
         given[name] = local(name, []) if table is None else table.select(*columns)
@@ -102,7 +154,7 @@ def _early(sent: DataFrame, taken: DataFrame) -> DataFrame:
     keys = ["lane", "producer_id", "block"]
     first_sent = sent.groupBy(*keys).agg(F.min("first_ns").alias("sent_ns"))
     first_read = taken.groupBy(*keys).agg(F.min("first_ns").alias("read_ns"))
-    place = "format_string('producer %d, a record from seq %d on', producer_id, block * 1024) AS place"
+    place = f"format_string('{_EARLY}', producer_id, block * 1024) AS place"
     return first_read.join(first_sent, keys).where("read_ns < sent_ns").selectExpr("lane", place, "1L AS n")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +34,13 @@ _SALT = np.uint64(secrets.randbits(64) | 1)
 
 def rows_of_relations(run: RunDirectory) -> list[tuple[int, str, int, str]]:
     """Of what does not resolve: number of the relation, lane, how many rows, a place."""
+    return evaluated(_views(run))
+
+
+def evaluated(views: Mapping[str, Iterable[Row]]) -> list[tuple[int, str, int, str]]:
+    """Of what does not resolve: number of the relation, lane, how many rows, a place. `views`: `relations.VIEWS`."""
     with sqlite3.connect(":memory:") as database:
-        for name, rows in _views(run).items():
+        for name, rows in views.items():
             columns = [column.strip() for column in VIEWS[name].split(",")]
             database.execute(f"CREATE TABLE `{name}` ({', '.join(f'`{column}`' for column in columns)})")
             database.executemany(f"INSERT INTO `{name}` VALUES ({', '.join('?' * len(columns))})", rows)

@@ -12,7 +12,7 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.closure.large import rows_of_frames
+from kafka_chaos.verification.closure import large
 from kafka_chaos.verification.closure.relations import RELATIONS
 from kafka_chaos.verification.closure.resolve import resolved
 from kafka_chaos.verification.closure.small import rows_of_relations
@@ -214,7 +214,9 @@ def test_every_relation_is_broken_by_some_case() -> None:
 
 
 @pytest.mark.spark
-def test_spark_finds_the_same(tmp_path: Path, spark: Any) -> None:
+@pytest.mark.parametrize("most_collected", [large.MOST_COLLECTED, 0])
+def test_spark_finds_the_same(tmp_path: Path, spark: Any, most_collected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "MOST_COLLECTED", most_collected)
     run = clean()
     for name, (change, _, _) in BROKEN.items():
         # Only single records show to have been read before the one was sent that was "sent late".
@@ -223,7 +225,7 @@ def test_spark_finds_the_same(tmp_path: Path, spark: Any) -> None:
     opened = open_run(written(run, tmp_path / "run"))
     with evidence.tuned(spark, opened.rows):
         frames = replicas.summed(opened, evidence.read(spark, opened))
-        by_spark = rows_of_frames(opened, frames)
+        by_spark = large.rows_of_frames(opened, frames)
     assert _exact(by_spark) == _exact(rows_of_relations(opened))
     assert len({number for number, *_ in by_spark}) == 24
 
