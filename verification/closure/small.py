@@ -38,12 +38,15 @@ def rows_of_relations(run: RunDirectory) -> list[tuple[int, str, int, str]]:
 
 
 def evaluated(views: Mapping[str, Iterable[Row]]) -> list[tuple[int, str, int, str]]:
-    """Of what does not resolve: number of the relation, lane, how many rows, a place. `views`: `relations.VIEWS`."""
+    """Of what does not resolve: number of the relation, lane, how many rows, a place.
+
+    `views`: the rows of `relations.VIEWS`; one that is missing has none.
+    """
     with sqlite3.connect(":memory:") as database:
-        for name, rows in views.items():
-            columns = [column.strip() for column in VIEWS[name].split(",")]
+        for name, text in VIEWS.items():
+            columns = text.split(", ")
             database.execute(f"CREATE TABLE `{name}` ({', '.join(f'`{column}`' for column in columns)})")
-            database.executemany(f"INSERT INTO `{name}` VALUES ({', '.join('?' * len(columns))})", rows)
+            database.executemany(f"INSERT INTO `{name}` VALUES ({', '.join('?' * len(columns))})", views.get(name, ()))
         return list(database.execute(asked()))
 
 

@@ -246,7 +246,7 @@ def _of_faults(assessment: EvidenceAssessment) -> None:
         if acknowledged_ns is None or acknowledged_ns >= first_ns:
             doubts.append(f"no acknowledgement before the first fault, {first}")
     doubts += [f"fault {fault.fault_id}: {fault.problem}" for fault in faults if fault.problem is not None]
-    if unreported := run.events.unreported(lane):
+    if unreported := run.events.unreported(lane, len(run.checkpoints.brokers)):
         doubts.append(f"lanes.json declares faults that events.jsonl does not report: {', '.join(unreported)}")
     if undeclared := run.events.undeclared(lane):
         doubts.append(f"events.jsonl reports faults that lanes.json does not declare: {', '.join(undeclared)}")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from tests.verification.judging.one_lane import KILL, KILLED, LANE, run, verdict_of
@@ -84,6 +85,19 @@ def test_a_fault_counts_for_each_container_that_it_hit(
     judged = verdict_of(run(faults=(replace(KILL, resolved=resolved),)), lane=lane)
     reason = f"lanes.json declares faults that events.jsonl does not report: {missing}"
     assert judged.reasons == (() if missing is None else (reason,))
+
+
+@pytest.mark.parametrize(
+    ("brokers", "hit", "ends_sessions"), [(2, 1, True), (3, 1, False), (3, 2, True), (5, 2, False)]
+)
+def test_in_kraft_mode_sessions_may_end_once_no_majority_of_the_brokers_is_left(
+    brokers: int, hit: int, ends_sessions: bool
+) -> None:
+    lane = replace(LANE, faults=(*("kill",) * hit, "session-expiry"), metadata_mode="kraft")
+    resolved = tuple(f"broker-{number}" for number in range(1, hit + 1))
+    directory = run(faults=(replace(KILL, resolved=resolved),))
+    directory = replace(directory, checkpoints=Checkpoints(brokers=frozenset(range(1, brokers + 1))))
+    assert verdict_of(directory, lane=lane).verdict == (Verdict.CONFORMS if ends_sessions else Verdict.UNKNOWN)
 
 
 @pytest.mark.parametrize(("faults", "missing"), [((), "kill, kill"), ((KILL,), "kill")])

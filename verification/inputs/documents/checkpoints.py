@@ -31,12 +31,14 @@ Place = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
     """`epochs`: per (lane, partition) the final chain of (leader epoch, start offset), of the replica with the newest
-    epoch. `high_watermarks`: per (lane, partition) and broker. `given`: whether there is a checkpoints.json.
+    epoch. `high_watermarks`: per (lane, partition) and broker. `given`: whether there is a checkpoints.json, `brokers`:
+    those that it names.
     """
 
     epochs: Mapping[Place, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     high_watermarks: Mapping[Place, Mapping[int, int | None]] = field(default_factory=dict)
     given: bool = False
+    brokers: frozenset[int] = frozenset()
 
 
 def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
@@ -59,7 +61,7 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
             marks.setdefault(place, {})[number], chain = _parsed(path, key, entry)
             if chain and (place not in epochs or chain[-1][0] > epochs[place][-1][0]):
                 epochs[place] = chain
-    return Checkpoints(epochs, marks, True)
+    return Checkpoints(epochs, marks, True, frozenset(map(int, brokers)))
 
 
 def _parsed(path: RunPath, key: str, entry: Any) -> tuple[int | None, tuple[tuple[int, int], ...]]:

@@ -18,6 +18,7 @@ from kafka_chaos.contract.fault_kinds import FAULT_KINDS, LOCKSTEP
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.reference_model.protocol.quorum import has_majority
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.leadership import Change, Place, lane_of, place_of
 from kafka_chaos.verification.inputs.documents.reading import is_given, json_lines
@@ -27,6 +28,8 @@ _COLLECTED = ("log", "replicas")
 SESSION_EXPIRY = "session-expiry"
 _LONGEST = 1e9
 """Seconds, more than any run has."""
+_USUAL_VOTERS = 3
+"""How many controllers there are taken to be, where the run does not know of its brokers."""
 OfFault = contract.FaultRequested | contract.FaultProven | contract.FaultNotProven | contract.FaultHealed
 
 READ = (
@@ -112,12 +115,13 @@ class Events:
             if phase.ended_ns is None and (phase.lanes is None or lane in phase.lanes)
         ]
 
-    def unreported(self, lane: Lane) -> list[str]:
-        """The kinds of faults that lanes.json declares for the lane, but that no event reports.
+    def unreported(self, lane: Lane, brokers: int) -> list[str]:
+        """The kinds of faults that lanes.json declares for the lane, but that no event reports. `brokers`: how many the
+        cluster has, as far as the run knows.
 
         A fault of any kind counts as one of the model's kinds (`COUNTS_AS`), once for each broker that it hit. The end
         of a session has no event: it may follow from a fault of ZooKeeper or of controllers, and in KRaft mode from
-        faults of several brokers, which may be most of the controllers.
+        faults of so many brokers that no majority of them is left, since they may be the controllers.
         """
         if self.faults is None:
             return []
@@ -126,9 +130,10 @@ class Events:
         for fault in concerning:
             reported.update(fault.counts_as)
         missing = Counter(lane.faults) - reported
-        brokers = sum(len(fault.brokers) for fault in concerning)
+        hit = sum(len(fault.brokers) for fault in concerning)
         hits_others = any(len(fault.brokers) < len(set(fault.resolved)) for fault in concerning)
-        if hits_others or (lane.metadata_mode == KRAFT and brokers > 1):
+        voters = brokers or _USUAL_VOTERS
+        if hits_others or (lane.metadata_mode == KRAFT and not has_majority(max(0, voters - hit), voters)):
             del missing[SESSION_EXPIRY]
         return sorted(missing.elements())
 
