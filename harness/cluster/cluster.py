@@ -10,6 +10,7 @@ import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +23,7 @@ from kafka_chaos.harness.cluster.configuration import server_properties as prope
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.containers.cleanup import heal_abandoned_disks, remove_run
 from kafka_chaos.harness.cluster.containers.engine import check_memory, docker_client
-from kafka_chaos.harness.cluster.containers.image import ensure_image
+from kafka_chaos.harness.cluster.containers.image import ensure_image, scratch
 from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.containers.network import create_network, node_addresses
 from kafka_chaos.harness.cluster.containers.ports import free_ports
@@ -32,7 +33,14 @@ from kafka_chaos.harness.cluster.metadata.migration import Migration
 from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, MetadataMode
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode, zookeeper_addresses
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.cluster.security import PLAINTEXT, SecuredListener, make_listener
+from kafka_chaos.harness.cluster.security import (
+    MECHANISM,
+    PLAINTEXT,
+    Maker,
+    SecuredListener,
+    make_listener,
+    scram_credential,
+)
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -72,6 +80,8 @@ class Cluster:
         self._mode: MetadataMode | None = None
         self._metadata: Metadata | None = None
         self._listener = SecuredListener()
+        self._users: list[tuple[str, str]] = []
+        """Of KRaft, until they are added."""
         self.links: Links | None = None
 
     def __enter__(self) -> Cluster:
@@ -256,21 +266,33 @@ class Cluster:
     def _secure(self) -> None:
         for node in self.zookeepers.values():
             node.await_ready()
-        self._listener = make_listener(
-            self.spec.security,
-            run_id=self.run_id,
-            maker=self.zookeepers[1],
-            add_user=self._add_user,
-        )
+        with ExitStack() as stack:
+            in_kraft = self.spec.metadata_mode == KRAFT
+            labels = run_labels(self.run_id, keep=self.keep is not Keep.NEVER)
+            maker: Maker = stack.enter_context(scratch(labels)) if in_kraft else self.zookeepers[1]
+            add_user = self._users.append if in_kraft else self._add_user
+            self._listener = make_listener(
+                self.spec.security, run_id=self.run_id, maker=maker, add_user=lambda *user: add_user(user)
+            )
         for node in self.brokers.values():
             for path, content in self._listener.broker_files.items():
                 node.testcontainer.with_copy_into_container(content, path, 0o600)
 
-    def _add_user(self, user: str, configs: Mapping[str, str]) -> None:
+    def _add_user(self, user: tuple[str, str]) -> None:
         from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
+        name, password = user
         with ZooKeeper(self.zookeeper_addresses) as zookeeper:
-            zookeeper.set_user_configs(user, configs)
+            zookeeper.set_user_configs(name, {MECHANISM: scram_credential(password)})
+
+    def _add_users_in_kraft(self) -> None:
+        """Users are in the metadata log, which there has to be first."""
+        from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
+
+        if isinstance(self.mode, KRaftMode):
+            self.mode.client_configs = self._listener.client_configs
+            for user in self._users:
+                self.mode.add_user(self.members, *user)
 
     def _start_nodes(self) -> None:
         # Leaving the executor waits for its threads: nothing is created behind the back of a clean-up.
@@ -282,6 +304,7 @@ class Cluster:
                         future.result()
                 for future in first:
                     future.result()
+                self._add_users_in_kraft()
                 for future in [threads.submit(self._await_known, broker) for broker in self.brokers]:
                     future.result()
             except BaseException:

@@ -1,8 +1,8 @@
 """Secured client listeners: certificates and a SCRAM user that are made for one cluster and removed with it.
 
-Only the client listener, published on 127.0.0.1, is secured. The listeners between the servers and ZooKeeper stay
+Only the client listener, published on 127.0.0.1, is secured. The listeners between the servers, and ZooKeeper, stay
 plaintext on the cluster's own network. Private keys and the password exist in the memory of this process, in the
-containers' files, and in files of mode 0600 in a folder of mode 0700; ZooKeeper holds the password salted and hashed.
+containers' files, and in files of mode 0600 in a folder of mode 0700; the metadata hold the password salted and hashed.
 They never become part of an environment variable, a command line, a log or a run directory.
 """
 
@@ -15,25 +15,35 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.files import text_in
 from kafka_chaos.harness.cluster.containers.secrets import SecretFolder
-
-if TYPE_CHECKING:
-    from kafka_chaos.harness.cluster.node import Node
 
 PLAINTEXT, SASL_SSL, MTLS = "plaintext", "sasl_ssl", "mtls"
 SECURITY_MODES = (PLAINTEXT, SASL_SSL, MTLS)
 USER = "kafka-chaos"
 MECHANISM = "SCRAM-SHA-512"
 
-AddUser = Callable[[str, Mapping[str, str]], None]
-"""Writes a user's configs, such as SCRAM credentials, to where brokers read them."""
+AddUser = Callable[[str, str], None]
+"""Adds a SCRAM user of this name and password, or sees to it that it is added."""
+
+
+class Maker(Protocol):
+    """A container that makes certificates."""
+
+    def must_execute(self, *command: str) -> str:
+        """Run a command; raises `ClusterFailure` if it fails."""
+        ...
+
+    def read_file(self, path: str) -> bytes:
+        """A file of the container."""
+        ...
+
 
 _PEM_FOLDER = "/etc/kafka-chaos/pem"
-_ITERATIONS = 4096
+ITERATIONS = 4096
 
 
 @dataclass(frozen=True)
@@ -78,10 +88,10 @@ def listener_properties(mode: str) -> dict[str, str]:
     }
 
 
-def make_listener(mode: str, *, run_id: str, maker: Node, add_user: AddUser) -> SecuredListener:
+def make_listener(mode: str, *, run_id: str, maker: Maker, add_user: AddUser) -> SecuredListener:
     """Make certificates with openssl in the container `maker`, and the SCRAM user by `add_user`.
 
-    Brokers read users when they start: call this before any of them does.
+    Brokers read certificates, and from ZooKeeper users, when they start: call this before any of them does.
     """
     ca, broker, client = make_certificates(maker)
     folder = SecretFolder(run_id)
@@ -91,7 +101,7 @@ def make_listener(mode: str, *, run_id: str, maker: Node, add_user: AddUser) -> 
         configs |= {"security.protocol": "SSL", "ssl.certificate.location": pem, "ssl.key.location": pem}
     else:
         password = secrets.token_urlsafe(24)
-        add_user(USER, {MECHANISM: scram_credential(password)})
+        add_user(USER, password)
         configs |= {
             "security.protocol": "SASL_SSL",
             "sasl.mechanisms": MECHANISM,
@@ -105,14 +115,14 @@ def make_listener(mode: str, *, run_id: str, maker: Node, add_user: AddUser) -> 
 def scram_credential(password: str) -> str:
     """A password as Kafka keeps it for SCRAM-SHA-512 (RFC 5802): salted and hashed."""
     salt = secrets.token_bytes(24)
-    salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
+    salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, ITERATIONS)
     client_key, server_key = (hmac.digest(salted, name, "sha512") for name in (b"Client Key", b"Server Key"))
     parts = {"salt": salt, "stored_key": hashlib.sha512(client_key).digest(), "server_key": server_key}
     encoded = [f"{name}={base64.b64encode(value).decode()}" for name, value in parts.items()]
-    return ",".join([*encoded, f"iterations={_ITERATIONS}"])
+    return ",".join([*encoded, f"iterations={ITERATIONS}"])
 
 
-def make_certificates(maker: Node) -> tuple[bytes, bytes, bytes]:
+def make_certificates(maker: Maker) -> tuple[bytes, bytes, bytes]:
     """The certificate authority's certificate, then key and certificate of the brokers and of the client, in PEM."""
     maker.must_execute("sh", "-c", text_in(__package__, "make-certificates.sh"), "sh", _PEM_FOLDER)
     made = [maker.read_file(f"{_PEM_FOLDER}/{name}.pem") for name in ("ca", "broker", "client")]

@@ -104,11 +104,6 @@ class ClusterLayout:
                 f"controller: {self.controller} is not valid: in KRaft mode the controllers elect the active one; "
                 "leave it out"
             )
-        if self.security != PLAINTEXT:
-            raise UsageFailure(
-                f"security: {self.security} is not valid: secured listeners are there in ZooKeeper mode only so far; "
-                f"expected {PLAINTEXT}"
-            )
 
     def _check_zookeeper(self) -> None:
         if self.zookeepers not in (None, 1, 3):

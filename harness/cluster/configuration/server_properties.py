@@ -79,6 +79,7 @@ def kraft_properties(
     version: KafkaVersion,
     configs: Mapping[str, object],
     log_directories: int = 1,
+    security: str = PLAINTEXT,
 ) -> str:
     """The text of server.properties of a node of KRaft with these `roles`: `broker`, `controller` or both.
 
@@ -93,7 +94,7 @@ def kraft_properties(
     }
     controls = [f"CONTROL://{host}:{CONTROL_PORT}"] if "controller" in roles else []
     if "broker" in roles:
-        owned |= _listeners(node_id, host_port, PLAINTEXT)
+        owned |= _listeners(node_id, host_port, security)
         owned["listeners"] = ",".join([owned["listeners"], *controls])
     else:
         owned |= {**listener_properties(PLAINTEXT), "listeners": ",".join(controls)}

@@ -12,15 +12,17 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.contract.progress import progress
 from kafka_chaos.harness.cluster.containers.engine import archived_file, docker_client
 from kafka_chaos.harness.cluster.containers.versions import known_version
+from kafka_chaos.harness.errors import ClusterFailure
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -80,10 +82,45 @@ def read_file(kafka_version: str, path: str, labels: Mapping[str, str]) -> bytes
     # Never started; the engine makes no container without a command.
     container = docker_client().containers.create(ensure_image(kafka_version), "true", labels=dict(labels))
     try:
-        with archived_file(container.get_archive(path)[0], path) as content:
-            return content.read()
+        return _read(container, path)
     finally:
         container.remove()
+
+
+class Scratch:
+    """A container of the broker image that does nothing by itself."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+
+    def must_execute(self, *command: str) -> str:
+        """Run a command; raises `ClusterFailure` if it fails."""
+        code, output = self._container.exec_run(list(command))
+        text = bytes(output).decode(errors="replace")
+        if code:
+            raise ClusterFailure(f"{command[0]} ended with {code} in a container of the broker image: {text.strip()}")
+        return text
+
+    def read_file(self, path: str) -> bytes:
+        """A file of the container."""
+        return _read(self._container, path)
+
+
+@contextmanager
+def scratch(labels: Mapping[str, str]) -> Iterator[Scratch]:
+    """Such a container, without a network, as long as the block lasts."""
+    container = docker_client().containers.run(
+        ensure_image(), "infinity", entrypoint="sleep", labels=dict(labels), network_mode="none", detach=True
+    )
+    try:
+        yield Scratch(container)
+    finally:
+        container.remove(force=True)
+
+
+def _read(container: Any, path: str) -> bytes:
+    with archived_file(container.get_archive(path)[0], path) as content:
+        return content.read()
 
 
 def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[str], None]) -> None:

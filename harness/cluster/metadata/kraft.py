@@ -21,12 +21,15 @@ from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members, PartitionRecord
 from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.cluster.security import ITERATIONS, MECHANISM
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
+_USER_FILE = "/etc/kafka-chaos/user.properties"
+_CONFIG_COMMAND = "java -Xmx128m -XX:TieredStopAtLevel=1 -cp '/opt/kafka/jars/*' kafka.admin.ConfigCommand"
 STARTED = "Kafka Server started"
 """What a node logs when it serves."""
 _FORMATTED = "/opt/kafka/formatted"
@@ -43,6 +46,8 @@ class KRaftMode:
         self._build = build
         self._cluster_id = cluster_id or _cluster_id(build.run_id)
         self._spec = build.spec
+        self.client_configs: Mapping[str, str] = {}
+        """What clients need besides the address, once it is known."""
         if self._spec.controllers:
             numbers = range(1, self._spec.controllers + 1)
             self.voters = {properties.CONTROLLER_IDS + number: properties.controller_name(number) for number in numbers}
@@ -83,13 +88,25 @@ class KRaftMode:
 
     def metadata(self, members: Members, addresses: Mapping[int, str]) -> Quorum:
         """The quorum, asked through the brokers."""
-        return Quorum(members, addresses)
+        return Quorum(members, addresses, self.client_configs)
 
     def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
         """The brokers that are registered and not fenced."""
         addresses = {broker: f"127.0.0.1:{node.host_port}" for broker, node in members.brokers.items()}
-        quorum = Quorum(members, addresses)
+        quorum = Quorum(members, addresses, self.client_configs)
         return wait_until(quorum.brokers, "a broker to answer", timeout=timeout, interval=0.1)
+
+    def add_user(self, members: Members, user: str, password: str) -> None:
+        """Add a SCRAM user, whom brokers learn of from the metadata log; at least one broker serves.
+
+        The password is in no command line: a file of the container holds it until the user is there.
+        """
+        node = next(iter(members.brokers.values()))
+        node.write_file(_USER_FILE, f"{MECHANISM}=[iterations={ITERATIONS},password={password}]\n")
+        server = f"--bootstrap-server {node.name}:{properties.REPLICATION_PORT}"
+        entity = f"--alter --entity-type users --entity-name {user} --add-config-file {_USER_FILE}"
+        command = f"{_CONFIG_COMMAND} {server} {entity}; ended=$?; rm -f {_USER_FILE}; exit $ended"
+        node.must_execute("sh", "-c", command)
 
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
         """Wait until it serves."""
@@ -165,6 +182,7 @@ class KRaftMode:
             version=version,
             configs={**self._spec.broker_configs, **self._spec.configs_of.get(node_id, {}), **(configs or {})},
             log_directories=self._spec.log_directories if role == "broker" else 1,
+            security=self._spec.security,
         )
 
     @property
@@ -176,8 +194,11 @@ class KRaftMode:
 class Quorum:
     """Implements `Metadata`: what the brokers tell of the quorum and of the partitions."""
 
-    def __init__(self, members: Members, addresses: Mapping[int, str]) -> None:
+    def __init__(
+        self, members: Members, addresses: Mapping[int, str], configs: Mapping[str, str] | None = None
+    ) -> None:
         self._members = members
+        self._configs = configs or {}
         self._addresses = dict(addresses)
         self._first = min(addresses)
 
@@ -261,7 +282,7 @@ class Quorum:
         for broker in sorted(self._addresses, key=lambda broker: broker != self._first):
             if broker != without:
                 try:
-                    client = BrokerClient(self._addresses[broker], timeout=_ANSWER_TIMEOUT)
+                    client = BrokerClient(self._addresses[broker], timeout=_ANSWER_TIMEOUT, configs=self._configs)
                 except BrokerUnreachable:
                     continue
                 self._first = broker

@@ -21,6 +21,7 @@ from kafka.net.sasl.scram import ScramClient
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.metadata import METADATA_MODES
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
@@ -48,7 +49,7 @@ LANE = "- {lane: orders, topic: probe, replication_factor: 1, acks: all}"
 ATTACHED = f"name: secured\nworkload: {{rate: 200, duration: 2}}\nlanes:\n  {LANE}\n"
 OWN = """\
 name: secured
-cluster: {{brokers: 2, security: {mode}}}
+cluster: {{brokers: 2, security: {mode}, metadata_mode: {metadata}}}
 workload: {{rate: 200, duration: 4}}
 lanes:
   - {{lane: orders, replication_factor: 2, acks: all}}
@@ -70,7 +71,7 @@ def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(UsageFailure, match="security: 'tls' is not valid: expected plaintext, sasl_ssl, mtls"):
         ClusterLayout(security="tls")
     with pytest.raises(UsageFailure, match=r"a\.yaml:2: cluster\.security"):
-        parse_experiment(OWN.format(mode="tls"), "a.yaml")
+        parse_experiment(OWN.format(mode="tls", metadata="kraft"), "a.yaml")
 
 
 def test_a_scram_client_with_the_password_fits_the_stored_credential() -> None:
@@ -130,11 +131,12 @@ def test_an_answer_that_is_not_kafka_s_is_an_unreachable_broker() -> None:
         listener.join()
 
 
-@pytest.fixture(scope="module", params=[SASL_SSL, MTLS])
+@pytest.fixture(scope="module", params=[(mode, metadata) for metadata in METADATA_MODES for mode in (SASL_SSL, MTLS)])
 def secured(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """One broker with the topic `probe`."""
-    run_id = f"test-{request.param.replace('_', '-')}"
-    with Cluster(ClusterLayout(brokers=1, security=request.param), run_id=run_id) as running:
+    """One broker with the topic `probe`, in each metadata mode."""
+    mode, metadata_mode = request.param
+    run_id = f"test-{mode.replace('_', '-')}-{metadata_mode}"
+    with Cluster(ClusterLayout(brokers=1, security=mode, metadata_mode=metadata_mode), run_id=run_id) as running:
         running.admin().create_topic("probe", replica_assignment=[[1]], configs={})
         yield running
     assert left_of(run_id) == []
@@ -149,7 +151,7 @@ def foreign(secured: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[
     if "sasl.password" in configs:
         return {**configs, "sasl.password": "not-the-password"}
     pem = tmp_path_factory.mktemp("foreign") / "client.pem"
-    pem.write_bytes(make_certificates(secured.zookeepers[1])[2])
+    pem.write_bytes(make_certificates(secured.brokers[1])[2])
     return {**configs, "ssl.certificate.location": str(pem), "ssl.key.location": str(pem)}
 
 
@@ -175,7 +177,7 @@ def test_clients_with_the_configs_get_in(secured: Cluster) -> None:
         assert client.metadata("probe").leader == 1
     address, configs = secured.client_address(1), secured.client_configs
     with BrokerClient(address, configs=configs, login=False) as stranger:
-        assert stranger.metadata_mode() == "zookeeper"
+        assert stranger.metadata_mode() == secured.spec.metadata_mode
 
 
 @pytest.mark.slow
@@ -228,9 +230,10 @@ def test_attach_mode_verifies_topics_behind_it(secured: Cluster, tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.spark
+@pytest.mark.parametrize("metadata", METADATA_MODES)
 @pytest.mark.parametrize("mode", [SASL_SSL, MTLS])
-def test_a_run_of_its_own_conforms_and_shows_its_secrets_nowhere(mode: str, tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text(OWN.format(mode=mode))
+def test_a_run_of_its_own_conforms_and_shows_its_secrets_nowhere(mode: str, metadata: str, tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(OWN.format(mode=mode, metadata=metadata))
     command = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "run", "own.yaml", "--out", "runs"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     watcher = Watcher(process.pid, tmp_path / "runs")
