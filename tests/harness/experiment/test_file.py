@@ -33,7 +33,6 @@ REFUSALS = [
     ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  zookeepers: 1", "cluster", "in KRaft mode has none", 2),
     ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  controllers: 2", "cluster", "expected 0, 1 or 3", 2),
     ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  controller: 2", "cluster", "elect the active one", 2),
-    ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  security: mtls", "cluster", "in ZooKeeper mode only", 2),
     ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  kafka_version: 2.8.2", "cluster", "one of 4.3.1, 4.2.0", 2),
     ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  elr: true", "cluster", "no eligible leader replicas", 2),
     ("brokers: 3", "brokers: 3\n  controllers: 3", "cluster", "in ZooKeeper mode a broker is controller", 2),
