@@ -28,7 +28,8 @@ from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers import secrets as secret_folders
 from kafka_chaos.harness.cluster.containers.engine import docker_client
-from kafka_chaos.harness.cluster.containers.labels import RUN
+from kafka_chaos.harness.cluster.containers.image import scratch
+from kafka_chaos.harness.cluster.containers.labels import RUN, run_labels
 from kafka_chaos.harness.cluster.containers.secrets import SecretFolder, remove_abandoned_secrets, remove_secrets
 from kafka_chaos.harness.cluster.security import (
     MECHANISM,
@@ -151,7 +152,8 @@ def foreign(secured: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[
     if "sasl.password" in configs:
         return {**configs, "sasl.password": "not-the-password"}
     pem = tmp_path_factory.mktemp("foreign") / "client.pem"
-    pem.write_bytes(make_certificates(secured.brokers[1])[2])
+    with scratch(run_labels(f"{secured.run_id}-foreign", keep=False)) as maker:
+        pem.write_bytes(make_certificates(maker)[2])
     return {**configs, "ssl.certificate.location": str(pem), "ssl.key.location": str(pem)}
 
 
