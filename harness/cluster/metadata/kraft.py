@@ -102,7 +102,7 @@ class KRaftMode:
         The password is in no command line: a file of the container holds it until the user is there.
         """
         node = next(iter(members.brokers.values()))
-        node.write_file(_USER_FILE, f"{MECHANISM}=[iterations={ITERATIONS},password={password}]\n")
+        node.write_file(_USER_FILE, f"{MECHANISM}=iterations={ITERATIONS},password={password}\n")
         server = f"--bootstrap-server {node.name}:{properties.REPLICATION_PORT}"
         entity = f"--alter --entity-type users --entity-name {user} --add-config-file {_USER_FILE}"
         command = f"{_CONFIG_COMMAND} {server} {entity}; ended=$?; rm -f {_USER_FILE}; exit $ended"
