@@ -1,12 +1,14 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
 .PHONY: demo test test-unit test-spark test-cluster test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories breaches \
-	nightly nightly-turn \
+	nightly nightly-turn atlas \
 	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
 NIGHTLY_MINUTES ?= 60
 NIGHTLY_TURN_MINUTES ?= 15
+ATLAS_MINUTES ?= 30
+RECORD = $(or $(NIGHTLY_HISTORY),runs/atlas)/record.jsonl
 MATRIX := $(foreach fault,kill stop pause partition,experiments/nightly/$(fault).yaml)
 DEMO ?= demo
 MUTATION_LOWEST ?= 70
@@ -101,11 +103,18 @@ random-schedules: setup
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
 nightly: setup
 	$(if $(NIGHTLY_HISTORY),mkdir -p $(NIGHTLY_HISTORY))
-	$(BIN)/kafka-chaos nightly --minutes $(NIGHTLY_MINUTES) $(if $(NIGHTLY_HISTORY),--history $(NIGHTLY_HISTORY))
+	$(BIN)/kafka-chaos nightly --minutes $(NIGHTLY_MINUTES) $(if $(NIGHTLY_HISTORY),--history $(NIGHTLY_HISTORY) --record $(RECORD))
 
 # The same matrix on a version and in a metadata mode that turn every day.
 nightly-turn: setup
 	$(BIN)/kafka-chaos nightly $(MATRIX) --on turn --minutes $(NIGHTLY_TURN_MINUTES) --out runs/nightly-turn
+
+# What was tried least of clients, settings and faults; the record of former nights says what that is. Old clients break
+# promises: their cells say so, and the job goes on.
+atlas: setup
+	$(if $(NIGHTLY_HISTORY),mkdir -p $(NIGHTLY_HISTORY))
+	$(BIN)/kafka-chaos atlas --minutes $(ATLAS_MINUTES) --record $(RECORD) || [ $$? -le 2 ]
+	$(BIN)/python benchmarks/forecasts.py $(RECORD)
 
 # Adds the summaries of this checkout's nights to those in NIGHTLY_HISTORY, which the next night's trend is made from.
 keep-summaries:

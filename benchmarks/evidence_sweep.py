@@ -47,10 +47,11 @@ Change = tuple[str, str, Callable[[Path], None]]
 
 
 def read(run: Path, table: str) -> pa.Table:
-    """A table whole, with every column of the contract that one of its files has."""
-    return pa.concat_tables(
-        [pq.read_table(file) for file in sorted((run / table).glob("*.parquet"))], promote_options="default"
-    )
+    """A table whole, with every column of the contract that one of its files has. Raises `LookupError` without one."""
+    files = sorted((run / table).glob("*.parquet"))
+    if not files:
+        raise LookupError(f"{run} has no {table}/")
+    return pa.concat_tables([pq.read_table(file) for file in files], promote_options="default")
 
 
 def write(run: Path, table: str, rows: pa.Table) -> None:

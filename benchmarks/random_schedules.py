@@ -146,7 +146,10 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
             )
             summary = nightly.run()
     left = sum(
-        (left_of(cluster, [Path(tempfile.gettempdir(), f"kafka-chaos-disks-{cluster}")]) for cluster in hunt.clusters),
+        (
+            left_of(cluster, [Path(tempfile.gettempdir(), f"kafka-chaos-disks-{cluster}")])
+            for cluster in hunt.cluster.ids
+        ),
         Counter[str](),
     )
     not_conforming = [

@@ -19,6 +19,7 @@ import click
 import pytest
 
 from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.atlas.plan import Atlas
 from kafka_chaos.harness.attached.nodes_file import load_nodes
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
@@ -108,6 +109,9 @@ def test_an_experiment_or_a_file_of_nodes_of_the_documentation_is_accepted(text:
     if text.startswith("commands:"):
         (tmp_path / "nodes.yaml").write_text(text)
         load_nodes(tmp_path / "nodes.yaml")
+    elif "families:" in text:
+        (tmp_path / "atlas.yaml").write_text(text)
+        assert Atlas.of(tmp_path / "atlas.yaml").trials
     else:
         parse_experiment(text, "documentation.yaml")
 

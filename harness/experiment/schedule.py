@@ -21,6 +21,7 @@ from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.lives import GenerateLives
 from kafka_chaos.harness.experiment.refusals import refusals
 from kafka_chaos.harness.experiment.specs import ExperimentError, dotted, with_phases
+from kafka_chaos.harness.experiment.timeouts import FACTORS, timeouts_of
 from kafka_chaos.harness.experiment.values import Seconds, Spec
 
 _DEFAULT_DURATION = WorkloadSpec().duration
@@ -53,6 +54,15 @@ class GenerateSpec(Spec):
         description="faults may overlap, as long as so many brokers at most are broken at once; by default, faults "
         "come one after another",
     )
+    around_timeouts: bool = Field(
+        default=False,
+        description="draw durations around the time-outs of sessions, lags, requests, records, transactions, groups: "
+        "just below one, above it, up to twice as long, within `duration`",
+    )
+    producer_configs: dict[str, Annotated[tuple[str | int, ...], Field(min_length=1, strict=False)]] = Field(
+        default_factory=dict,
+        description="values that each lane's producer config is drawn from, unless the lane has the config",
+    )
     quiet_end: Seconds = Field(default=0.0, description="seconds of load without faults at its end, at least")
 
     @model_validator(mode="after")
@@ -71,17 +81,27 @@ class GenerateSpec(Spec):
                 raise ValueError(f"{name}: the shortest, {shortest:g} s, is longer than the longest, {longest:g} s")
         return self
 
-    def draw(self, *, seed: int, phase: str, load_seconds: float, brokers: int) -> list[dict[str, Any]]:
-        """Entries of a schedule; ValueError if not `count`, or not even one, fit into the load."""
+    def draw(
+        self, *, seed: int, phase: str, load_seconds: float, brokers: int, timeouts: Iterable[float] = ()
+    ) -> list[dict[str, Any]]:
+        """Entries of a schedule; ValueError if not `count`, or not even one, fit into the load.
+
+        `timeouts`: those in seconds that durations are drawn around, with `around_timeouts`.
+        """
         # A text as seed gives the same numbers on every machine and in every version of Python.
         drawn = random.Random(f"{seed}/{phase}")
         budget = _Budget(self.breaks, brokers, self.targets)
+        shortest, longest = self.duration
+        around = [factor * timeout for timeout in timeouts for factor in FACTORS]
+        around = [seconds for seconds in around if self.around_timeouts and shortest <= seconds <= longest]
         entries: list[dict[str, Any]] = []
         at = self.first_at
         while self.count is None or len(entries) < self.count:
             kind = self._choose(drawn, self._kinds_beside(entries))
             target = self._choose(drawn, self._targets_of(kind))
             duration, gap = round(drawn.uniform(*self.duration), 1), round(drawn.uniform(*self.gap), 1)
+            if around:
+                duration = round(drawn.choice(around), 1)
             at = budget.first_moment(at, target)
             if at + duration > load_seconds - self.quiet_end:
                 break
@@ -95,6 +115,16 @@ class GenerateSpec(Spec):
                 "workload.duration, or shorten duration, gap, first_at or quiet_end"
             )
         return entries
+
+    def with_configs(self, lanes: Sequence[Any], seed: str) -> list[Any]:
+        """Lanes with producer configs that are drawn, but for those that they have. What is no lane stays."""
+        drawn = random.Random(seed)
+        found = []
+        for lane in lanes:
+            configs = {key: drawn.choice(values) for key, values in self.producer_configs.items()}
+            own = lane.get("producer_configs", {}) if isinstance(lane, Mapping) else None
+            found.append({**lane, "producer_configs": {**configs, **own}} if isinstance(own, Mapping) else lane)
+        return found
 
     def _kinds_beside(self, entries: Sequence[Mapping[str, Any]]) -> list[str]:
         """The kinds that may stand in one schedule with those drawn so far."""
@@ -169,8 +199,7 @@ def expand(values: Mapping[str, Any]) -> dict[str, Any]:
             place = "phases", number
             if _generates(phase.get("schedule")):
                 seed, name = expanded.setdefault("seed", _new_seed()), str(phase.get("phase"))
-                schedule = _drawn(phase, place, seed, name, _brokers(values))
-                phases[number] = phase = {**phase, "schedule": schedule}
+                phases[number] = phase = {**phase, **_drawn(phase, place, seed, name, values)}
             lanes = phase.get("lanes")
             if isinstance(lanes, list) and any(_has_generated_lives(lane) for lane in lanes):
                 seed = expanded.setdefault("seed", _new_seed())
@@ -210,13 +239,25 @@ def _brokers(values: Mapping[str, Any]) -> int:
 
 
 def _drawn(
-    phase: Mapping[str, Any], place: tuple[str | int, ...], seed: Any, name: str, brokers: int
-) -> list[dict[str, Any]]:
+    phase: Mapping[str, Any], place: tuple[str | int, ...], seed: Any, name: str, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The keys of the phase that are drawn: its schedule, and its lanes where producer configs are drawn."""
     bounds, place = _bounds(phase["schedule"], (*place, "schedule"), GenerateSpec, "faults")
+    lanes = phase.get("lanes")
+    if bounds.producer_configs and isinstance(lanes, list):
+        lanes = bounds.with_configs(lanes, f"{_seed(seed)}/{name}/producer_configs")
+    timeouts = timeouts_of(lanes, values.get("cluster")) if bounds.around_timeouts else ()
     try:
-        return bounds.draw(seed=_seed(seed), phase=name, load_seconds=_load_seconds(phase), brokers=brokers)
+        schedule = bounds.draw(
+            seed=_seed(seed),
+            phase=name,
+            load_seconds=_load_seconds(phase),
+            brokers=_brokers(values),
+            timeouts=timeouts,
+        )
     except ValueError as error:
         raise ExperimentError(place, str(error)) from error
+    return {"schedule": schedule} | ({"lanes": lanes} if isinstance(lanes, list) else {})
 
 
 def _bounds(

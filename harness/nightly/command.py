@@ -29,6 +29,8 @@ DEFAULT_EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nig
               help="Where an experiment names no cluster: such as 4.2.0/kraft; `turn` changes it daily.")  # fmt: skip
 @click.option("--history", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="Folder with summary.json files of former nightly runs, for the trend.")  # fmt: skip
+@click.option("--record", type=click.Path(path_type=Path, dir_okay=False),
+              help="Add every run to this record, and compare what it said before with what runs show.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json at the end, nothing else.")
 @QUIET
 def nightly_command(
@@ -39,6 +41,7 @@ def nightly_command(
     seed: int | None,
     on: str | None,
     history: Path | None,
+    record: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -79,6 +82,7 @@ def nightly_command(
         seed=random.SystemRandom().randrange(2**31) if seed is None else seed,
         repeats=repeats,
         say=say,
+        record=record,
     )
     if turn is not None:
         nightly.load = turn.load

@@ -18,12 +18,15 @@ from kafka_chaos.contract.errors import EnvironmentFailure, KafkaChaosError, Usa
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.nightly.collecting import lane_runs_of
 from kafka_chaos.harness.nightly.summary import RepeatResult, Summary, write_summary
 from kafka_chaos.harness.nightly.trend import write_trend
 from kafka_chaos.harness.report.listeners.waiting import duration
 from kafka_chaos.harness.run.directory import versions
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
+from kafka_chaos.reference_model.forecast.forecasting import Score
+from kafka_chaos.reference_model.forecast.lane_runs import append, read_record
 from kafka_chaos.verification import RunDirectoryError, SparkUnavailableError
 
 RunOne = Callable[[Experiment, Path, Sequence[Listener]], RunResult]
@@ -69,6 +72,8 @@ class Nightly:
     run_one: RunOne = lambda experiment, root, listeners: run_experiment(experiment, root=root, listeners=listeners)
     load: Callable[[Path, int], Experiment] = lambda path, seed: load_experiment(path, overrides={"seed": seed})
     clock: Callable[[], float] = time.monotonic
+    record: Path | None = None
+    """The record of runs that each run is added to. What it said at the beginning is compared with what runs show."""
     results: list[RepeatResult] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -77,6 +82,8 @@ class Nightly:
         self._started = self.clock()
         self._seeds = random.Random(self.seed)
         self._kafka_version = ""
+        self._known = [] if self.record is None else read_record(self.record)
+        self._score = Score()
 
     def run(self) -> Summary:
         """Run until the time is over; also writes the summary into `folder`, and the trend page into `out`."""
@@ -100,6 +107,7 @@ class Nightly:
             seed=self.seed,
             seconds=self.clock() - self._started,
             versions=versions(self._kafka_version),
+            forecasts=self._score.to_json() if self._known else None,
         )
 
     def described(self) -> str:
@@ -123,6 +131,7 @@ class Nightly:
             result = self.run_one(experiment, self.folder / "runs", self.listeners)
             outcome = {"run_dir": str(result.path.relative_to(self.folder)), "verdict": result.verdict}
             ended = str(result.verdict.verdict)
+            self._remember(result.path)
         except (KafkaChaosError, SparkUnavailableError, RunDirectoryError) as error:
             outcome = {"error": str(error)}
             ended = f"the run failed: {error}"
@@ -132,6 +141,14 @@ class Nightly:
             RepeatResult(experiment=_name(path), seed=seed, seconds=round(seconds, 1), lanes=lanes, **outcome)
         )
         self.say(f"  {ended} after {seconds:.0f} s")
+
+    def _remember(self, run_dir: Path) -> None:
+        if self.record is None:
+            return
+        lanes = lane_runs_of(run_dir)
+        for lane in lanes if self._known else ():
+            self._score.add(self._known, lane)
+        append(self.record, lanes)
 
     def _write(self) -> None:
         write_summary(self.folder, self.summary())

@@ -127,7 +127,10 @@ class RepeatResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The content of summary.json: a `night`, named by its start, its `runs` in order, and what its `lanes` showed."""
+    """The content of summary.json: a `night`, named by its start, its `runs` in order, and what its `lanes` showed.
+
+    `forecasts`: how good those were that the record of runs gave before (`forecasting.Score`); None without a record.
+    """
 
     format_version: Literal[1] = 1
     night: str
@@ -137,10 +140,18 @@ class Summary:
     versions: Mapping[str, str]
     runs: tuple[RunEntry, ...]
     lanes: tuple[LaneCount, ...]
+    forecasts: Mapping[str, Any] | None = None
 
     @classmethod
     def of(
-        cls, results: Sequence[RepeatResult], *, night: str, seed: int, seconds: float, versions: Mapping[str, str]
+        cls,
+        results: Sequence[RepeatResult],
+        *,
+        night: str,
+        seed: int,
+        seconds: float,
+        versions: Mapping[str, str],
+        forecasts: Mapping[str, Any] | None = None,
     ) -> Summary:
         """Count the runs. The verdict is the worst of all; with a failed run it is unknown at best."""
         lanes: dict[tuple[str, str], LaneCount] = {}
@@ -159,6 +170,7 @@ class Summary:
             versions=versions,
             runs=tuple(result.entry for result in results),
             lanes=tuple(lanes.values()),
+            forecasts=forecasts,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -175,6 +187,10 @@ class Summary:
             f"{self.versions.get('kafka', '?')}, seed {self.seed}.",
             "",
         ]
+        if (said := self.forecasts) is not None and said["brier"] is not None:
+            made = f"{counted(said['forecasts'], 'forecast')} of {counted(said['lanes'], 'lane')}"
+            held = f"{said['within']} of {counted(said['ranges'], 'range')} held what was found (four of five should)"
+            lines += [f"{made}: Brier score {said['brier']}; {held}.", ""]
         broken = [(run, violation) for run in self.runs for violation in run.violations]
         if broken:
             lines += ["## Violations", ""]

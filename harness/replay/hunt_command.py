@@ -22,6 +22,8 @@ from kafka_chaos.contract.command_line import QUIET
 @click.option("--seed", type=click.IntRange(min=0), help="Decides the seed of every run; drawn by default.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs/hunt"), show_default=True,
               help="Where to write a folder per hunt.")  # fmt: skip
+@click.option("--record", type=click.Path(path_type=Path, dir_okay=False),
+              help="Add every run to this record, and compare what it said before with what runs show.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json at the end, nothing else.")
 @QUIET
 def hunt_command(
@@ -31,6 +33,7 @@ def hunt_command(
     most: int | None,
     seed: int | None,
     out: Path,
+    record: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -62,6 +65,7 @@ def hunt_command(
             seed=random.SystemRandom().randrange(2**31) if seed is None else seed,
             repeats=most,
             say=say,
+            record=record,
             run_one=hunt.run,
             load=hunt.draw,
         )

@@ -1,24 +1,21 @@
 """Random schedules, one after the other on one cluster, drawn most often from what has been tried least and from what
 led to something new: an action of the model that its lane configuration had not shown yet.
 
-Guarantee: a cluster on which a run failed is not used again. Every forbidden finding keeps its run directory, and its
+Guarantee: every forbidden finding keeps its run directory, and its
 schedule is shrunk.
 """
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault
-from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -27,8 +24,7 @@ from kafka_chaos.harness.replay.realised import realised_values
 from kafka_chaos.harness.replay.shrinking import OutOfBudget, Shrinking
 from kafka_chaos.harness.replay.trial import Finding, Trials, forbidden
 from kafka_chaos.harness.run.run import RunResult
-from kafka_chaos.harness.run.runner import run_experiment
-from kafka_chaos.harness.run.shared_cluster import delete_topics, restore, topic_name
+from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns, topic_name
 
 CONFIRMATIONS = 2
 
@@ -50,10 +46,7 @@ class Hunt:
     """How many runs with a fault of each kind, or at each target, showed one of these first."""
     found: dict[Finding, Path] = field(default_factory=dict)
     """Forbidden findings, each with the first run that showed it."""
-    clusters: list[str] = field(default_factory=list)
-    """The ids of the clusters that it started, one after the other."""
-    _cluster: Cluster | None = None
-    _stack: ExitStack = field(default_factory=ExitStack)
+    cluster: ClusterOfRuns = field(default_factory=lambda: ClusterOfRuns("hunt"))
 
     @classmethod
     def of(cls, path: Path) -> Hunt:
@@ -67,8 +60,8 @@ class Hunt:
     def __enter__(self) -> Hunt:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __exit__(self, *what: object) -> None:
+        self.cluster.__exit__(*what)
 
     def draw(self, _: Path, seed: int) -> Experiment:
         """The next experiment: its seed, topics of its own, and weights.
@@ -87,13 +80,7 @@ class Hunt:
 
     def run(self, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
         """Run an experiment on the shared cluster, and note what it tried and found."""
-        cluster = self._whole_cluster(experiment)
-        try:
-            result = run_experiment(experiment, root=root, listeners=listeners, cluster=cluster)
-        except BaseException:
-            self._discard()
-            raise
-        delete_topics(cluster, [lane.topic_name for _, lane, _ in experiment.lanes()])
+        result = self.cluster.run(experiment, root, listeners)
         actions = {(lane, action) for lane, counts in actions_of(result.path).items() for action in counts}
         is_new = not actions <= self.shown
         self.shown |= actions
@@ -123,24 +110,6 @@ class Hunt:
         into = folder / f"{finding.lane}-{finding.anomaly}.yaml"
         trials.write(shrinking.shrink(), into)
         return into
-
-    def _whole_cluster(self, experiment: Experiment) -> Cluster:
-        layout = experiment.layout
-        has = None if self._cluster is None else self._cluster.spec
-        if has is not None and has.lacks(layout):
-            # Schedules so far broke no disks, acted on no requests, or moved no clocks.
-            self._discard()
-        if self._cluster is None:
-            self.clusters.append(f"hunt-{secrets.token_hex(4)}")
-            cluster = Cluster(layout, run_id=self.clusters[-1])
-            self._cluster = self._stack.enter_context(cluster)
-        else:
-            restore(self._cluster)
-        return self._cluster
-
-    def _discard(self) -> None:
-        self._cluster = None
-        self._stack.close()
 
 
 def _names(fault: Fault) -> tuple[str, str]:

@@ -6,9 +6,16 @@ import contextlib
 import itertools
 import secrets
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.run.run import RunResult
+from kafka_chaos.harness.run.runner import run_experiment
 
 _numbers = itertools.count(1)
 
@@ -33,3 +40,55 @@ def delete_topics(cluster: Cluster, topics: Sequence[str]) -> None:
     """Delete topics as far as the cluster lets it. One that is broken on purpose may refuse; it is removed later."""
     with contextlib.suppress(ClusterFailure):
         cluster.admin().delete_topics(topics)
+
+
+@dataclass
+class ClusterOfRuns:
+    """Runs experiments one after the other, on one cluster as long as it has what they need.
+
+    `name`: what the clusters' ids begin with.
+
+    Guarantee: a cluster on which a run failed is not used again, and at the end of the context none is left.
+    """
+
+    name: str
+    ids: list[str] = field(default_factory=list)
+    """The ids of the clusters that it started, one after the other."""
+    _cluster: Cluster | None = None
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> ClusterOfRuns:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._discard()
+
+    def run(self, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
+        """Run an experiment, and delete its topics."""
+        cluster = self._whole_cluster(experiment)
+        try:
+            result = run_experiment(experiment, root=root, listeners=listeners, cluster=cluster)
+        except BaseException:
+            self._discard()
+            raise
+        delete_topics(cluster, [lane.topic_name for _, lane, _ in experiment.lanes()])
+        return result
+
+    def _whole_cluster(self, experiment: Experiment) -> Cluster:
+        layout = experiment.layout
+        has = None if self._cluster is None else self._cluster.spec
+        if has is not None and (
+            has.lacks(layout) or (has.versions, has.metadata_mode) != (layout.versions, layout.metadata_mode)
+        ):
+            # Schedules so far broke no disks, acted on no requests, moved no clocks, or were for other brokers.
+            self._discard()
+        if self._cluster is None:
+            self.ids.append(f"{self.name}-{secrets.token_hex(4)}")
+            self._cluster = self._stack.enter_context(Cluster(layout, run_id=self.ids[-1]))
+        else:
+            restore(self._cluster)
+        return self._cluster
+
+    def _discard(self) -> None:
+        self._cluster = None
+        self._stack.close()

@@ -163,3 +163,45 @@ def test_a_refusal_names_the_line_and_what_was_expected(old: str, new: str, plac
         parse_experiment(TEXT.replace(old, new), "bad.yaml")
     assert str(refusal.value).startswith(f"bad.yaml:{place}")
     assert expected in str(refusal.value)
+
+
+def test_durations_are_drawn_around_the_time_outs_of_brokers_and_lanes() -> None:
+    lane = "lane: one, producer_configs: {request.timeout.ms: 4000}"
+    text = TEXT.replace("- lane: one", f"- {{{lane}}}") + "    around_timeouts: true\n    duration: [2, 8]\n"
+    drawn = {
+        entry.duration
+        for seed in range(60)
+        for entry in parse_experiment(text, "a.yaml", overrides={"seed": seed}).phases[0].schedule
+    }
+    # The session lasts 3 s, a request 4 s; 30 s of a lag do not fit.
+    assert drawn == {2.7, 3.3, 4.5, 6.0, 3.6, 4.4, 8.0}
+
+
+def test_without_a_time_out_that_fits_durations_are_drawn_as_ever() -> None:
+    text = TEXT + "    around_timeouts: true\n    duration: [1, 2]\n"
+    plain = TEXT + "    duration: [1, 2]\n"
+    assert parse_experiment(text, "a.yaml").phases == parse_experiment(plain, "a.yaml").phases
+
+
+def test_producer_configs_are_drawn_for_each_lane_that_has_none_of_its_own() -> None:
+    text = TEXT.replace("- lane: one", "- lane: one\n  - {lane: two, producer_configs: {linger.ms: 7}}")
+    text += "    producer_configs: {linger.ms: [1, 50], message.timeout.ms: [5000]}\n"
+    found: dict[str, set[Any]] = {"one": set(), "two": set()}
+    for seed in range(20):
+        for lane in parse_experiment(text, "a.yaml", overrides={"seed": seed}).phases[0].lanes:
+            found[lane.lane].add(lane.producer_configs["linger.ms"])
+            assert lane.producer_configs["message.timeout.ms"] == 5000
+    assert found == {"one": {1, 50}, "two": {7}}
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("producer_configs: {linger.ms: []}", "generate.producer_configs.linger.ms: expected"),
+        ("producer_configs: {lingers.ms: [1]}", "lingers.ms"),
+        ("around_timeouts: 3", "generate.around_timeouts: expected true or false"),
+    ],
+)
+def test_wrong_keys_of_generate_are_refused_with_their_place(keys: str, message: str) -> None:
+    with pytest.raises(UsageFailure, match=message):
+        parse_experiment(TEXT + f"    {keys}\n", "a.yaml")

@@ -25,7 +25,9 @@ from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in
 from kafka_chaos.harness.nightly.summary import wilson
 from kafka_chaos.harness.nightly.trend import write_trend
 from kafka_chaos.harness.run.run import RunResult
+from kafka_chaos.reference_model.forecast.lane_runs import read_record
 from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
+from tests.reference_model.forecast.lanes import lane_run
 
 TEXT = """\
 name: {name}
@@ -70,7 +72,9 @@ class Runs:
         return RunResult(path, RunVerdict(path, verdict, (lane,)), {})
 
 
-def nightly_of(tmp_path: Path, runs: Runs, *names: str, minutes: float = 60, repeats: int | None = None) -> Nightly:
+def nightly_of(
+    tmp_path: Path, runs: Runs, *names: str, minutes: float = 60, repeats: int | None = None, record: Path | None = None
+) -> Nightly:
     files = []
     for name in names or ("a",):
         files.append(tmp_path / f"{name}.yaml")
@@ -81,6 +85,7 @@ def nightly_of(tmp_path: Path, runs: Runs, *names: str, minutes: float = 60, rep
         minutes=minutes,
         seed=1,
         repeats=repeats,
+        record=record,
         say=lambda text: None,
         run_one=runs,
         clock=lambda: runs.now,
@@ -101,6 +106,23 @@ def nightly_of(tmp_path: Path, runs: Runs, *names: str, minutes: float = 60, rep
 )
 def test_the_interval_is_wilson_s(hits: int, runs: int, low: float, high: float) -> None:
     assert wilson(hits, runs) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+
+
+def test_runs_are_added_to_a_record_and_compared_with_what_it_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = [lane_run(9), lane_run(9)]
+    monkeypatch.setattr(nightly, "lane_runs_of", lambda path: [shown.pop()])
+    record = tmp_path / "record.jsonl"
+    runs = Runs([0, 0])
+    first = nightly_of(tmp_path, runs, repeats=1, record=record).run()
+    assert first.to_json()["forecasts"] is None
+    (tmp_path / "out").rename(tmp_path / "first")
+    second = nightly_of(tmp_path, runs, repeats=1, record=record).run()
+    assert len(read_record(record)) == 2
+    # One lane that lost records was known before: Jeffreys prior, and the same lane again in full.
+    assert second.to_json()["forecasts"]["forecasts"] == 1
+    assert "1 forecast of 1 lane: Brier score" in second.to_markdown()
 
 
 def test_experiments_are_repeated_in_turn_until_the_next_run_would_not_fit(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.replay import hunting, trial
 from kafka_chaos.harness.replay.hunting import Hunt
 from kafka_chaos.harness.replay.trial import Finding
+from kafka_chaos.harness.run import shared_cluster
 from tests.harness.replay.runs import write_run
 
 EXPERIMENT = """\
@@ -64,11 +65,11 @@ class Clusters:
 @pytest.fixture
 def clusters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Clusters:
     clusters = Clusters(tmp_path)
-    monkeypatch.setattr(hunting, "Cluster", clusters)
-    monkeypatch.setattr(hunting, "run_experiment", clusters.run)
+    monkeypatch.setattr(shared_cluster, "Cluster", clusters)
+    monkeypatch.setattr(shared_cluster, "run_experiment", clusters.run)
     monkeypatch.setattr(trial, "run_experiment", clusters.run)
-    monkeypatch.setattr(hunting, "restore", lambda cluster: None)
-    monkeypatch.setattr(hunting, "delete_topics", lambda cluster, topics: clusters.deleted.extend(topics))
+    monkeypatch.setattr(shared_cluster, "restore", lambda cluster: None)
+    monkeypatch.setattr(shared_cluster, "delete_topics", lambda cluster, topics: clusters.deleted.extend(topics))
     return clusters
 
 

@@ -1,0 +1,169 @@
+"""The cells of the atlas: what the runs of each combination showed, with 95 % intervals."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.harness.nightly.summary import wilson
+from kafka_chaos.harness.report.matrix import settings
+from kafka_chaos.reference_model.forecast.lane_runs import Cell, LaneRun
+
+PAGE, TABLE = "atlas.html", "atlas.parquet"
+COLUMNS: Mapping[str, Anomaly] = {
+    "losses": Anomaly.LOST_WRITE,
+    "duplicates": Anomaly.DUPLICATE,
+    "reorderings": Anomaly.REORDERED,
+}
+
+
+@dataclass(frozen=True)
+class Share:
+    """In `hits` of `runs` an anomaly was found, with the 95 % Wilson interval; `most`: findings in one run."""
+
+    hits: int
+    runs: int
+    most: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the share of runs."""
+        return wilson(self.hits, self.runs)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        if not self.runs:
+            return "not judged"
+        found = f"in {self.hits} of {self.runs}" if self.hits else f"in none of {self.runs}"
+        return f"{found} ({low:.0%} – {high:.0%}){f', up to {self.most:,}' if self.hits else ''}"
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """A cell and its runs, at least one."""
+
+    cell: Cell
+    runs: Sequence[LaneRun]
+
+    @property
+    def count(self) -> int:
+        """How many runs it has."""
+        return len(self.runs)
+
+    @property
+    def settings(self) -> str:
+        """The lane's settings in words."""
+        return settings_in_words(self.cell.settings)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The gravest of its runs."""
+        return Verdict.gravest(Verdict(run.verdict) for run in self.runs)
+
+    @property
+    def worst(self) -> LaneRun:
+        """The run with the gravest verdict; of several, that with most findings."""
+        return max(self.runs, key=lambda run: (run.verdict == self.verdict, sum(run.found.values())))
+
+    @property
+    def shares(self) -> Mapping[str, Share]:
+        """By the name of `COLUMNS`."""
+        return {name: self.share(anomaly) for name, anomaly in COLUMNS.items()}
+
+    @property
+    def other(self) -> Mapping[str, Share]:
+        """Every other anomaly that some run showed."""
+        names = {name for run in self.runs for name in run.found} - set(map(str, COLUMNS.values()))
+        return {name: self.share(name) for name in sorted(names)}
+
+    @property
+    def gaps(self) -> tuple[float, float, float] | None:
+        """The shortest, the median and the longest of the runs' longest times without acknowledgement, in seconds."""
+        known = sorted(run.gap_s for run in self.runs if run.gap_s is not None)
+        return (known[0], statistics.median(known), known[-1]) if known else None
+
+    def share(self, anomaly: str) -> Share:
+        """In how many runs an anomaly was found."""
+        counts = [run.found.get(anomaly, 0) for run in self.runs if anomaly not in run.not_judged]
+        return Share(sum(map(bool, counts)), len(counts), max(counts, default=0))
+
+    def to_json(self) -> dict[str, Any]:
+        """The row of the table."""
+        shares = {**self.shares, **self.other}
+        return {
+            "client": self.cell.client,
+            "cluster": self.cell.cluster,
+            "settings": self.settings,
+            "lane": self.cell.settings,
+            "faults": self.cell.faults,
+            "runs": len(self.runs),
+            "verdict": str(self.verdict),
+            "anomalies": [
+                {"anomaly": name, "hits": one.hits, "runs": one.runs, "low": one.interval[0], "high": one.interval[1]}
+                for name, one in shares.items()
+            ],
+            "gaps_s": list(self.gaps or ()),
+            "worst_run": self.worst.run,
+        }
+
+
+def settings_in_words(text: str) -> str:
+    """The settings of a cell, in one line."""
+    return settings(Lane.from_json({"lane": "any", **json.loads(text)}).to_json())
+
+
+def cells_of(record: Iterable[LaneRun]) -> list[CellSummary]:
+    """The cells that have runs, in their order."""
+    found: dict[Cell, list[LaneRun]] = {}
+    for run in record:
+        found.setdefault(run.cell, []).append(run)
+    return [CellSummary(cell, found[cell]) for cell in sorted(found)]
+
+
+def write_pages(cells: Sequence[CellSummary], out: Path, untried: int = 0) -> None:
+    """Write atlas.html and atlas.parquet into `out`. `untried`: the cells of the plan without a run."""
+    from kafka_chaos.harness.report.pages import environment
+
+    def place(run: LaneRun) -> str | None:
+        return os.path.relpath(run.report, out) if run.report and Path(run.report).is_file() else None
+
+    page = environment().get_template("atlas.html.j2")
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(out / PAGE, page.render(cells=cells, columns=list(COLUMNS), untried=untried, place=place))
+    pq.write_table(pa.Table.from_pylist([cell.to_json() for cell in cells], _SCHEMA), out / TABLE)
+
+
+_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("client", "cluster", "settings", "lane", "faults")),
+        ("runs", pa.int64()),
+        ("verdict", pa.string()),
+        (
+            "anomalies",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("anomaly", pa.string()),
+                        ("hits", pa.int64()),
+                        ("runs", pa.int64()),
+                        ("low", pa.float64()),
+                        ("high", pa.float64()),
+                    ]
+                )
+            ),
+        ),
+        ("gaps_s", pa.list_(pa.float64())),
+        ("worst_run", pa.string()),
+    ]
+)

@@ -1,0 +1,150 @@
+"""Answers for a producer's own settings, from the record: what runs with the same settings showed.
+
+Guarantee: what no run tried is not called safe, and every key of the file that runs do not vary is named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.errors import UsageFailure, quoted
+from kafka_chaos.contract.lanes import ACKS
+from kafka_chaos.harness.atlas.cells import CellSummary, cells_of
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS
+from kafka_chaos.harness.experiment.yaml_text import text_of
+from kafka_chaos.reference_model.forecast.lane_runs import LaneRun
+
+JAVA = "java"
+_IDEMPOTENCE, _MIN_ISR = "enable.idempotence", "min.insync.replicas"
+_UNCLEAN = "unclean.leader.election.enable"
+_IN_FLIGHT = "max.in.flight.requests.per.connection"
+_TRUE = {"true": True, "false": False}
+_ACKS = {"-1": "all", "request.required.acks": "acks"}
+_OF_LIBRDKAFKA = ("request.required.acks", "message.timeout.ms", "queue.buffering.max.ms", "statistics.interval.ms")
+_PRODUCERS = {"acks": "all", "idempotence": False, "max_in_flight": 5, "transactional": None}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a properties file says. `lane`: keys of a lane. `client`: the kind that it is for; `ignored`: other keys."""
+
+    client: str
+    lane: Mapping[str, Any]
+    ignored: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The cells that have these settings, of the client's kind first, or of others where it has none."""
+
+    settings: Settings
+    cells: Sequence[CellSummary]
+    of_client: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as `--json` prints it."""
+        return {
+            "client": self.settings.client,
+            "settings": dict(self.settings.lane),
+            "ignored": list(self.settings.ignored),
+            "of_client": self.of_client,
+            "cells": [cell.to_json() for cell in self.cells],
+        }
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{key}={json.dumps(value)}" for key, value in self.settings.lane.items())
+        lines = [f"{self.settings.client}: {shown}"]
+        if not self.cells:
+            lines.append("No run has tried these settings: nothing is known about them.")
+        elif not self.of_client:
+            lines.append(f"No run has tried them with {self.settings.client}; with other clients:")
+        for cell in self.cells:
+            shares = "; ".join(f"{name} {share}" for name, share in {**cell.shares, **cell.other}.items())
+            gaps = "" if cell.gaps is None else f"; longest gap {cell.gaps[0]:.1f} to {cell.gaps[2]:.1f} s"
+            lines.append(f"  {cell.cell.client} · {cell.cell.cluster} · {cell.settings} · {cell.cell.faults}")
+            lines.append(f"    {cell.verdict}: {shares}{gaps}")
+        if self.settings.ignored:
+            ignored = ", ".join(self.settings.ignored)
+            lines.append(f"Runs do not vary these keys, so the answer does not count them: {ignored}")
+        return "\n".join(lines)
+
+
+def answer(path: Path, record: Sequence[LaneRun], client: str | None = None) -> Answer:
+    """What the record says of the settings in a properties file. `client`: a kind, told by the keys by default.
+
+    Raises `UsageFailure` for a file that is none, with its line, and for a kind that there is not.
+    """
+    settings = read_settings(path, client)
+    found = [cell for cell in cells_of(record) if _agrees(json.loads(cell.cell.settings), settings.lane)]
+    own = [cell for cell in found if cell.cell.client.split(" ")[0] == settings.client]
+    return Answer(settings, own or found, bool(own))
+
+
+def read_settings(path: Path, client: str | None = None) -> Settings:
+    """The settings in a properties file. Keys that are missing have the client's defaults."""
+    given = _properties(path)
+    kind = client or (IN_PROCESS if any(key in given for key in _OF_LIBRDKAFKA) else JAVA)
+    if kind not in KINDS:
+        raise UsageFailure(f"--client {quoted(kind)}: expected {', '.join(KINDS)}")
+    known = {_ACKS.get(key, key): value for key, value in given.items()}
+    acks = _ACKS.get(known.get("acks", "all"), known.get("acks", "all"))
+    if acks not in ACKS:
+        raise UsageFailure(f"{path}: acks: {quoted(acks)}: expected {', '.join(ACKS)} or -1")
+    in_flight = _number(path, _IN_FLIGHT, known.get(_IN_FLIGHT, known.get("max.in.flight", "5")))
+    # Java's producers are idempotent unless a key is against it (KIP-679, since 3.0); librdkafka's are not.
+    usual = "true" if kind == JAVA and acks == "all" and in_flight <= 5 else "false"
+    lane: dict[str, Any] = {
+        "acks": acks,
+        "idempotence": _truth(path, _IDEMPOTENCE, known.get(_IDEMPOTENCE, usual)),
+        "max_in_flight": in_flight,
+    }
+    if "transactional.id" in known:
+        lane |= {"transactional": True, "idempotence": True}
+    if _MIN_ISR in known:
+        lane["min_insync_replicas"] = _number(path, _MIN_ISR, known[_MIN_ISR])
+    if _UNCLEAN in known:
+        lane["unclean_leader_election"] = _truth(path, _UNCLEAN, known[_UNCLEAN])
+    used = {"acks", _IDEMPOTENCE, _IN_FLIGHT, "max.in.flight", "transactional.id", _MIN_ISR, _UNCLEAN, *_ACKS}
+    return Settings(kind, lane, sorted(key for key in given if key not in used))
+
+
+def _agrees(settings: Mapping[str, Any], lane: Mapping[str, Any]) -> bool:
+    """Whether a cell has these settings and neither group nor loop; a topic's, only where the file has them."""
+    if not settings.keys().isdisjoint(("group", "loop")):
+        return False
+    usual = {**_PRODUCERS, "min_insync_replicas": 1, "unclean_leader_election": False}
+    wanted = {"transactional": None, **lane}
+    return all(
+        bool(settings.get(key)) == bool(value) if key == "transactional" else settings.get(key, usual[key]) == value
+        for key, value in wanted.items()
+    )
+
+
+def _truth(path: Path, key: str, value: str) -> bool:
+    if value.lower() not in _TRUE:
+        raise UsageFailure(f"{path}: {key}: {quoted(value)}: expected true or false")
+    return _TRUE[value.lower()]
+
+
+def _number(path: Path, key: str, value: str) -> int:
+    if not value.isdecimal() or not int(value):
+        raise UsageFailure(f"{path}: {key}: {quoted(value)}: expected a whole number of at least 1")
+    return int(value)
+
+
+def _properties(path: Path) -> dict[str, str]:
+    """The keys of a file in the format of java.util.Properties, without continued lines and escapes."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(text_of(path).splitlines(), 1):
+        text = line.strip()
+        if not text or text[0] in "#!":
+            continue
+        key, sign, value = text.partition("=" if "=" in text else ":")
+        if not sign or not key.strip():
+            raise UsageFailure(f"{path}:{number}: {quoted(text)}: expected KEY=VALUE")
+        found[key.strip()] = value.strip()
+    return found

@@ -1,0 +1,98 @@
+"""Reads what a run directory adds to the record of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kafka_chaos.contract.anomalies import Status
+from kafka_chaos.contract.fault_kinds import LOCKSTEP
+from kafka_chaos.contract.metadata import USUAL_VERSION, usual_mode
+from kafka_chaos.contract.run_directory import REPORT_FILE
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
+from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list, read_evidence
+from kafka_chaos.reference_model.forecast.lane_runs import LaneRun, faults_of, settings_of
+
+UNKNOWN_CLIENT = "unknown"
+
+
+def lane_runs_of(run_dir: Path) -> list[LaneRun]:
+    """The lanes of a run that has a verdict. Raises `UsageFailure` without a usable verdict.json and lanes.json."""
+    evidence = read_evidence(run_dir)
+    in_process = {str(lane.get("lane")) for lane in _lanes_of(evidence.experiment) if _is_in_process(lane)}
+    version_here = str(as_dict(evidence.recorded.get("versions")).get("librdkafka", ""))
+    gaps = _gaps(evidence)
+    found = []
+    for name, judged in evidence.judged.items():
+        entry = evidence.lanes.get(name)
+        if entry is None:
+            continue
+        # A process says itself which client it is, in an event.
+        said = str(entry.get("client") or UNKNOWN_CLIENT)
+        version = str(entry.get("kafka_version") or USUAL_VERSION)
+        anomalies = as_dict(judged.get("anomalies"))
+        found.append(
+            LaneRun(
+                run=evidence.run_id,
+                client=client_named(IN_PROCESS, version_here) if name in in_process else said,
+                cluster=f"{version}/{entry.get('metadata_mode') or usual_mode(version)}",
+                settings=settings_of({key: value for key, value in entry.items() if key != "client"}),
+                faults=faults_of(_proven(judged)),
+                declared=faults_of(map(str, as_list(entry.get("faults")))),
+                verdict=str(judged["verdict"]),
+                records=int(judged.get("produced") or 0),
+                acknowledged=int(judged.get("acknowledged") or 0),
+                found={anomaly: int(one["count"]) for anomaly, one in anomalies.items() if one.get("count")},
+                predicted=[
+                    anomaly
+                    for anomaly, status in as_dict(judged.get("predicted")).items()
+                    if status != Status.FORBIDDEN
+                ],
+                not_judged=list(as_dict(judged.get("not_judged"))),
+                gap_s=gaps.get(name),
+                report=str(run_dir / REPORT_FILE) if (run_dir / REPORT_FILE).is_file() else None,
+            )
+        )
+    return found
+
+
+def client_named(client: Any, in_process: str) -> str:
+    """A lane's client by kind and version; `in_process`: the version of librdkafka that this process has."""
+    kind = chosen(client)
+    return f"{IN_PROCESS} {in_process}".strip() if kind is None else str(kind)
+
+
+def _lanes_of(experiment: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for phase in (experiment, *map(as_dict, as_list(experiment.get("phases")))):
+        yield from map(as_dict, as_list(phase.get("lanes")))
+
+
+def _is_in_process(lane: Mapping[str, Any]) -> bool:
+    return bool(lane.get("client", IN_PROCESS) == IN_PROCESS)
+
+
+def _proven(judged: Mapping[str, Any]) -> Iterator[str]:
+    """The kinds of the faults of a lane that have a proof."""
+    for event in as_list(as_dict(as_dict(judged.get("ledger")).get("faults")).get("events")):
+        if event.get("proven_ns") is not None and event["kind"] != LOCKSTEP:
+            yield str(event["kind"])
+
+
+def _gaps(evidence: Evidence) -> dict[str, float]:
+    """By lane, the longest time in seconds between two acknowledgements."""
+    times: dict[str, list[np.ndarray[Any, np.dtype[np.int64]]]] = {}
+    for file in evidence.tables.get("produced", ()):
+        rows = pq.read_table(file, columns=["lane", "complete_ns", "outcome"])
+        rows = rows.filter(pc.and_(pc.equal(rows["outcome"], "ok"), pc.is_valid(rows["complete_ns"])))
+        for lane in pc.unique(rows["lane"]).to_pylist():
+            of_lane = rows.filter(pc.equal(rows["lane"], lane))
+            times.setdefault(lane, []).append(of_lane["complete_ns"].to_numpy())
+    return {
+        lane: round(float(np.diff(np.sort(np.concatenate(parts))).max(initial=0)) / 1e9, 3)
+        for lane, parts in times.items()
+    }

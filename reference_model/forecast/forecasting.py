@@ -1,0 +1,182 @@
+"""Forecasts from the record: how likely a lane shows an anomaly, in how many of its records, and how long it stops.
+
+The share of runs that show an anomaly has a beta distribution. It begins with all lanes of the record for which the
+anomaly was predicted (Jeffreys prior), and is updated with ever closer ones: the same settings, then also the same
+faults, client and cluster. The runs of each step count in full, what was known before as much as `STRENGTH` runs do.
+Quantiles are those of the closest step that has at least `ENOUGH` lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kafka_chaos.contract.errors import EnvironmentFailure, counted
+from kafka_chaos.reference_model.forecast.lane_runs import LaneRun
+
+STRENGTH = 4.0
+ENOUGH = 5
+_LOW, _HIGH = 0.1, 0.9
+
+Matches = Callable[[LaneRun], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a forecast is about; an attribute that is None is not known. The others are `LaneRun`'s."""
+
+    settings: str
+    faults: str | None = None
+    declared: str | None = None
+    client: str | None = None
+    cluster: str | None = None
+
+    @classmethod
+    def about(cls, run: LaneRun) -> Question:
+        """That about a lane of a run, before anybody knows what it shows."""
+        return cls(run.settings, run.faults, run.declared, run.client, run.cluster)
+
+    def steps(self) -> list[tuple[str, Matches]]:
+        """Which lanes count, each step some of those before; with the name of what they have in common."""
+        wanted = [(name, getattr(self, name)) for name in ("settings", "declared", "faults", "client", "cluster")]
+        return [(name, partial(_has, name, value)) for name, value in wanted if value is not None]
+
+
+def _has(name: str, value: str, run: LaneRun) -> bool:
+    return bool(getattr(run, name) == value)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Of one anomaly: the `probability` that a run shows it, with a 95 % interval (`low`, `high`).
+
+    `runs`: the closest lanes that there are, `hits` of them showed it; `common`: the last of the steps that they share
+    with the question, empty where only the prediction is the same. `share`:
+    the range that four of five runs fall into, as a share of the records; None where too few runs are known.
+    """
+
+    anomaly: str
+    probability: float
+    low: float
+    high: float
+    runs: int
+    hits: int
+    common: str
+    share: tuple[float, float] | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry of `predict --forecast --json`."""
+        return {
+            "probability": round(self.probability, 4),
+            "interval": [round(self.low, 4), round(self.high, 4)],
+            "runs": self.runs,
+            "hits": self.hits,
+            "in_common": self.common,
+            "share_of_records": None if self.share is None else [round(bound, 6) for bound in self.share],
+        }
+
+    def __str__(self) -> str:
+        share = "" if self.share is None or not self.share[1] else f", up to {self.share[1]:.2%} of the records"
+        alike = f"of the same {self.common}" if self.common else "that may show it"
+        seen = f"{self.hits} of {counted(self.runs, 'run')} {alike}"
+        return f"{self.anomaly}: {self.probability:.0%} ({self.low:.0%} to {self.high:.0%}; {seen}){share}"
+
+
+def forecast(record: Sequence[LaneRun], question: Question, anomaly: str) -> Forecast:
+    """How likely a lane shows an anomaly that its prediction permits or requires.
+
+    Raises `EnvironmentFailure` where scipy is missing.
+    """
+    try:
+        from scipy.stats import beta
+    except ImportError:
+        raise EnvironmentFailure("scipy is missing: install kafka-chaos[forecasts]") from None
+    judged = [run for run in record if anomaly in run.predicted and anomaly not in run.not_judged]
+    hits = _hits(judged, anomaly)
+    a, b = hits + 0.5, len(judged) - hits + 0.5
+    closest, common, enough = judged, "", judged
+    for name, matches in question.steps():
+        near = [run for run in closest if matches(run)]
+        if not near:
+            break
+        strength = min(STRENGTH, a + b)
+        hits = _hits(near, anomaly)
+        a, b = hits + strength * a / (a + b), len(near) - hits + strength * b / (a + b)
+        closest, common = near, name
+        enough = near if len(near) >= ENOUGH else enough
+    shares = [run.found.get(anomaly, 0) / run.records for run in enough if run.records]
+    low, high = (float(bound) for bound in beta(a, b).ppf([0.025, 0.975]))
+    return Forecast(anomaly, a / (a + b), low, high, len(closest), _hits(closest, anomaly), common, _range(shares))
+
+
+def longest_gap(record: Sequence[LaneRun], question: Question) -> tuple[float, float] | None:
+    """The range that four of five runs fall into of the longest time without an acknowledgement, in seconds."""
+    known = list(record)
+    enough: list[LaneRun] = []
+    for _, matches in question.steps():
+        known = [run for run in known if run.gap_s is not None and matches(run)]
+        enough = known if len(known) >= ENOUGH else enough
+    return _range([run.gap_s for run in enough if run.gap_s is not None])
+
+
+def _hits(runs: Iterable[LaneRun], anomaly: str) -> int:
+    return sum(bool(run.found.get(anomaly)) for run in runs)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float] | None:
+    if len(values) < ENOUGH:
+        return None
+    low, high = np.quantile(values, [_LOW, _HIGH])
+    return float(low), float(high)
+
+
+@dataclass
+class Score:
+    """How good forecasts were: `brier`, the mean of squared errors of probabilities (G. W. Brier, 1950).
+
+    `within`: how many of the `ranges` that were forecast, of shares of records and of gaps, held what was found. Four
+    of five should.
+    """
+
+    squares: list[float] = field(default_factory=list)
+    ranges: int = 0
+    within: int = 0
+    lanes: int = 0
+
+    @property
+    def brier(self) -> float | None:
+        """From 0, always right and sure, to 1; None without any forecast."""
+        return sum(self.squares) / len(self.squares) if self.squares else None
+
+    def add(self, record: Sequence[LaneRun], run: LaneRun) -> None:
+        """Compare what the record says of a lane with what the lane showed; the record must not have it yet."""
+        self.lanes += 1
+        question = Question.about(run)
+        for anomaly in run.predicted:
+            if anomaly in run.not_judged:
+                continue
+            said = forecast(record, question, anomaly)
+            self.squares.append((said.probability - bool(run.found.get(anomaly))) ** 2)
+            if run.records:
+                self._range(said.share, run.found.get(anomaly, 0) / run.records)
+        if run.gap_s is not None:
+            self._range(longest_gap(record, question), run.gap_s)
+
+    def _range(self, said: tuple[float, float] | None, was: float) -> None:
+        if said is not None:
+            self.ranges += 1
+            self.within += said[0] <= was <= said[1]
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The entry `forecasts` of a summary."""
+        return {
+            "lanes": self.lanes,
+            "forecasts": len(self.squares),
+            "brier": None if self.brier is None else round(self.brier, 4),
+            "ranges": self.ranges,
+            "within": self.within,
+        }

@@ -1,0 +1,134 @@
+"""The record of runs: a JSON object for each lane of each run, one a line.
+
+Guarantee: whatever the record says of a lane, its run said. A line that is not as it must be is refused with
+its number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.errors import UsageFailure, quoted
+from kafka_chaos.contract.lanes import Lane
+
+NO_FAULT = "no fault"
+_OF_A_RUN = ("lane", "topic", "faults", "kafka_version", "metadata_mode")
+"""Keys of a lane that are no settings: names, and what a cell says by itself."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """What a lane was tried with.
+
+    `client`: kind and version, such as `java 3.9.1`. `cluster`: VERSION/MODE. `settings`: the keys of the lane that
+    differ from their defaults, as JSON. `faults`: the kinds of the faults that were proven, joined by `+`.
+    """
+
+    client: str
+    cluster: str
+    settings: str
+    faults: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRun:
+    """A lane of a run.
+
+    `declared`: the model's faults that it was predicted for. `records`: how many were sent. `found`: the anomalies that
+    were found, with the number of findings. `predicted`: the anomalies that were permitted or required. `not_judged`:
+    those that could not be judged. `gap_s`: the longest time in seconds without an acknowledgement; None: not known.
+    """
+
+    run: str
+    client: str
+    cluster: str
+    settings: str
+    faults: str
+    declared: str
+    verdict: str
+    records: int
+    acknowledged: int
+    found: Mapping[str, int]
+    predicted: Sequence[str] = ()
+    not_judged: Sequence[str] = ()
+    gap_s: float | None = None
+    report: str | None = None
+
+    @property
+    def cell(self) -> Cell:
+        """The cell that it belongs to."""
+        return Cell(self.client, self.cluster, self.settings, self.faults)
+
+
+def settings_of(entry: Mapping[str, Any]) -> str:
+    """The settings of an entry of lanes.json, as cells have them."""
+    lane = Lane.from_json(entry)
+    # How many partitions there are matters to transactions only.
+    names = _OF_A_RUN if lane.transactional is not None else (*_OF_A_RUN, "partitions")
+    usual = Lane(lane=lane.lane).to_json()
+    given = {key: value for key, value in lane.to_json().items() if key not in names and value != usual.get(key)}
+    return json.dumps(given, sort_keys=True, separators=(",", ":"))
+
+
+def faults_of(kinds: Iterable[str]) -> str:
+    """The faults of a cell."""
+    return "+".join(sorted(set(kinds))) or NO_FAULT
+
+
+def shipped() -> list[LaneRun]:
+    """The record that this package has."""
+    text = resources.files(__package__).joinpath("record.jsonl").read_text("utf-8")
+    return list(_parsed(text, "record.jsonl"))
+
+
+def read_record(path: Path) -> list[LaneRun]:
+    """The lanes in a file, oldest first; none if there is no such file. Raises `UsageFailure`."""
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageFailure(f"{path}: can't be read: {error}") from None
+    return list(_parsed(text, str(path)))
+
+
+def append(path: Path, runs: Iterable[LaneRun]) -> None:
+    """Add lanes to the record, all with one write."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps(asdict(run), separators=(",", ":")) + "\n" for run in runs)
+    with path.open("a", encoding="utf-8") as file:
+        file.write("".join(lines))
+
+
+def _parsed(text: str, source: str) -> Iterator[LaneRun]:
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            yield _lane_run(json.loads(line))
+        except (ValueError, TypeError) as error:
+            reason = quoted(str(error))
+            raise UsageFailure(f"{source}:{number}: {reason}: expected a lane of a run, as `atlas` writes it") from None
+
+
+def _lane_run(entry: Any) -> LaneRun:
+    if not isinstance(entry, dict):
+        raise TypeError("not an object")
+    run = LaneRun(**entry)
+    for field in fields(LaneRun):
+        if not isinstance(getattr(run, field.name), _TYPES[str(field.type)]):
+            raise TypeError(f"{field.name}: {getattr(run, field.name)!r}")
+    return run
+
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "Mapping[str, int]": (dict,),
+    "Sequence[str]": (list, tuple),
+    "float | None": (float, int, type(None)),
+    "str | None": (str, type(None)),
+}

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.atlas.mine import answer, read_settings
+from kafka_chaos.harness.cli.main import cli
+from kafka_chaos.reference_model.forecast.lane_runs import append
+from tests.reference_model.forecast.lanes import ACKS_1, STRICT, lane_run
+
+
+def settings_in(tmp_path: Path, *lines: str) -> Path:
+    path = tmp_path / "settings.properties"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("lines", "client", "lane"),
+    [
+        ([], "java", {"acks": "all", "idempotence": True, "max_in_flight": 5}),
+        (["acks=-1", "# a comment"], "java", {"acks": "all", "idempotence": True, "max_in_flight": 5}),
+        (["acks: 1"], "java", {"acks": "1", "idempotence": False, "max_in_flight": 5}),
+        (["max.in.flight=9"], "java", {"acks": "all", "idempotence": False, "max_in_flight": 9}),
+        (["message.timeout.ms=5"], "librdkafka", {"acks": "all", "idempotence": False, "max_in_flight": 5}),
+        (
+            ["request.required.acks=0", "min.insync.replicas=2", "unclean.leader.election.enable=TRUE"],
+            "librdkafka",
+            {
+                "acks": "0",
+                "idempotence": False,
+                "max_in_flight": 5,
+                "min_insync_replicas": 2,
+                "unclean_leader_election": True,
+            },
+        ),
+        (
+            ["transactional.id=a"],
+            "java",
+            {"acks": "all", "idempotence": True, "max_in_flight": 5, "transactional": True},
+        ),
+    ],
+)
+def test_missing_keys_have_the_client_s_defaults(
+    tmp_path: Path, lines: list[str], client: str, lane: dict[str, Any]
+) -> None:
+    settings = read_settings(settings_in(tmp_path, *lines))
+    assert (settings.client, dict(settings.lane)) == (client, lane)
+
+
+def test_keys_that_runs_do_not_vary_are_named(tmp_path: Path) -> None:
+    assert read_settings(settings_in(tmp_path, "linger.ms=5", "acks=all", "retries=3")).ignored == [
+        "linger.ms",
+        "retries",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("acks=2", "acks: '2': expected 0, 1, all or -1"),
+        ("enable.idempotence=yes", "enable.idempotence: 'yes': expected true or false"),
+        ("max.in.flight=0", "'0': expected a whole number of at least 1"),
+        ("min.insync.replicas=two", "min.insync.replicas: 'two': expected a whole number"),
+        ("acks", "settings.properties:1: 'acks': expected KEY=VALUE"),
+    ],
+)
+def test_a_wrong_value_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(UsageFailure, match=message):
+        read_settings(settings_in(tmp_path, line))
+
+
+def test_a_client_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageFailure, match="--client 'go': expected librdkafka"):
+        read_settings(settings_in(tmp_path), "go")
+
+
+def test_cells_of_the_client_are_preferred(tmp_path: Path) -> None:
+    record = [lane_run(settings=STRICT), lane_run(settings=STRICT, client="java 3.9.1"), lane_run(4)]
+    found = answer(settings_in(tmp_path, "acks=all"), record)
+    assert [cell.cell.client for cell in found.cells] == ["java 3.9.1"]
+    assert "other clients" in str(answer(settings_in(tmp_path, "acks=all"), record[:1]))
+    assert "librdkafka 2.16.0" in str(answer(settings_in(tmp_path, "acks=all"), record[:1]))
+
+
+def test_a_topic_s_settings_count_where_the_file_has_them(tmp_path: Path) -> None:
+    record = [lane_run(settings=STRICT, client="java 3.9.1")]
+    assert answer(settings_in(tmp_path, "min.insync.replicas=2"), record).cells
+    assert not answer(settings_in(tmp_path, "min.insync.replicas=1"), record).cells
+
+
+def test_lanes_with_groups_and_loops_do_not_answer_for_a_producer(tmp_path: Path) -> None:
+    with_group = json.dumps({**json.loads(ACKS_1), "group": {"members": 2}})
+    assert not answer(settings_in(tmp_path, "acks=1"), [lane_run(settings=with_group)]).cells
+
+
+def test_what_no_run_tried_is_not_called_safe(tmp_path: Path) -> None:
+    text = str(answer(settings_in(tmp_path, "acks=0"), [lane_run()]))
+    assert "No run has tried these settings: nothing is known about them." in text
+    assert "conforms" not in text
+
+
+def test_the_command_prints_shares_with_intervals(tmp_path: Path) -> None:
+    record = tmp_path / "record.jsonl"
+    append(record, [lane_run(12), lane_run()])
+    path = settings_in(tmp_path, "acks=1", "linger.ms=9")
+    given = ["atlas", "--mine", str(path), "--client", "librdkafka", "--record", str(record)]
+    found = CliRunner().invoke(cli, given)
+    assert found.exit_code == 0
+    assert "losses in 1 of 2 (9% – 91%), up to 12" in found.output
+    assert "does not count them: linger.ms" in found.output
+    as_json = json.loads(CliRunner().invoke(cli, [*given, "--json"]).output)
+    assert as_json["cells"][0]["anomalies"][0]["hits"] == 1
+
+
+def test_an_answer_takes_less_than_two_seconds_of_a_processor(tmp_path: Path) -> None:
+    path = settings_in(tmp_path, "acks=all")
+    command = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "atlas", "--mine", str(path)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2

@@ -1,0 +1,74 @@
+"""What a run directory adds to the record of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.harness.nightly.collecting import lane_runs_of
+from tests.harness.report.activity_runs import table
+from tests.harness.report.report_runs import event, judged, lane, write
+
+EXPERIMENT = """\
+name: two
+phases:
+  - phase: main
+    lanes: [{lane: orders, client: java 3.9.1}, {lane: bills, client: librdkafka}]
+recorded: {run_id: a-run, versions: {librdkafka: 2.16.0}}
+"""
+
+
+def fault(kind: str, proven_ns: int | None = 5) -> dict[str, Any]:
+    return {"fault_id": kind, "kind": kind, "requested_ns": 1, "proven_ns": proven_ns}
+
+
+def run_of(path: Path, *faults: dict[str, Any], experiment: str | None = EXPERIMENT) -> Path:
+    orders = judged(
+        "orders",
+        found={"lost_write": (7, "permitted")},
+        predicted={"lost_write": "permitted", "duplicate": "required"},
+        not_judged={"phantom": "there is no log"},
+    )
+    orders["ledger"] = {"faults": {"declared": [], "events": list(faults)}}
+    lanes = [lane("orders", kafka_version="4.3.1", metadata_mode="kraft"), lane("bills")]
+    started = event(0, "client_started", lane="orders", role="producer", client="java", version="3.9.1")
+    return write(path, lanes, [orders, judged("bills")], experiment=experiment, events=[started])
+
+
+def test_a_lane_has_its_client_cluster_settings_and_proven_faults(tmp_path: Path) -> None:
+    faults = (fault("pause"), fault("kill", proven_ns=None), fault("lockstep"), fault("cut"))
+    orders, bills = lane_runs_of(run_of(tmp_path / "a-run", *faults))
+    assert (orders.client, orders.cluster, orders.settings) == ("java 3.9.1", "4.3.1/kraft", '{"acks":"1"}')
+    assert (orders.faults, orders.declared) == ("cut+pause", "pause")
+    assert (orders.run, orders.verdict, orders.records, orders.acknowledged) == ("a-run", "conforms", 100, 100)
+    assert dict(orders.found) == {"lost_write": 7}
+    assert (list(orders.predicted), list(orders.not_judged)) == (["lost_write", "duplicate"], ["phantom"])
+    assert (bills.client, bills.cluster, bills.faults) == ("librdkafka 2.16.0", "3.9.1/zookeeper", "no fault")
+
+
+def test_the_longest_gap_is_between_acknowledgements_of_all_files(tmp_path: Path) -> None:
+    path = run_of(tmp_path / "a-run")
+    seconds = [[1.0, 9.0], [2.5, None, 4.0]]
+    for times in seconds:
+        ends = [None if at is None else round(at * 1e9) for at in times]
+        sent = {"lane": "orders", "producer_id": 0, "invoke_ns": 0, "outcome": "ok"}
+        rows = [{**sent, "seq": number, "complete_ns": end} for number, end in enumerate(ends)]
+        table(path, "produced", [*rows, {**sent, "seq": 9, "outcome": "fail", "complete_ns": 6_000_000_000}])
+    orders, bills = lane_runs_of(path)
+    assert orders.gap_s == 5.0
+    assert bills.gap_s is None
+
+
+def test_without_the_experiment_only_processes_say_which_client_they_are(tmp_path: Path) -> None:
+    clients = [one.client for one in lane_runs_of(run_of(tmp_path / "a-run", experiment=None))]
+    assert clients == ["java 3.9.1", "unknown"]
+
+
+def test_a_run_without_a_verdict_adds_nothing(tmp_path: Path) -> None:
+    path = run_of(tmp_path / "a-run")
+    (path / "verdict.json").unlink()
+    with pytest.raises(UsageFailure, match=r"verdict.json"):
+        lane_runs_of(path)
