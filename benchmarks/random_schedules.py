@@ -160,7 +160,7 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
             if run.verdict
             else [run.error],
         }
-        for run in summary.runs
+        for run in nightly.results
         if run.verdict is None or run.verdict.verdict is not Verdict.CONFORMS
     ]
     return {
