@@ -13,11 +13,11 @@ import click
 from kafka_chaos.contract.command_line import QUIET
 from kafka_chaos.contract.errors import counted
 
-DEFAULT_PLAN = Path(__file__).resolve().parents[2] / "experiments" / "atlas.yaml"
+STANDARD_PLAN = Path(__file__).with_name("standard.yaml")
 
 
 @click.command("atlas")
-@click.argument("plan", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=DEFAULT_PLAN)
+@click.argument("plan", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=STANDARD_PLAN)
 @click.option("--minutes", type=click.FloatRange(min=0), default=60.0, show_default=True,
               help="Start no run that would end later; one runs at least.")  # fmt: skip
 @click.option("--runs", "most", type=click.IntRange(min=0), help="Make at most this many runs; with 0, only pages.")
@@ -43,7 +43,7 @@ def atlas_command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Try what the PLAN combines (by default experiments/atlas.yaml), what was tried least first, within a time budget.
+    """Try what the PLAN combines (a standard one by default), what was tried least first, within a time budget.
 
     Each run has some lanes of a cluster and of a family of faults. It is added to the record, so that the next call
     goes on where this one stops. The pages show all cells of the record.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.harness.atlas.command import DEFAULT_PLAN
+from kafka_chaos.harness.atlas.command import STANDARD_PLAN
 from kafka_chaos.harness.atlas.plan import Atlas
 from kafka_chaos.harness.clients.kinds import ClientKind
 from kafka_chaos.reference_model.forecast.lane_runs import Cell
@@ -115,4 +115,4 @@ def test_a_wrong_plan_is_refused_before_anything_starts(tmp_path: Path, old: str
 
 
 def test_the_plan_of_this_project_is_one() -> None:
-    assert len(Atlas.of(DEFAULT_PLAN).trials) >= 60
+    assert len(Atlas.of(STANDARD_PLAN).trials) >= 60
