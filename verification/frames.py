@@ -24,6 +24,7 @@ from kafka_chaos.contract.run_directory import (
     EVENTS_FILE,
     GROUPS_FILE,
     PREDICTION_FILE,
+    TIMINGS_FILE,
     VERDICT_FILE,
     RunDirectoryError,
 )
@@ -33,6 +34,7 @@ from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, r
 from kafka_chaos.verification.inputs.documents.events import Events, read_events
 from kafka_chaos.verification.inputs.documents.groups import read_groups
 from kafka_chaos.verification.inputs.documents.predictions import read_predictions
+from kafka_chaos.verification.inputs.documents.timings import read_timings
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, remove, run_path
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run, require_tables
 from kafka_chaos.verification.inputs.tables import Table
@@ -67,10 +69,11 @@ def verify_frames(
     """Judge a history given as DataFrames with the columns of a run directory's tables.
 
     `lanes`: lanes, or entries of lanes.json; transactional ones need `transactions` and `assignments`, those with a
-    group or a loop `assignments` and `commits`. `metadata`: a folder whose events.jsonl, checkpoints.json, groups.json
-    and prediction.json are used if they exist. A nullable column may be missing; additional columns are ignored, unless
-    the name of one is close to that of a column that is missing. The DataFrames are read several times: persist those
-    that are slow to read. Raises `RunDirectoryError` for a missing column or a wrong type, and names table and column.
+    group or a loop `assignments` and `commits`. `metadata`: a folder whose events.jsonl, checkpoints.json, groups.json,
+    timings.json and prediction.json are used if they exist. A nullable column may be missing; additional columns are
+    ignored, unless the name of one is close to that of a column that is missing. The DataFrames are read several times:
+    persist those that are slow to read. Raises `RunDirectoryError` for a missing column or a wrong type, and names
+    table and column.
     """
     spark = produced.sparkSession
     given = {"produced": produced, "consumed": consumed, "log": log, "replicas": replicas}
@@ -89,6 +92,7 @@ def verify_frames(
         predictions=read_predictions(folder / PREDICTION_FILE) if folder else {},
         checkpoints=read_checkpoints(folder / CHECKPOINTS_FILE, known) if folder else Checkpoints(),
         groups=read_groups(folder / GROUPS_FILE, known) if folder else {},
+        timings=read_timings(folder / TIMINGS_FILE, known) if folder else {},
     )
     with evidence.tuned(spark, run.rows):
         return judged(spark, run, evidence.chosen(spark, run, frames), write=False, method=method)
