@@ -41,10 +41,14 @@ CLUSTERS = ("3.9.1/zookeeper", "3.9.1/kraft", "4.2.0/kraft")
 
 
 def run_cell(cluster: str, fault: str, root: Path) -> dict[str, Any]:
-    """One run: its verdict, and how many records were lost by acks setting."""
-    version, mode = cluster.split("/")
+    """One run: its verdict, and how many records were lost by acks setting. `cluster`: VERSION/MODE[/SECURITY]."""
+    version, mode, *security = cluster.split("/")
     values = YAML(typ="safe").load(ROOT / "experiments" / "nightly" / f"{fault}.yaml")
-    values["cluster"] = {"kafka_version": version, "metadata_mode": mode}
+    values["cluster"] = {
+        "kafka_version": version,
+        "metadata_mode": mode,
+        **({"security": security[0]} if security else {}),
+    }
     row: dict[str, Any] = {"cluster": cluster, "fault": fault, "date": time.strftime("%Y-%m-%d")}
     try:
         result = run_experiment(experiment_of(values, f"{fault}.yaml"), root=root)
