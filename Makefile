@@ -73,7 +73,7 @@ WALK := tests/test_docs.py tests/plugin tests/harness/run/test_attach.py tests/v
 walk: setup
 	$(BIN)/python -m pytest $(WALK)
 
-# Every scenario once, on the model and on brokers; then their pages with pictures, also of those that failed.
+# Every scenario once, on the model and on brokers; then their pages, also of those that failed.
 scenarios: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos scenario run --all --out runs/scenarios.json; status=$$?; \

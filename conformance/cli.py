@@ -129,9 +129,8 @@ def run_command(
 @scenario_command.command("document")
 @click.argument("results", metavar="RESULTS.json…", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", required=True,
-              help="The index, such as docs/scenarios.md; pages, pictures and its JSON go beside it.")  # fmt: skip
-@click.option("--pictures/--no-pictures", default=True, show_default=True, help="Draw the logs over the steps.")
-def document_command(results: tuple[Path, ...], out: Path, pictures: bool) -> None:
+              help="The index, such as docs/scenarios.md; pages and its JSON go beside it.")  # fmt: skip
+def document_command(results: tuple[Path, ...], out: Path) -> None:
     """Write an index and a page per scenario from the results of real runs.
 
     Results and former indexes in several files add up: a scenario that only an index has keeps its page. Pages of
@@ -139,7 +138,7 @@ def document_command(results: tuple[Path, ...], out: Path, pictures: bool) -> No
     """
     from kafka_chaos.conformance.scenario.page.document import write_document
 
-    for path in write_document(results, out, pictures=pictures):
+    for path in write_document(results, out):
         click.echo(path)
 
 

@@ -1,1 +1,1 @@
-"""How a scenario's record is shown: on the terminal, as pictures, and on the page of all scenarios."""
+"""How a scenario's record is shown: on the terminal, and on the page of all scenarios."""

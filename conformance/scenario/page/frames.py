@@ -1,7 +1,7 @@
-"""What a picture of an act shows: its steps as columns, its logs as cells, and what each step truncated from a log.
+"""An act as columns, a step or more each, its logs as cells: what each truncated, and the same in words.
 
 Guarantee: pure functions of the record. A step that changes nothing visible has no column of its own; the next column
-has its sentence. Records that always come and go together share one slot.
+has its sentence.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY
 
 Entry = tuple[int, str, int]
 """A record of a log: offset, name, leader epoch."""
-
-_FEWEST_JOINED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +62,6 @@ class Column:
     partition: str
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """The offsets from `start` to `end`, both included, that share a place in every log."""
-
-    start: int
-    end: int
-
-    def entries(self, log: Sequence[Entry]) -> list[Entry]:
-        """The records of a log at these offsets."""
-        return [entry for entry in log if self.start <= entry[0] <= self.end]
-
-
 def columns_of(act: ActRecord) -> list[Column]:
     """The columns of an act, in the order of its steps."""
     columns: list[Column] = []
@@ -100,29 +86,8 @@ def columns_of(act: ActRecord) -> list[Column]:
     return columns
 
 
-def slots_of(columns: Sequence[Column], *, most: int) -> list[Slot]:
-    """The slots of a log, in offset order; if there are more than `most`, the first ones are merged."""
-    offsets = sorted({entry[0] for cell in _all_cells(columns) for entry in (*cell.log, *cell.gone)})
-    fates = {offset: _fate(columns, offset) for offset in offsets}
-    watermarks = {cell.high_watermark for cell in _all_cells(columns)}
-    runs: list[list[int]] = []
-    for offset in offsets:
-        if runs and fates[runs[-1][-1]] == fates[offset] and offset not in watermarks:
-            runs[-1].append(offset)
-        else:
-            runs.append([offset])
-    slots = []
-    for run in runs:
-        joined = [run] if len(run) >= _FEWEST_JOINED else [[offset] for offset in run]
-        slots += [Slot(offsets[0], offsets[-1]) for offsets in joined]
-    if len(slots) > most:
-        first = slots[: len(slots) - most + 1]
-        slots = [Slot(first[0].start, first[-1].end), *slots[len(first) :]]
-    return slots
-
-
 def tell_columns(act: ActRecord, columns: Sequence[Column]) -> list[str]:
-    """A picture in words: a line per column, with every replica that changed."""
+    """The columns in words: a line per column, with every replica that changed."""
     lines = []
     what = "Transactions" if act.kind == PARTITIONS else "Partition"
     before: Mapping[int, Cell] = {}
@@ -137,7 +102,7 @@ def tell_columns(act: ActRecord, columns: Sequence[Column]) -> list[str]:
 
 
 def replica_name(act: ActRecord, broker: int) -> str:
-    """A replica as pictures name it."""
+    """A replica, at the beginning of a sentence."""
     name = act.broker_name(broker)
     return name[0].upper() + name[1:]
 
@@ -217,16 +182,3 @@ def _partition(step: StepRecord) -> str:
     epoch = "" if seen.leader_epoch is None else f", epoch {seen.leader_epoch}"
     isr = "" if seen.isr is None else f"; ISR {' '.join(map(str, seen.isr)) or 'empty'}"
     return f"{leader}{epoch}{isr}"
-
-
-def _all_cells(columns: Sequence[Column]) -> list[Cell]:
-    return [cell for column in columns for cell in column.cells.values()]
-
-
-def _fate(columns: Sequence[Column], offset: int) -> tuple[object, ...]:
-    """Which logs have a record at an offset and which lose it, with its epochs there."""
-    return tuple(
-        tuple(epoch for at, _, epoch in entries if at == offset)
-        for cell in _all_cells(columns)
-        for entries in (cell.log, cell.gone)
-    )

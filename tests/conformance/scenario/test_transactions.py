@@ -6,14 +6,12 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 
 from kafka_chaos.conformance.scenario.page.console import ConsoleReporter, tell_difference
 from kafka_chaos.conformance.scenario.page.frames import columns_of, tell_columns
-from kafka_chaos.conformance.scenario.page.pictures import draw
 from kafka_chaos.conformance.scenario.page.results import read_results, results_json
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
@@ -54,14 +52,6 @@ def test_what_was_written_of_transactions_is_read_back(tmp_path: Path) -> None:
     ((found,), _) = read_results(tmp_path / "results.json")
     assert found.record.acts[0].kind == PARTITIONS
     assert [one.observation for one in found.record.acts[0].steps] == [one.observation for one in written.acts[0].steps]
-
-
-def test_a_picture_of_transactions_has_partitions_markers_and_the_last_stable_offset() -> None:
-    picture = draw(record())
-    ElementTree.fromstring(picture)
-    for words in ("Partition 0", "COMMIT", "last stable offset", "read_committed: a", "t Ongoing in 1, epoch 0"):
-        assert words in picture
-    assert "high watermark" not in picture
 
 
 def test_transactions_in_words() -> None:

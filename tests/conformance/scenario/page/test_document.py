@@ -7,7 +7,6 @@ import os
 import re
 from pathlib import Path
 from types import ModuleType
-from xml.etree import ElementTree
 
 import pytest
 
@@ -55,13 +54,12 @@ def test_the_index_lists_all_scenarios_by_document_and_what_was_run() -> None:
     assert index.endswith("```{toctree}\n:hidden:\n\nscenarios/acks-1-recovery\n```\n")
 
 
-def test_a_page_has_story_source_picture_expectations_and_facts() -> None:
+def test_a_page_has_story_source_expectations_and_facts() -> None:
     text = files(truncation())["scenarios/acks-1-recovery.md"]
     for expected in (
         "# acks-1-recovery\n\n**Lost \\| for good**\n",
         f"[`{FILE}`](../../{FILE})",
         r"X loses \*it\*.",
-        "](../images/scenarios/acks-1-recovery.svg)",
         "- Verdict: conforms; 1 of 1 runs passed; 12 s\n",
         "- Documented in: Replica Recovery, section “acks=1” (acks=1 인 경우)\n",
         "## A loss\n\nCluster: `steady`. Followers truncate by the protocol `kip320`.\n",
@@ -112,20 +110,17 @@ def test_equal_results_give_equal_files(tmp_path: Path) -> None:
     second = write_document([written(tmp_path, name)], tmp_path / "b" / "scenarios.md")
     assert [path.relative_to(tmp_path / "a") for path in first] == [path.relative_to(tmp_path / "b") for path in second]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-    ElementTree.parse(tmp_path / "a" / "images" / "scenarios" / f"{name}.svg")
     assert "2/2" in (tmp_path / "b" / "scenarios.md").read_text()
 
 
 def test_runs_add_up_with_a_former_index_and_what_only_that_has_keeps_its_page(tmp_path: Path) -> None:
     kept, again, *_ = all_scenarios()
     out, index = tmp_path / "scenarios.md", tmp_path / "scenarios.json"
-    write_document([written(tmp_path, kept)], out, pictures=False)
+    write_document([written(tmp_path, kept)], out)
     page = tmp_path / "scenarios" / f"{kept}.md"
     before = page.read_text()
-    assert "![" not in before
-    assert not (tmp_path / "images").exists()
     for runs in (2, 4):
-        changed = write_document([index, written(tmp_path, again)], out, pictures=False)
+        changed = write_document([index, written(tmp_path, again)], out)
         assert page not in changed
         assert page.read_text() == before
         assert f"{runs} of {runs} runs passed" in (tmp_path / "scenarios" / f"{again}.md").read_text()
@@ -143,12 +138,8 @@ def test_pages_of_scenarios_that_are_gone_are_removed_and_nothing_else(tmp_path:
     stale, own = page.with_name("gone.md"), page.with_name("own.md")
     stale.write_text(page.read_text())
     own.write_text("# A page of somebody's own\n")
-    pictures = tmp_path / "images" / "scenarios"
-    for picture in ("gone", "own"):
-        (pictures / f"{picture}.svg").write_text("<svg/>")
     write_document([tmp_path / "scenarios.json"], out)
     assert sorted(path.name for path in page.parent.iterdir()) == [f"{name}.md", "own.md"]
-    assert sorted(path.name for path in pictures.iterdir()) == [f"{name}.svg", "own.svg"]
 
 
 def test_results_of_no_scenario_are_refused(tmp_path: Path) -> None:
@@ -204,7 +195,7 @@ def test_the_committed_pages_were_generated() -> None:
     for name, text in document_files({}, all_scenarios(), differences(), former=former).items():
         assert (docs / name).read_text(encoding="utf-8") == text, (
             f"docs/{name} is not what is generated now: "
-            "run `kafka-chaos scenario document docs/scenarios.json --no-pictures --out docs/scenarios.md`"
+            "run `kafka-chaos scenario document docs/scenarios.json --out docs/scenarios.md`"
         )
     pages = {file.stem: digest_of(file.read_text(encoding="utf-8")) for file in (docs / "scenarios").iterdir()}
     assert pages == {one.scenario: one.page for one in former}
