@@ -172,6 +172,7 @@ bench-verify-engines: setup
 bench-versions: setup
 	$(BIN)/python benchmarks/versions.py
 	$(BIN)/python benchmarks/acks_matrix.py
+	$(BIN)/python benchmarks/secured_matrix.py
 	$(BIN)/python benchmarks/version_differences.py
 	$(BIN)/python benchmarks/implicit_acknowledgement.py
 

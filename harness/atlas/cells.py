@@ -64,7 +64,9 @@ class CellSummary:
     @property
     def settings(self) -> str:
         """The lane's settings in words."""
-        return settings_in_words(self.cell.settings)
+        version, _, mode = self.cell.cluster.partition("/")
+        lane = {"lane": "any", "kafka_version": version, "metadata_mode": mode, **json.loads(self.cell.settings)}
+        return settings(Lane.from_json(lane).to_json())
 
     @property
     def verdict(self) -> Verdict:
@@ -116,11 +118,6 @@ class CellSummary:
             "gaps_s": list(self.gaps or ()),
             "worst_run": self.worst.run,
         }
-
-
-def settings_in_words(text: str) -> str:
-    """The settings of a cell, in one line."""
-    return settings(Lane.from_json({"lane": "any", **json.loads(text)}).to_json())
 
 
 def cells_of(record: Iterable[LaneRun]) -> list[CellSummary]:

@@ -56,3 +56,9 @@ def test_the_table_has_the_same_cells(tmp_path: Path) -> None:
     assert [row["runs"] for row in rows] == [1, 1]
     losses = {row["lane"]: row["anomalies"][0]["hits"] for row in rows}
     assert losses == {'{"acks":"1"}': 1, STRICT: 0}
+
+
+def test_settings_are_those_of_lanes_on_the_cells_cluster() -> None:
+    """Eligible leader replicas are refused in lanes of older brokers."""
+    (cell,) = cells_of([lane_run(cluster="4.3.1/kraft", settings='{"elr":true}')])
+    assert cell.settings == "acks=all · min ISR 1 · 3 replicas"
