@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
@@ -249,9 +248,7 @@ class ClusterPool:
     def __enter__(self) -> ClusterPool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with ExitStack() as stack:
             for lease in self._running.values():
                 stack.callback(lease.close)

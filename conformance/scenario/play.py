@@ -102,9 +102,13 @@ class Play:
             stage.settle("The topic is created; all replicas are in sync.")
             yield stage
 
+    def topic_name(self, act: str) -> str:
+        """A topic's name that tells scenario and act, and that no other topic has."""
+        words = "".join(letter if letter.isalnum() else "-" for letter in f"{self.record.scenario}-{act}".lower())
+        return f"{words}-{time.time_ns() % 10**9:09d}"
+
     def _make_topic(self, lease: ClusterLease, name: str, wanted: Topic) -> str:
-        words = "".join(letter if letter.isalnum() else "-" for letter in f"{self.record.scenario}-{name}".lower())
-        topic = f"{words}-{time.time_ns() % 10**9:09d}"
+        topic = self.topic_name(name)
         given = {
             "min.insync.replicas": wanted.min_insync_replicas,
             "unclean.leader.election.enable": wanted.unclean_leader_election,

@@ -7,9 +7,6 @@ recovers the log: indexes are rebuilt there, the leader epochs cut to the log's 
 
 from __future__ import annotations
 
-import io
-import tarfile
-import time
 from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
@@ -45,7 +42,7 @@ def cut_last_batch(node: Node, topic: str, partition: int) -> tuple[Record, ...]
             "a loss of power can't take it"
         )
     name = newest.file.rpartition("/")[2]
-    _write(node, f"{BROKER_DATA}/{topic}-{partition}", name, b"".join(batch.data for batch in kept))
+    node.write_file(f"{BROKER_DATA}/{topic}-{partition}/{name}", b"".join(batch.data for batch in kept))
     return tuple(last.records())
 
 
@@ -60,14 +57,3 @@ def clean_shutdown_file(node: Node) -> bytes | None:
         return node.read_file(f"{BROKER_DATA}/{_CLEAN_SHUTDOWN}")
     except NotFound:
         return None
-
-
-def _write(node: Node, folder: str, name: str, content: bytes) -> None:
-    """Replace a file of a stopped container."""
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as writer:
-        member = tarfile.TarInfo(name)
-        member.size, member.mode, member.mtime = len(content), 0o644, int(time.time())
-        writer.addfile(member, io.BytesIO(content))
-    if not node.container.put_archive(folder, archive.getvalue()):
-        raise ClusterFailure(f"{node.name}: {folder}/{name} could not be replaced")

@@ -93,12 +93,8 @@ class Group:
         topics = [f"  walk {number}: {settings}" for number, settings in enumerate(self.walks, start=1)]
         steps = [f"  {number}. {one}" for number, one in enumerate(self.steps, start=1)]
         mode = f", Kafka {self.kraft_version} in KRaft mode" if self.kraft_version else ""
-        return "\n".join(
-            [f"seed {self.seed}, {lag} lag time{mode}", *topics, *steps, f"  at the end: {self._at_the_end()}"]
-        )
-
-    def _at_the_end(self) -> str:
-        return ", ".join(map(str, self.closing)) or "nothing to heal"
+        at_the_end = ", ".join(map(str, self.closing)) or "nothing to heal"
+        return "\n".join([f"seed {self.seed}, {lag} lag time{mode}", *topics, *steps, f"  at the end: {at_the_end}"])
 
 
 def config_of(settings: Settings, *, lag_is_short: bool, kraft_version: str | None = None) -> ClusterConfig:

@@ -7,7 +7,7 @@ full, and its topics are deleted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -58,17 +58,7 @@ class Replay:
         if one.kind == CLIENTS:
             self._clients(one)
             return
-        first = self.stages[0]
-        faults: Mapping[str, Callable[..., None]] = {
-            "kill": first.kill,
-            "stop": first.stop,
-            "start": first.start,
-            "pause": first.pause,
-            "thaw": first.thaw,
-            "cut": first.cut,
-            "heal": first.heal,
-        }
-        faults[one.kind](*one.brokers)
+        getattr(self.stages[0], one.kind)(*one.brokers)
 
     def _clients(self, one: WalkStep) -> None:
         parts = list(zip(self.stages, one.clients, self.group.walks, strict=True))

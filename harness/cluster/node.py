@@ -180,10 +180,10 @@ class Node:
             self.testcontainer, self._following = testcontainer, None
             testcontainer.start()
 
-    def write_file(self, path: str, text: str) -> None:
+    def write_file(self, path: str, data: str | bytes) -> None:
         """A file of the container, running or not; its folder is there already."""
         folder, _, name = path.rpartition("/")
-        content, written = io.BytesIO(), text.encode()
+        content, written = io.BytesIO(), data.encode() if isinstance(data, str) else data
         with tarfile.open(fileobj=content, mode="w") as archive:
             member = tarfile.TarInfo(name)
             member.size = len(written)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from kafka_chaos.conformance.reproduce.breaches.reading import BROKERS, BreachStep
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
@@ -38,10 +37,6 @@ class Observed:
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
-        return asdict(self)
 
 
 def observe(lease: ClusterLease, topic: str) -> Observed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ class BreachPlayer:
                 breaks=sorted(self.story.invariants),
                 shown=not left,
                 left=left,
-                observed=None if stage.seen is None else stage.seen.to_json(),
+                observed=None if stage.seen is None else asdict(stage.seen),
             )
             lease.cluster.links.trace_to(None)
             # Requests are held for brokers that have gone separate ways: nobody else is to get this cluster.

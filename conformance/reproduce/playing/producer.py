@@ -17,15 +17,13 @@ from kafka_chaos.contract.identity import encode_identity
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
-from kafka_chaos.harness.cluster.kafka_python import InitProducerIdRequest, MemoryRecordsBuilder, ProduceRequest
+from kafka_chaos.harness.cluster.kafka_python import InitProducerIdRequest
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
 PRODUCER, OTHER = 0, 1
 """The producer of the story's records, and one whose records only keep followers behind: no story is about those."""
-_PRODUCE = 8
 _INIT_PRODUCER_ID = 3
-_ENOUGH = 1 << 20
 _ANSWER_TIMEOUT = 30.0
 
 
@@ -40,17 +38,7 @@ class ProduceConnection(BrokerClient):
 
     def send(self, topic: str, value: bytes, *, acks: str, sequence: Mapping[str, int]) -> int:
         """Send one record, and wait for nothing; `sequence`: of an idempotent producer. The request's number."""
-        builder = MemoryRecordsBuilder(2, 0, _ENOUGH, **sequence)
-        builder.append(timestamp=None, key=None, value=value, headers=[])
-        builder.close()
-        data = ProduceRequest.TopicProduceData.PartitionProduceData(index=0, records=builder.buffer())
-        request = ProduceRequest(
-            transactional_id=None,
-            acks=-1 if acks == "all" else int(acks),
-            timeout_ms=int(_ANSWER_TIMEOUT * 1000),
-            topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
-            version=self._version(ProduceRequest, _PRODUCE),
-        )
+        request = self._produce_request(topic, 0, value, acks=acks, timeout=_ANSWER_TIMEOUT, batch=sequence)
         number: int = self._protocol.send_request(request)
         self._socket.sendall(self._protocol.send_bytes())
         return number

@@ -11,10 +11,7 @@ from dataclasses import dataclass, replace
 
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, StepRecord
 from kafka_chaos.reference_model.lockstep.observation.cluster import NO_EPOCH, Observation, ReplicaObservation
-from kafka_chaos.reference_model.lockstep.observation.transactions import (
-    PartitionObservation,
-    TransactionsObservation,
-)
+from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY
 
 Entry = tuple[int, str, int]
@@ -37,19 +34,8 @@ class Cell:
     gone: tuple[Entry, ...]
     high_watermark: int | None
     role: str | None
-    differs: bool
     believes: int | None = None
     given: tuple[str, ...] | None = None
-
-    @property
-    def runs(self) -> bool:
-        """Whether the broker answered."""
-        return self.role is not None
-
-    @property
-    def leads(self) -> bool:
-        """Whether it acts as the leader."""
-        return self.role == LEADER
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +55,14 @@ def columns_of(act: ActRecord) -> list[Column]:
     before: dict[int, Cell] = {}
     for step in act.steps:
         cells = {
-            broker: _cell(step, broker, seen, before.get(broker)) for broker, seen in step.observation.replicas.items()
+            broker: _cell(step.observation, seen, before.get(broker))
+            for broker, seen in step.observation.replicas.items()
         }
         if (transactions := step.observation.transactions) is not None:
-            cells |= {number: _partition_cell(step, number, one) for number, one in transactions.partitions.items()}
+            cells |= {
+                number: Cell(one.log, (), one.last_stable_offset, FOLLOWER, given=one.read_committed)
+                for number, one in transactions.partitions.items()
+            }
         partition = _partition(step)
         waiting.append((step.number, step.sentence))
         nothing_yet = not columns and step is not act.steps[-1] and not any(cell.log for cell in cells.values())
@@ -143,7 +133,7 @@ def _tell_cell(cell: Cell) -> str:
         offset = f"last stable offset {cell.high_watermark}"
         return f": {_names(cell.log) or 'empty'}, {offset}, read_committed gives {' '.join(cell.given) or 'nothing'}"
     belief = "" if cell.believes is None else f" {tell_belief(cell.believes)}"
-    state = " leads" if cell.leads else "" if cell.runs else " does not run"
+    state = {LEADER: " leads", None: " does not run"}.get(cell.role, "")
     gone = f" drops {_names(cell.gone)}" if cell.gone else ""
     watermark = "" if cell.high_watermark is None else f", high watermark {cell.high_watermark}"
     return f"{' and'.join(part for part in (state, belief, gone) if part)}: {_names(cell.log) or 'empty'}{watermark}"
@@ -154,18 +144,12 @@ def _names(log: Sequence[Entry]) -> str:
     return " ".join(names if len(names) <= 6 else [*names[:2], f"… {len(names) - 4} more …", *names[-2:]])
 
 
-def _cell(step: StepRecord, broker: int, seen: ReplicaObservation, before: Cell | None) -> Cell:
+def _cell(observation: Observation, seen: ReplicaObservation, before: Cell | None) -> Cell:
     log = () if seen.log is None else tuple((offset, record, epoch) for offset, record, epoch in seen.log)
     now = set(log)
     gone = tuple(entry for entry in before.log if entry not in now) if before is not None else ()
     watermark = seen.high_watermark if seen.role is not None else seen.checkpointed_high_watermark
-    differs = any(difference.broker == broker for difference in step.differences)
-    return Cell(log, gone, watermark, seen.role, differs, believed_leader(step.observation, seen))
-
-
-def _partition_cell(step: StepRecord, partition: int, seen: PartitionObservation) -> Cell:
-    differs = any(difference.field.startswith(f"partition {partition},") for difference in step.differences)
-    return Cell(seen.log, (), seen.last_stable_offset, FOLLOWER, differs, given=seen.read_committed)
+    return Cell(log, gone, watermark, seen.role, believed_leader(observation, seen))
 
 
 def _without_gone(cells: Mapping[int, Cell]) -> dict[int, Cell]:

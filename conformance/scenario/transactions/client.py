@@ -18,9 +18,7 @@ from kafka_chaos.harness.cluster.kafka_python import (
     DescribeTransactionsRequest,
     EndTxnRequest,
     InitProducerIdRequest,
-    MemoryRecordsBuilder,
     OffsetFetchRequest,
-    ProduceRequest,
     TxnOffsetCommitRequest,
 )
 
@@ -33,8 +31,7 @@ _END, _END_BUMPS = 4, 5
 _COMMIT_OFFSETS, _COMMIT_OFFSETS_BUMPS = 4, 5
 _OFFSET_FETCH = 7
 _DESCRIBE = 0
-_ENOUGH = 1 << 20
-_PRODUCE_TIMEOUT_MS = 30_000
+_PRODUCE_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +92,20 @@ class TransactionClient(BrokerClient):
 
     def write(self, producer: Producer, topic: str, partition: int, record: str, *, sequence: int) -> int:
         """Produce one record of a transaction with acks=all."""
-        version = self._version(ProduceRequest, _PRODUCE_BUMPS if producer.bumps else _PRODUCE)
-        builder = MemoryRecordsBuilder(
-            2, 0, _ENOUGH, transactional=True, producer_id=producer.id, producer_epoch=producer.epoch,
-            base_sequence=sequence,
-        )  # fmt: skip
-        builder.append(timestamp=None, key=None, value=record.encode(), headers=[])
-        builder.close()
-        data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
-        request = ProduceRequest(
+        request = self._produce_request(
+            topic,
+            partition,
+            record.encode(),
+            acks="all",
+            timeout=_PRODUCE_TIMEOUT,
+            version=_PRODUCE_BUMPS if producer.bumps else _PRODUCE,
             transactional_id=producer.transactional_id,
-            acks=-1,
-            timeout_ms=_PRODUCE_TIMEOUT_MS,
-            topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
-            version=version,
+            batch={
+                "transactional": True,
+                "producer_id": producer.id,
+                "producer_epoch": producer.epoch,
+                "base_sequence": sequence,
+            },
         )
         return int(self.request(request).responses[0].partition_responses[0].error_code)
 

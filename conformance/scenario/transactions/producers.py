@@ -182,23 +182,24 @@ def meaning(error: str, *, writes: bool) -> str:
 
 def coordinator_of(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:
     """The running broker that coordinates a transactional id or a group; raises `ClusterFailure` without one."""
-    for number, node in cluster.brokers.items():
-        if not node.is_running():
-            continue
-        with TransactionClient(cluster.client_address(number)) as client:
-            found = client.coordinator(key, kind)
-        if found is not None and cluster.brokers[found].is_running():
-            return found
-    raise ClusterFailure(f"no broker knows the coordinator of {key}")
+    return _named_by_any(
+        cluster, lambda client: client.coordinator(key, kind), f"no broker knows who coordinates {key}"
+    )
 
 
 def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
     """The running broker that leads a partition, as running brokers know it; raises `ClusterFailure` without one."""
+    return _named_by_any(
+        cluster, lambda client: client.metadata(topic, partition).leader, f"{topic}-{partition} has no leader"
+    )
+
+
+def _named_by_any(cluster: Cluster, ask: Callable[[TransactionClient], int | None], failure: str) -> int:
+    """The running broker that a running broker names; raises `ClusterFailure` without one."""
     for number, node in cluster.brokers.items():
-        if not node.is_running():
-            continue
-        with TransactionClient(cluster.client_address(number)) as client:
-            found = client.metadata(topic, partition).leader
-        if found is not None and cluster.brokers[found].is_running():
-            return found
-    raise ClusterFailure(f"{topic}-{partition} has no leader")
+        if node.is_running():
+            with TransactionClient(cluster.client_address(number)) as client:
+                found = ask(client)
+            if found is not None and cluster.brokers[found].is_running():
+                return found
+    raise ClusterFailure(failure)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -255,8 +254,7 @@ def transactional_act(
     with play.pool.leased(profile) as lease:
         lease.settled_controller()
         name = name.format(version=lease.profile.kafka_version)
-        words = "".join(letter if letter.isalnum() else "-" for letter in f"{play.record.scenario}-{name}".lower())
-        topic = f"{words}-{time.time_ns() % 10**9:09d}"
+        topic = play.topic_name(name)
         known_as = {id: f"{topic}-{id}" for id in ids}
         first = known_as[ids[0]]
         wait_until(lambda: _has_coordinator(lease, first), "a coordinator", timeout=60)

@@ -217,20 +217,35 @@ class BrokerClient:
 
         `timeout` is how long the broker may wait for the ISR, in seconds.
         """
-        version = self._version(ProduceRequest, _PRODUCE)
-        builder = MemoryRecordsBuilder(2 if version >= _FIRST_WITH_BATCHES else 1, 0, _ENOUGH)
-        builder.append(timestamp=None, key=None, value=record.encode(), headers=[])
+        request = self._produce_request(topic, partition, record.encode(), acks=acks, timeout=timeout)
+        answer = self.request(request).responses[0].partition_responses[0]
+        return int(answer.error_code), int(answer.base_offset)
+
+    def _produce_request(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes,
+        *,
+        acks: str,
+        timeout: float,
+        version: int = _PRODUCE,
+        transactional_id: str | None = None,
+        batch: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """A Produce request with one record; `batch`: what its batch says of an idempotent producer."""
+        version = self._version(ProduceRequest, version)
+        builder = MemoryRecordsBuilder(2 if version >= _FIRST_WITH_BATCHES else 1, 0, _ENOUGH, **(batch or {}))
+        builder.append(timestamp=None, key=None, value=value, headers=[])
         builder.close()
         data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
-        request = ProduceRequest(
-            transactional_id=None,
+        return ProduceRequest(
+            transactional_id=transactional_id,
             acks=-1 if acks == "all" else int(acks),
             timeout_ms=int(timeout * 1000),
             topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
             version=version,
         )
-        answer = self.request(request).responses[0].partition_responses[0]
-        return int(answer.error_code), int(answer.base_offset)
 
     def metadata(self, topic: str, partition: int = 0) -> MetadataAnswer:
         """This broker's metadata of the partition."""
