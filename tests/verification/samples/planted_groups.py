@@ -41,14 +41,11 @@ class Histories:
         return self.clock
 
     def groups_of(self, lane: str) -> list[Group]:
-        found = (
-            [Group(group_of(lane), View(self.lanes[lane]), None, self.final.get(group_of(lane), {}), lane)]
-            if lane == "in"
-            else []
-        )
+        found = []
+        if lane == "in":
+            found.append(Group(group_of(lane), View(self.lanes[lane]), None, self.final.get(group_of(lane), {}), lane))
         if lane in SOURCES:
-            name = loop_group_of(lane)
-            source = SOURCES[lane]
+            name, source = loop_group_of(lane), SOURCES[lane]
             views = View(self.lanes[source]), View(self.lanes[lane])
             found.append(Group(name, *views, self.final.get(name, {}), source))
         return found
@@ -228,9 +225,8 @@ def processed_twice() -> Plant:
     """The output of an input is written once more."""
     run = clean()
     write_output(run, "out", (0, 5))
-    for lane in ("out",):
-        run.lanes[lane].consumed = []
-        follow(run, lane)
+    run.lanes["out"].consumed = []
+    follow(run, "out")
     return run, {"out": [Case("processed_twice", None, None, 0, 5)]}
 
 
@@ -239,9 +235,8 @@ def processed_twice_in_an_aborted_transaction() -> Plant:
     run = clean()
     write_output(run, "once", (0, 5))
     end(run, "aborted")
-    run.lanes["once"].consumed = []
-    run.lanes["once"].assignments = []
     history = run.lanes["once"]
+    history.consumed, history.assignments = [], []
     follow(run, "once", "read_uncommitted")
     aborted = (7, history.produced[-1].seq)
     name = "follower-read_committed"
@@ -341,17 +336,11 @@ def owned_twice() -> Plant:
     run = clean()
     history, group = run.lanes["in"], group_of("in")
     first = next(row for row in history.assignments if row.consumer == f"{group}-2-0")
-    second = replace_member(first, "twin", "m9", run.tick())
-    history.assignments.append(second)
     reads = [row for row in history.consumed if row.consumer == first.consumer]
-    history.consumed += [row._replace(consumer="twin", poll_ns=row.poll_ns + 1) for row in reads]
     # It was given the partition before the last commit was acknowledged.
-    history.assignments[-1] = second._replace(start_ns=first.start_ns + 1)
+    history.assignments.append(first._replace(consumer="twin", member="m9", start_ns=first.start_ns + 1))
+    history.consumed += [row._replace(consumer="twin", poll_ns=row.poll_ns + 1) for row in reads]
     return run, {"in": [Case("owned_twice", 0, 3, None, None)]}
-
-
-def replace_member(row: Assigned, consumer: str, member: str, start_ns: int) -> Assigned:
-    return row._replace(consumer=consumer, member=member, start_ns=start_ns)
 
 
 PLANTS: tuple[Callable[[], Plant], ...] = (

@@ -12,15 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.verification.plain.cases import Case, case_order
 from kafka_chaos.verification.plain.rows import LaneHistory
-
-ARROW = {"string": pa.string(), "int32": pa.int32(), "int64": pa.int64()}
-
-
-def arrow_schema(table: str) -> pa.Schema:
-    return pa.schema([(column.name, ARROW[column.type]) for column in TABLES[table]])
 
 
 def prediction(lanes: Iterable[str], **statuses: str) -> dict[str, Any]:
@@ -66,18 +60,8 @@ class Rows:
         partition: int = 0,
     ) -> Rows:
         begin = self.tick()
-        self.produced.append(
-            {
-                "lane": lane,
-                "producer_id": producer_id,
-                "seq": seq,
-                "partition": partition,
-                "offset": offset,
-                "invoke_ns": begin,
-                "complete_ns": begin + 500,
-                "outcome": outcome,
-            }
-        )
+        row = {"lane": lane, "producer_id": producer_id, "seq": seq, "partition": partition, "offset": offset}
+        self.produced.append({**row, "invoke_ns": begin, "complete_ns": begin + 500, "outcome": outcome})
         return self
 
     def read(
@@ -116,16 +100,13 @@ class Rows:
         partition: int = 0,
         producer_epoch: int | None = None,
     ) -> Rows:
-        if self.replicas is None:
-            self.replicas = []
-        row = {"lane": lane, "partition": partition, "broker": broker, "offset": offset}
-        self.replicas.append({**row, "leader_epoch": epoch, "producer_id": 0, "seq": seq})
-        self.replicas[-1]["producer_epoch"] = producer_epoch
+        row = {"lane": lane, "partition": partition, "broker": broker, "offset": offset, "leader_epoch": epoch}
+        self.replicas = self.replicas or []
+        self.replicas.append({**row, "producer_id": 0, "seq": seq, "producer_epoch": producer_epoch})
         return self
 
     def event(self, type: str, /, **fields: Any) -> Rows:
-        if self.events is None:
-            self.events = []
+        self.events = self.events or []
         self.events.append({"ts_ns": fields.pop("ts_ns", None) or self.tick(), "type": type, **fields})
         return self
 
@@ -156,7 +137,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 def write_table(folder: Path, table: str, rows: list[dict[str, Any]], *, files: int = 1) -> None:
     folder.mkdir(exist_ok=True)
     for index in range(files):
-        part = pa.Table.from_pylist(rows[index::files], schema=arrow_schema(table))
+        part = pa.Table.from_pylist(rows[index::files], schema=arrow_schema(TABLES[table]))
         pq.write_table(part, folder / f"part-{index:05d}.parquet")
 
 
@@ -179,29 +160,17 @@ def write_histories(
     `clients`: by lane further keys of lanes.json, such as its group. `groups`: the content of groups.json.
     """
     final_log = next(iter(histories.values())).log is not None
-    rows = Rows(
-        lanes=[lane_of(name, history, (clients or {}).get(name)) for name, history in histories.items()],
-        log=[] if final_log else None,
-    )
-    if rows.format_version > 1:
-        rows.transactions, rows.assignments, rows.commits = [], [], []
-    replicas: list[dict[str, Any]] = []
+    rows = Rows(lanes=[lane_of(name, history, (clients or {}).get(name)) for name, history in histories.items()])
     high_watermarks: dict[str, Any] = {}
+    for table in TABLES:
+        of_lanes = ((lane, row) for lane, history in histories.items() for row in getattr(history, table) or ())
+        setattr(rows, table, [{"lane": lane, **row._asdict()} for lane, row in of_lanes])
+    if rows.format_version == 1:
+        rows.transactions = rows.assignments = rows.commits = None
+    rows.log, rows.replicas = rows.log if final_log else None, rows.replicas or None
     for lane, history in histories.items():
-        for sent in history.produced:
-            rows.produced.append({"lane": lane, **sent._asdict()})
-        rows.consumed += [{"lane": lane, **read._asdict()} for read in history.consumed]
-        if rows.log is not None:
-            rows.log += [{"lane": lane, **stored._asdict()} for stored in history.log or ()]
-        if rows.transactions is not None and rows.assignments is not None:
-            rows.transactions += [{"lane": lane, **ended._asdict()} for ended in history.transactions]
-            rows.assignments += [{"lane": lane, **assigned._asdict()} for assigned in history.assignments]
-        if rows.commits is not None:
-            rows.commits += [{"lane": lane, **committed._asdict()} for committed in history.commits]
-        replicas += [{"lane": lane, **replica._asdict()} for replica in history.replicas]
         for partition, mark in history.high_watermarks.items():
             high_watermarks[f"{lane}/{partition}"] = {"high_watermark": mark}
-    rows.replicas = replicas or None
     rows.checkpoints = {"brokers": {"1": high_watermarks}} if high_watermarks else None
     if groups is not None:
         folder.mkdir(parents=True, exist_ok=True)

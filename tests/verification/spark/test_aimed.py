@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.schemas import REPLICAS
 from kafka_chaos.verification.tables import hashes
 from kafka_chaos.verification.tables.evidence import read_files, tuned
 from kafka_chaos.verification.tables.scope import Method
-from tests.verification.samples.run_dirs import Rows, arrow_schema
+from tests.verification.samples.run_dirs import Rows
 
 
 def test_hashes_have_a_salt_that_a_watch_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +32,7 @@ def test_hashes_have_a_salt_that_a_watch_keeps(tmp_path: Path, monkeypatch: pyte
 def test_a_footer_that_lies_leaves_out_no_row(tmp_path: Path, spark: Any) -> None:
     row = {"lane": "a", "partition": 0, "broker": 1, "offset": 0, "leader_epoch": 0, "producer_id": 0, "seq": 0}
     path = tmp_path / "part-0.parquet"
-    pq.write_table(pa.Table.from_pylist([{**row, "kind": "commit"}] * 9, schema=arrow_schema("replicas")), path)
+    pq.write_table(pa.Table.from_pylist([{**row, "kind": "commit"}] * 9, schema=arrow_schema(TABLES["replicas"])), path)
     written = path.read_bytes()
     footer = int.from_bytes(written[-8:-4], "little") + 8
     assert b"commit" in written[-footer:]
