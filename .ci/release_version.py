@@ -30,7 +30,7 @@ def sections(root: Path) -> dict[str, str]:
 
 
 def problems(root: Path, tag: str | None) -> list[str]:
-    """What keeps the checkout from being a release."""
+    """The reasons why the checkout is no release."""
     version, found = declared(root), sections(root)
     newest = next((name for name in found if name != "Unreleased"), "no version")
     wrong = []

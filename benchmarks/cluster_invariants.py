@@ -1,4 +1,4 @@
-"""What holds in every state of the full model, at whatever moment its steps strike."""
+"""Invariants of every state of the full model, at whatever moment its steps strike."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def followers_agree(state: ClusterState, config: ClusterConfig) -> bool:
 
 
 def strong_isr(state: ClusterState, config: ClusterConfig) -> bool:
-    """What the leader of record has committed is on every member of ZooKeeper's ISR."""
+    """Every member of ZooKeeper's ISR holds all that the leader of record has committed."""
     partition = state.partition
     if not partition.leader:
         return True

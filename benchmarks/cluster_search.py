@@ -28,7 +28,7 @@ Progress = tuple[ClusterState, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ClusterSearch:
-    """What a search found: for each broken invariant the shortest story to a breach."""
+    """The result of a search: for each broken invariant the shortest trace to a breach."""
 
     states: int
     complete: bool

@@ -43,7 +43,7 @@ LONGEST_S = 10
 PATHS = 60
 """How many places of a document are changed, drawn at random, and of an event's lines."""
 Change = tuple[str, str, Callable[[Path], None]]
-"""What is changed, how, and the function that does it to a run directory."""
+"""The changed part, the kind of change, and the function that applies it to a run directory."""
 
 
 def read(run: Path, table: str) -> pa.Table:

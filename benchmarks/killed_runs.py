@@ -1,4 +1,4 @@
-"""What is left of runs that were killed with SIGKILL at random moments, after `kafka-chaos clean`.
+"""Counts leftovers of runs that were killed with SIGKILL at random moments, after `kafka-chaos clean`.
 
     .venv/bin/python benchmarks/killed_runs.py [RUNS] [--seed SEED]
 
@@ -142,7 +142,7 @@ def kill_runs(number: int, seed: int) -> Row:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """What all runs came to."""
+    """The totals of all runs."""
     killed, frozen, unreadable, read = (
         sum(row[field] for row in rows) for field in ("killed", "while_frozen", "unreadable", "rows")
     )

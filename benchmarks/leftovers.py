@@ -1,4 +1,4 @@
-"""What is left of a run or a cluster on this machine, after it has ended and `kafka-chaos clean`."""
+"""Leftovers of a run or a cluster on this machine, after its end and `kafka-chaos clean`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_chaos.harness.cluster.disks.journal import Journal
 
 
 def left_of(run_id: str, disks: Iterable[Path]) -> Counter[str]:
-    """What is left of a run or a cluster, by kind; `disks`: the folders where its brokers' disks may have been made."""
+    """Leftovers of a run or a cluster, by kind; `disks`: the folders where its brokers' disks may have been made."""
     client, mine = docker_client(), {"label": f"{RUN}={run_id}"}
     loops = (file.read_text().strip() for file in Path("/sys/block").glob("loop*/loop/backing_file"))
     left = {

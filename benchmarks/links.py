@@ -1,4 +1,4 @@
-"""What a link costs: one million records to three brokers, directly, through links that read the frames, and traced.
+"""The cost of a link: one million records to three brokers, directly, through links that read the frames, and traced.
 
     .venv/bin/python benchmarks/links.py [--records N] [--rounds N] [--acks all]
 

@@ -102,7 +102,7 @@ def shrink_one(folder: Path, choices: random.Random) -> Row:
 
 
 def called(*arguments: str, expected: Sequence[int]) -> str:
-    """What a command prints; ends with its errors if it does not end as expected."""
+    """The output of a command; exits with its errors if its exit code is not an expected one."""
     print("kafka-chaos", *arguments, flush=True)
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as process:
         try:

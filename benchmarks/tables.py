@@ -1,4 +1,4 @@
-"""What the benchmarks share that run experiments one by one, and write tables of their results into pages."""
+"""Shared by the benchmarks that run experiments one by one, and write tables of their results into pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Verdict
 
 COMMAND = (sys.executable, "-m", "kafka_chaos.harness.cli.main")
-"""What calls `kafka-chaos` of this installation."""
+"""The command `kafka-chaos` of this installation."""
 MODES = {"zookeeper": "ZooKeeper", "kraft": "KRaft"}
 
 Row = dict[str, Any]

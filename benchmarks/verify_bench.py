@@ -87,7 +87,7 @@ def make(folder: Path, records: int) -> Path:
 
 
 def counts_of(verdict: RunVerdict) -> dict[str, dict[str, int]]:
-    """What Spark counted, in the yardstick's form."""
+    """Spark's counts, in the yardstick's form."""
     counts: dict[str, dict[str, int]] = {name: {} for name in JUDGED_BY_BOTH}
     for lane in verdict.lanes:
         for anomaly, seen in lane.observed.items():

@@ -1,4 +1,4 @@
-"""What consumer groups add to the verification of their lanes: the same history with and without them, in alternation.
+"""The cost of consumer groups in verification: the same history with and without them, in alternation.
 
 usage: verify_groups.py [--records 1000000] [--rounds 5] [--work-dir DIR]
 

@@ -124,7 +124,7 @@ def measured_process(arguments: list[str]) -> dict[str, Any]:
 
 
 def cpu_seconds() -> float:
-    """What this process and its children, such as Spark's JVM, have spent so far."""
+    """Processor seconds of this process and its children, such as Spark's JVM, so far."""
     ticks = 0
     for process in (os.getpid(), *children(os.getpid())):
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

@@ -32,7 +32,7 @@ PAGE = ROOT / "docs" / "versions.md"
 BEGIN, END = "<!-- table: benchmarks/version_differences.py {} -->\n", "<!-- end of {} -->\n"
 EXPERIMENTS = ("below-minimum", "last-member")
 NOTHING = ["forbidden", 0]
-"""What most anomalies are, and the results leave out."""
+"""The usual status and count of an anomaly, which the results leave out."""
 CLUSTERS = ("2.8.2/zookeeper", "3.6.2/zookeeper", "3.6.2/kraft", "3.9.1/zookeeper", "3.9.1/kraft", "4.2.0/kraft")
 
 

@@ -35,7 +35,7 @@ class Anomaly(StrEnum):
 
 
 class Status(StrEnum):
-    """What a prediction says about one anomaly in one lane.
+    """The status that a prediction gives one anomaly in one lane.
 
     `forbidden`: the search was exhausted, and no reachable state shows it. `permitted`: some reachable states show it.
     `required`: every history that the lock-step schedule leaves possible ends with it. `not judged`: a configuration
@@ -67,7 +67,7 @@ class Verdict(StrEnum):
 
 
 class Engine(StrEnum):
-    """What examines a run directory: Spark, or plain Python, which starts no JVM and takes up to `MOST_ROWS` rows."""
+    """The engine that examines a run directory: Spark, or plain Python, without a JVM, for up to `MOST_ROWS` rows."""
 
     SPARK = "spark"
     PLAIN = "plain"

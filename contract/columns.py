@@ -70,7 +70,7 @@ OF_TRANSACTIONS = ("transactions", "assignments")
 OF_GROUPS = ("assignments", "commits")
 """The tables that a run with a group or a loop must have (format 2)."""
 OUTCOMES = ("ok", "fail", "info")
-"""What the producer learned about a record: acknowledged, certainly not written, or neither."""
+"""The outcomes of a record for its producer: acknowledged, certainly not written, or neither."""
 
 
 def arrow_type(column: Column) -> Any:

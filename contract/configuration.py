@@ -1,4 +1,4 @@
-"""What every configuration key means for a prediction: configuration.toml, read.
+"""The meaning of every configuration key for a prediction, as configuration.toml states it.
 
 Guarantee: a key that nobody has classified counts as one that the model does not know, whatever its value.
 """
@@ -23,7 +23,7 @@ _GIVEN = toml_of(__package__, "configuration.toml")
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """What a key is to the model, and why. `touches`: the anomalies that it may make the prediction wrong for, unless
+    """How the model treats a key, and why. `touches`: the anomalies that it may make the prediction wrong for, unless
     its value is `harmless`."""
 
     status: str
@@ -72,7 +72,7 @@ def groups_with(kind: str, key: str) -> Iterator[Classified]:
 
 @cache
 def classified(kind: str, key: str) -> Classified:
-    """What a key of a `broker`, `topic`, `producer` or `consumer` is to the model."""
+    """How the model treats a key of a `broker`, `topic`, `producer` or `consumer`."""
     return next(groups_with(kind, key), UNCLASSIFIED)
 
 

@@ -63,7 +63,7 @@ def _named() -> Mapping[str, type[Event]]:
 
 @cache
 def _reader(name: str) -> tuple[Any, frozenset[str], frozenset[str]]:
-    """What reads events of a type, the fields that they may have, and those that they have to have."""
+    """The reader of a type of events, with its optional and its required fields."""
     from pydantic import TypeAdapter
 
     kind = _named()[name]

@@ -308,7 +308,7 @@ class ClientFailed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class DefectPrecondition(Event):
-    """What a known defect needs has occurred in a lane's producer, as `evidence` says.
+    """The precondition of a known defect has occurred in a lane's producer, as `evidence` says.
 
     `defect`: its id, as `predict --json` names it. `occurred_ns`: when, where that was not `ts_ns`. `transactional_id`
     and `commits`: of the EndTxn request that came late, and whether it commits. `partition` and `messages`: how many of

@@ -25,4 +25,4 @@ COUNTS_AS: Mapping[str, str | None] = {
 LOCKSTEP = "lockstep"
 """The kind of a whole lock-step phase, of which only the single faults are healed."""
 LOCKSTEP_COUNTS_AS = ("partition", "kill")
-"""What a lock-step phase may do to a lane."""
+"""The faults that a lock-step phase may bring to a lane."""

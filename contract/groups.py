@@ -30,7 +30,7 @@ OFFSETS = (IN_TRANSACTION, AFTER, BEFORE)
 """When a loop commits the offsets of its inputs: with the outputs in one transaction, after or before them."""
 
 COMMIT_OUTCOMES = ("ok", "fail", "info")
-"""What a member learned of a commit: acknowledged, refused, or neither."""
+"""The outcomes of a commit for its member: acknowledged, refused, or neither."""
 
 
 _WHEN = {AFTER: "commits after processing", BEFORE: "commits before processing", AUTO: "commits automatically"}
@@ -167,7 +167,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """What feeds the output of a consume-transform-produce loop.
+    """The input and the group of a consume-transform-produce loop, whose output the lane is.
 
     Every record of the output names the record of the source that it was made of, in `source_producer_id` and
     `source_seq` of `produced/`. A lane whose loop has the offsets `transaction` is `transactional`, too: its `size` is

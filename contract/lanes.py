@@ -235,7 +235,7 @@ _LEFT_OUT = (
 
 
 def clients_described(entry: Mapping[str, Any]) -> list[str]:
-    """What is special about the clients of an entry of lanes.json, in words: transactions, its group, its loop."""
+    """The clients of an entry of lanes.json in words, where they are not plain: transactions, its group, its loop."""
     found = [(name, kind.from_json(entry[name]).described) for name, kind in _SETTINGS.items() if entry.get(name)]
     return [f"group of {words}" if name == "group" else words for name, words in found]
 

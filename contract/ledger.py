@@ -47,7 +47,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossCheck:
-    """What of the run the plain checker looked at, beside Spark, and where the two disagree.
+    """The sample of the run that the plain checker judged as well as Spark, and where the two disagree.
 
     `lanes`: how many it looked at, `whole_lanes` of them at every row. `problem`: why it looked at nothing.
     """
@@ -60,7 +60,7 @@ class CrossCheck:
     problem: str | None = None
 
     def __str__(self) -> str:
-        """What was looked at, in one line."""
+        """The sample in one line."""
         if self.problem is not None:
             return f"cross-check: none, {self.problem}"
         return f"cross-check: {counted(self.lanes, 'lane')}, {self.rows:,} of {counted(self.of_rows, 'row')}"
@@ -96,7 +96,7 @@ class PartitionLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultLedger:
-    """What events.jsonl reports of one fault. `problem` says why this does not prove a fault that began and ended."""
+    """The reports of one fault in events.jsonl. `problem` says why they do not prove a fault that began and ended."""
 
     fault_id: str
     kind: str

@@ -16,11 +16,11 @@ _TYPES = {
     "tuple": "a list",
     "list": "a list",
 }
-"""What was expected, by the first word of the name that pydantic gives an error."""
+"""The expected value in words, by the first word of the name that pydantic gives an error."""
 
 
 def expected(entry: Mapping[str, Any]) -> str:
-    """What one of pydantic's errors expected, such as `a whole number`."""
+    """The value that one of pydantic's errors expected, such as `a whole number`."""
     kind, bounds = entry["type"], entry.get("ctx", {})
     if kind == "greater_than_equal":
         return f"at least {_plain(bounds['ge'])}"

@@ -1,4 +1,4 @@
-"""What each anomaly means, and what its judgement rests on, stated once: in anomalies.toml."""
+"""The meaning of each anomaly and the evidence that its judgement rests on, stated once: in anomalies.toml."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ISOLATION_LEVELS = (READ_COMMITTED, READ_UNCOMMITTED)
 
 DATA, COMMIT, ABORT = "data", "commit", "abort"
 RECORD_KINDS = (DATA, COMMIT, ABORT)
-"""What an offset of a broker's log holds: a record, or the marker that ends a producer's transaction.
+"""The kinds of entries in a broker's log: a record, or the marker that ends a producer's transaction.
 
 In `replicas/`, a marker has seq −1 and the `producer_id` of the last record before it, in its partition, that was
 written under the same id of Kafka; −1 if there is none. So it names whose open transaction it ends there.
@@ -26,7 +26,7 @@ written under the same id of Kafka; −1 if there is none. So it names whose ope
 
 COMMITTED, ABORTED, IN_DOUBT = "committed", "aborted", "info"
 TRANSACTION_OUTCOMES = (COMMITTED, ABORTED, IN_DOUBT)
-"""What a producer learned about a transaction: that it is committed, that it is aborted, or neither.
+"""The outcomes of a transaction for its producer: committed, aborted, or neither.
 
 One whose commit nobody ever asked for is aborted, too, even if its producer never saw its end: nothing may commit it.
 """

@@ -1,4 +1,4 @@
-"""What each column of a run directory and each exit code means.
+"""The meaning of each column of a run directory and of each exit code.
 
 `generate.py` refuses to build if the code has one that is not here, or if one here is not in the code.
 """

@@ -231,7 +231,7 @@ def _with_status(prediction: Prediction, status: Status) -> list[Anomaly]:
 
 
 def upgrades() -> Iterator[tuple[str, str, tuple[Change, ...]]]:
-    """What changes from one cluster to another."""
+    """The changes from one cluster to another."""
     for before, after in UPGRADES:
         yield before, after, compare(Cluster.parse(before), Cluster.parse(after), predict_cached).changes
 
@@ -240,14 +240,14 @@ def upgrades() -> Iterator[tuple[str, str, tuple[Change, ...]]]:
 
 
 def transaction_rows() -> Iterator[str]:
-    """What each protocol may show in each situation."""
+    """The anomalies that each protocol permits in each situation."""
     for rules in (transaction_rules.V1, transaction_rules.V2):
         for name in OF_TRANSACTIONS:
             yield transaction_row(rules, name)
 
 
 def transaction_row(rules: transaction_rules.Rules, name: str) -> str:
-    """What one protocol may show in one situation."""
+    """The anomalies that one protocol permits in one situation."""
     question = TransactionQuestion(rules, **OF_TRANSACTIONS[name])
     found = _exhausted(TRANSACTIONS.examine(question, Budget(MAX_STATES)), f"{rules.name}, {name}")
     return f"| `{rules.name}` | {name} | {marks(transaction_anomalies.CHECKS, found.stories)} | {found.states} |"
@@ -260,7 +260,7 @@ def late_end() -> tuple[str, ...]:
 
 
 def group_rows() -> Iterator[str]:
-    """What each way to commit may show in each situation."""
+    """The anomalies that each way to commit permits in each situation."""
     for commits in COMMITS:
         for name, settings in OF_GROUPS.items():
             yield group_row(commits, False, name, settings)
@@ -271,7 +271,7 @@ def group_rows() -> Iterator[str]:
 
 
 def group_row(commits: str, is_loop: bool, name: str, settings: Mapping[str, bool]) -> str:
-    """What a way to commit may show in one situation; all rules must agree."""
+    """The anomalies that a way to commit permits in one situation; all rules must agree."""
     questions = [
         GroupQuestion(rules, commits, is_loop, are_removed=True, **settings) for rules in group_rules.PROTOCOL_RULES
     ]

@@ -59,7 +59,7 @@ class NodeControl(Protocol):
 
     @property
     def link(self) -> LinkControl | None:
-        """What every connection to it passes, if there is one."""
+        """The link that every connection to it passes, if there is one."""
 
     @property
     def packets(self) -> PacketControl | None:
@@ -93,7 +93,7 @@ class ClusterControl(Protocol):
 
     @property
     def noted(self) -> MutableMapping[str, Any]:
-        """What faults saw before they broke anything, by a name of their own (`fault.mark`): for their proofs alone."""
+        """Notes of faults on the state before they broke anything, by `fault.mark`: for their proofs alone."""
 
     @property
     def brokers(self) -> Mapping[int, NodeControl]:

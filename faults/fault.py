@@ -1,4 +1,4 @@
-"""What every fault kind is, and the proof that a fault took effect.
+"""The base of every fault kind, and the proof that a fault took effect.
 
 A fault is a frozen dataclass that says what breaks, where, when and for how long. Its three functions are idempotent
 and take the containers that its target was resolved to. They keep no state: after a crash of the injector, only the
@@ -74,7 +74,7 @@ class Appearance:
 
 
 class Setting(Protocol):
-    """What is known of a cluster before it starts."""
+    """The properties of a cluster that are known before it starts."""
 
     @property
     def metadata_mode(self) -> str:
@@ -101,7 +101,7 @@ class Fault:
     """Its name in experiments and reports."""
     appearance: ClassVar[Appearance]
     in_words: ClassVar[str | None] = None
-    """What the evidence of one container says, with its keys in braces; for more than that, see `describe_evidence`."""
+    """The sentence for the evidence of one container, with its keys in braces; for more, see `describe_evidence`."""
     counts_as: ClassVar[str | None] = None
     """The fault kind of the model that each broker goes through which it hits; None: none (`model_faults`)."""
     holds: ClassVar[str | None] = None
@@ -149,7 +149,7 @@ class Fault:
         return plain(evidence) if cls.in_words is None else cls.in_words.format_map(evidence)
 
     def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """What the reference model must expect in a cluster of this size: one fault kind of it per broker hit.
+        """The faults that the reference model must expect in a cluster of this size: one of its kinds per broker hit.
 
         A fault of ZooKeeper, or of KRaft's controllers, may end the session of any broker.
         """
@@ -188,7 +188,7 @@ class Fault:
         """Nothing, where nothing stays broken."""
 
     def _noted(self, cluster: ClusterControl) -> dict[Any, Any]:
-        """What this very fault saw before it broke anything, for its proof."""
+        """The notes of this very fault on the state before it broke anything, for its proof."""
         noted: dict[Any, Any] = cluster.noted.setdefault(mark(self), {})
         return noted
 

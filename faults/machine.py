@@ -1,4 +1,4 @@
-"""What faults that act on this machine, and not through the Docker engine, need of it."""
+"""Requirements of faults that act on this machine, and not through the Docker engine."""
 
 from __future__ import annotations
 

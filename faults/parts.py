@@ -1,5 +1,5 @@
-"""What a node may have besides its process, as Protocols: its inside, a disk of its own, a link, queues of packets, a
-clock that moves.
+"""Parts that a node may have besides its process, as Protocols: its inside, a disk of its own, a link, queues of
+packets, a clock that moves.
 
 `NodeControl` in `faults/cluster.py` gives them to faults.
 """
@@ -59,7 +59,7 @@ class DiskControl(Protocol):
 
     @property
     def loss(self) -> Mapping[str, int] | None:
-        """What the last loss of power took: `lost_bytes` of segments, `shorter_files`, and `kept_bytes`.
+        """The extent of the last loss of power: `lost_bytes` of segments, `shorter_files`, and `kept_bytes`.
 
         None if the container has been started since, or if power was never lost.
         """
@@ -87,7 +87,7 @@ class DiskControl(Protocol):
 
 
 class LinkControl(Protocol):
-    """What every connection to a node passes. Rules are known by their ids; all actions are idempotent."""
+    """The link that every connection to a node passes. Rules are known by their ids; all actions are idempotent."""
 
     def apply(self, rule_id: str, **frames: Any) -> None:
         """Let a rule begin: `action`, and which `frames` (see `harness/cluster/links/rules.py`)."""

@@ -23,7 +23,7 @@ Answer = Callable[[Lane], Prediction]
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What lanes are compared on; `elr` None is what a new cluster of this version does."""
+    """A cluster on which lanes are compared; `elr` None is the default of a new cluster of this version."""
 
     version: str
     mode: str
@@ -162,7 +162,7 @@ class Comparison:
 
 
 def compare(before: Cluster, after: Cluster, answer: Answer) -> Comparison:
-    """What changes in the standard matrix from one cluster to the other; `answer` predicts a lane.
+    """The changes in the standard matrix from one cluster to the other; `answer` predicts a lane.
 
     Raises what `answer` raises.
     """

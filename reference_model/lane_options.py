@@ -39,7 +39,7 @@ def split_list(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """What an option like --faults lists, all of it fault kinds that the model knows."""
+    """The fault kinds that an option such as --faults lists; the model knows each of them."""
     kinds = split_list(values)
     for kind in kinds:
         if kind not in FAULT_KINDS:

@@ -1,4 +1,4 @@
-"""What the machines of `transactions/` and `groups/` have in common: how they are searched for anomalies, and told.
+"""Common to the machines of `transactions/` and `groups/`: the search for anomalies, and the sentences of traces.
 
 The lane (`lane/`) has only `shown` of it: its searches leave out states that others make superfluous, and its stories
 name brokers that the search does not tell apart.
@@ -27,7 +27,7 @@ DEFECT_STATES = 200_000
 
 
 class Question(Hashable, Protocol[Asked, Answer]):
-    """What an answer depends on."""
+    """Everything that an answer depends on."""
 
     def searches(self) -> Iterator[tuple[Asked, Set[Answer]]]:
         """Each search: its setup, and the anomalies that it may answer for."""
@@ -123,6 +123,6 @@ class Machine(Generic[Setup, State, Action, End, Kind]):
         return found
 
     def stories(self, wanted: Set[Kind], setup: Setup) -> dict[Kind, Story]:
-        """What a defect makes reachable in one scope."""
+        """The anomalies that a defect makes reachable in one scope."""
         search, first = self.search(wanted, setup, Budget(DEFECT_STATES))
         return {anomaly: self.tell(search.path(state), setup) for anomaly, state in first.items()}

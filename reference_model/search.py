@@ -86,7 +86,7 @@ class Budget:
 
 @dataclass(slots=True)
 class Search(Generic[State]):
-    """What a search reached: `parents` maps each state to the one it was first reached from; `seconds` is the
+    """The result of a search: `parents` maps each state to the one it was first reached from; `seconds` is the
     time on the clock, `cpu_seconds` that of the processor."""
 
     parents: dict[State, State | None]

@@ -1,4 +1,4 @@
-"""What states are made of: tuples with one value exchanged or left out, and bit sets."""
+"""Building blocks of states: tuples with one value exchanged or left out, and bit sets."""
 
 from __future__ import annotations
 

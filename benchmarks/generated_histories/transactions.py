@@ -153,7 +153,7 @@ def _log(shape: TransactionsShape, produced: Columns, committed: Longs) -> Colum
 
 
 def _reads(log: Columns) -> Columns:
-    """What one consumer in each isolation level reads, in the order of the log."""
+    """The reads of one consumer in each isolation level, in the order of the log."""
     parts = []
     for level in ISOLATION_LEVELS:
         given = np.flatnonzero(log["committed"] == 1) if level == READ_COMMITTED else np.arange(log["offset"].size)
@@ -176,7 +176,7 @@ def _assignments(shape: TransactionsShape) -> Columns:
 
 
 def _replicas(shape: TransactionsShape, log: Columns, markers: Longs, committed: Longs) -> Columns:
-    """What each broker has: the log and the markers, in the order of offsets."""
+    """Each broker's replica: the log and the markers, in the order of offsets."""
     number, producer, partition = np.nonzero(markers >= 0)
     kinds = np.where(committed, RECORD_KINDS.index(COMMIT), RECORD_KINDS.index(ABORT))
     held = {

@@ -30,7 +30,7 @@ _CODES: Mapping[tuple[str, str], Sequence[str]] = {
     ("assignments", "isolation"): ISOLATION_LEVELS,
     ("commits", "outcome"): COMMIT_OUTCOMES,
 }
-"""What the numbers in a column stand for."""
+"""The texts that the numbers in a column stand for."""
 _NAMES: Mapping[str, Callable[[str, int], str]] = {
     "consumer": lambda lane, number: f"{lane}/c{number}",
     "member": lambda lane, number: f"{lane}/m{number}",

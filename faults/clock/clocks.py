@@ -103,7 +103,7 @@ class ClockDrift(MovedClock):
 
     @property
     def furthest(self) -> float:
-        """What it has drifted at its end."""
+        """The drift at its end, in seconds."""
         return abs(self.percent) / 100 * self.duration
 
     def _shift(self) -> dict[str, float]:
@@ -128,7 +128,7 @@ class ClockStep(MovedClock):
 
     @property
     def furthest(self) -> float:
-        """What it steps."""
+        """The step, in seconds."""
         return abs(self.seconds)
 
     def _shift(self) -> dict[str, float]:

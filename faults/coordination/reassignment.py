@@ -81,7 +81,7 @@ class Reassignment(Fault):
         return f"replicas of {counted(len(moved), 'partition')} moved: {first_of(told)}; {files}"
 
     def _moves(self, cluster: ClusterControl, nodes: Nodes) -> dict[Place, _Move]:
-        """What is to move. A partition of which some replica has no place to go to, or that moves already, stays."""
+        """The moves to make. A partition of which some replica has no place to go to, or that moves already, stays."""
         topics = topics_of(cluster, self.lane)
         targets = {node.number for node in nodes}
         already, moves = cluster.moving(), {}

@@ -99,7 +99,7 @@ class OnFrames(Fault):
         return f"{what} {evidence['fate']}, correlation ids {', '.join(ids)}{more}"
 
     def _action(self) -> dict[str, Any]:
-        """What happens to the frames, in the words of a link."""
+        """The action on the frames, as a link's rule states it."""
         return {"action": self.kind}
 
     def _releases(self) -> bool:

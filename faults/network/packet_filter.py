@@ -22,7 +22,7 @@ _INTERVAL = 0.1
 _NEVER = threading.Event()
 
 Rule = tuple[str, ...]
-"""What a packet must match, and what happens to it: iptables' words."""
+"""A rule of iptables: its matches and its target, as arguments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class Queued(Fault):
         at_once(nodes, lambda node: self._begin(cluster, nodes, node))
 
     def _treatment(self) -> dict[str, Any]:
-        """What the queue does with packets."""
+        """The queue's treatment of packets."""
         raise NotImplementedError
 
     def _shown(self, tally: Mapping[str, Any]) -> Proof:

@@ -73,7 +73,7 @@ def what_became(node: NodeControl) -> dict[str, Any]:
 
 
 def described_end(evidence: Mapping[str, Any]) -> str:
-    """What became of a broker, in words."""
+    """The end of a broker in words."""
     return "the broker still ran" if evidence["Running"] else f"the broker ended with {evidence['ExitCode']}"
 
 
@@ -236,6 +236,6 @@ class PowerLoss(OnDisk):
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """What was lost in words."""
+        """The loss in words."""
         files = counted(evidence["shorter_files"], "file")
         return f"process and page cache gone: {evidence['lost_bytes']:,} bytes of {files} were not flushed"

@@ -34,7 +34,7 @@ class OnLogFiles(Fault):
     holds: ClassVar[str] = DOWN
     only_brokers: ClassVar[bool] = True
     script: ClassVar[str]
-    """What happens to the files, in the shell: it tells each with its former size. `topic` is empty for all topics."""
+    """The shell script that changes the files: it prints each with its former size. `topic` is empty for all topics."""
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         """Suspend the process, take the files, and kill the process."""
@@ -59,7 +59,7 @@ class OnLogFiles(Fault):
         return f"{lost:,} bytes of {counted(len(files), 'file')} gone: {first_of(names, SHOWN)}"
 
     def _left(self, size: int) -> int | None:
-        """What is to be left of a file of that size; None: nothing, not even the file."""
+        """The size that a file of that size is cut to; None: the file is removed."""
         return None
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:

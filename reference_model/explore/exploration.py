@@ -38,7 +38,7 @@ SENTENCES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """What an exploration found; `invariants` maps each name to (holds, trace of the shortest breach).
+    """The result of an exploration; `invariants` maps each name to (holds, trace of the shortest breach).
 
     `seconds` is the time on the clock, `cpu_seconds` the processor's, which states per second refer to.
     """

@@ -1,4 +1,4 @@
-"""What must hold in every state of the replication core: each invariant one named predicate.
+"""Invariants of the replication core: each is one named predicate that must hold in every state.
 
 The first three are those of the public TLA+ specification of Kafka replication by hachikuji; log matching is
 Raft's (Ongaro and Ousterhout, 2014), which leader epochs are to give Kafka as well.

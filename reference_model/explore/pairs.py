@@ -1,4 +1,4 @@
-"""What one replica can do with another, worked out once per pair of local states.
+"""The interactions of one replica with another, worked out once per pair of local states.
 
 Who follows whom is decided here. Sources: KIP-320 and the rules stated in the public TLA+ specification's fenced
 variant.
@@ -36,7 +36,7 @@ class Pair(NamedTuple):
 
 
 def examine(protocol: Protocol, broker: int, leader: Local, follower: Local) -> Pair:
-    """What `broker`, in the local state `leader`, can do with a replica in the local state `follower`."""
+    """The interactions of `broker`, in the local state `leader`, with a replica in the local state `follower`."""
     presumes = leader.leader == broker
     follows = presumes and follower.leader == broker
     follows = follows and serves(leader.leader_epoch, follower.leader_epoch, fenced=protocol.fenced)

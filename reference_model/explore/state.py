@@ -48,7 +48,7 @@ class Controller(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """What the scope still allows: the next record's id, and the faults that may still strike."""
+    """The rest of the scope: the next record's id, and the faults that may still strike."""
 
     next_record: int
     faults: tuple[str, ...]

@@ -27,7 +27,7 @@ Matches = Callable[[LaneRun], bool]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a forecast is about; an attribute that is None is not known. The others are `LaneRun`'s."""
+    """The subject of a forecast; an attribute that is None is not known. The others are `LaneRun`'s."""
 
     settings: str
     faults: str | None = None

@@ -23,7 +23,7 @@ _OF_A_RUN = ("lane", "topic", "faults", "kafka_version", "metadata_mode")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cell:
-    """What a lane was tried with.
+    """The combination that a lane was tried with.
 
     `client`: kind and version, such as `java 3.9.1`. `cluster`: VERSION/MODE. `settings`: the keys of the lane that
     differ from their defaults, as JSON. `faults`: the kinds of the faults that were proven, joined by `+`.

@@ -14,7 +14,7 @@ from kafka_chaos.reference_model.groups.state import ACTIVE, NONE, Setup, State
 
 
 def ending(state: State, setup: Setup) -> State | None:
-    """What a run that ends in this state leaves behind, or None if it can't end here."""
+    """The evidence of a run that ends in this state, or None if it can't end here."""
     is_open = any(offset != NONE for offset in state.coordinator.pending)
     is_over = not is_open and all(member.phase != ACTIVE or member.record == NONE for member in state.members)
     return state if is_over else None

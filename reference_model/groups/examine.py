@@ -35,9 +35,9 @@ from kafka_chaos.reference_model.machine import Machine, Story
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the answer depends on: the rules, when offsets are committed, whether it is a loop and whether its members
-    are static; whether members may crash, be removed without knowing it, join and leave; whether brokers may fail, and
-    which logs may lose an acknowledged end."""
+    """Everything that the answer depends on: the rules, when offsets are committed, whether it is a loop, whether
+    members are static; whether they may crash, be removed without knowing it, join and leave; whether brokers may fail,
+    and which logs may lose an acknowledged end."""
 
     rules: Rules
     commits: str
@@ -138,7 +138,7 @@ GROUPS = Machine(
 
 @cache
 def stories_of_torn_ends(question: Question) -> dict[GroupAnomaly, Story]:
-    """What a loop shows if one of its transactions ends in one of output and offsets only."""
+    """The anomalies of a loop if one of its transactions ends in one of output and offsets only."""
     return GROUPS.stories(question.anomalies, replace(question.setup, losses=1, ends_may_tear=True))
 
 

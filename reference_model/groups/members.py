@@ -1,4 +1,4 @@
-"""What members do: ask for the committed offset, poll, process, commit, leave and come back.
+"""Actions of members: ask for the committed offset, poll, process, commit, leave and come back.
 
 A batch is one record. With `after` it is processed, then its offset is committed; with `before` the other way round. A
 loop writes its output where a plain member processes. In a `transaction` the output is written, the offset is added,

@@ -64,7 +64,7 @@ class Member(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """What the log of the coordinator holds: the group's generation, by slot that of each member (NONE: it is not in
+    """The log of the coordinator: the group's generation, by slot that of each member (NONE: it is not in
     the group), the owner of the partition, the committed offset, and by slot the offset in an open transaction."""
 
     generation: int
@@ -107,7 +107,7 @@ class State(NamedTuple):
 
 
 class Action(NamedTuple):
-    """What happened in a step. `slot`: the member; `offset` and `detail`: what its sentence names."""
+    """The action of a step. `slot`: the member; `offset` and `detail`: the numbers in its sentence."""
 
     name: str
     slot: int = NONE

@@ -42,7 +42,7 @@ SENTENCES: dict[str, str] = {
 
 
 def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
-    """What an action is, and who took it."""
+    """The sentence for an action and its actor."""
     number = before.members[action.slot].number
     if action.slot != NONE and (action.name == "join" or number == NONE):
         number = after.members[action.slot].number
@@ -65,7 +65,7 @@ def _processes(setup: Setup) -> str:
 
 
 def conclusion(state: State, setup: Setup) -> str:
-    """What a run that ends in a state leaves behind."""
+    """The sentence for the evidence of a run that ends in a state."""
     texts = [f"the committed offset is {state.coordinator.committed}"]
     if setup.is_loop:
         texts += [f"input {record} has {_count(count)}" for record, count in enumerate(state.outputs)]

@@ -26,7 +26,7 @@ from kafka_chaos.reference_model.lane.state import (
 
 
 class Ending(NamedTuple):
-    """What a run leaves behind: the final log, and the (record, offset) pairs acknowledged and read.
+    """The evidence of a run: the final log, and the (record, offset) pairs acknowledged and read.
 
     `log` holds the records in offset order; an acknowledgement without an offset names `NOWHERE`; `diverged`
     says whether some live follower's log is not a prefix of the leader's.
@@ -47,7 +47,7 @@ def final_log(state: LaneState) -> tuple[int, ...] | None:
 
 
 def ending(state: LaneState) -> Ending | None:
-    """What a run that ends in this state leaves behind, or None if it can't end here."""
+    """The evidence of a run that ends in this state, or None if it can't end here."""
     log = final_log(state)
     if log is None:
         return None
@@ -121,7 +121,7 @@ CHECKS: Mapping[Anomaly, Check] = {
 
 
 class Form(NamedTuple):
-    """What the open questions depend on, beside logs: what consumers have read, which records were acknowledged, and
+    """Everything besides logs that open questions depend on: the reads of consumers, the acknowledged records, and
     the offsets of acknowledgements.
 
     What happens next depends on none of it, but for an idempotent producer's acknowledgements. So states that are alike

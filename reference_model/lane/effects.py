@@ -1,4 +1,4 @@
-"""What the lane's actions are made of: their names, and the effects that several of them share."""
+"""Building blocks of the lane's actions: their names, and the effects that several of them share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the brokers and the controller of a lane do of themselves: one action, one function.
+"""Actions that the brokers and the controller of a lane take of themselves: one action, one function.
 
 Sources: Kafka's documentation ("Replication", `unclean.leader.election.enable`, `replica.lag.time.max.ms`),
 KIP-101 and KIP-279 (truncation by leader epoch), KIP-320 (only followers of the leader's own epoch count for

@@ -104,7 +104,7 @@ class LaneReplica(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What the producer knows of one record; `offset` is where it was acknowledged, or `NOWHERE`."""
+    """The producer's knowledge of one record; `offset` is where it was acknowledged, or `NOWHERE`."""
 
     status: int
     attempts: int
@@ -329,7 +329,7 @@ def truncation_of(lane: Lane) -> Truncation:
 
 @cache
 def truncated(log: tuple[int, ...], leader_log: tuple[int, ...], rule: Truncation) -> tuple[int, ...]:
-    """What a new follower keeps of its log by a rule; one that goes by the follower's high watermark gets 0, since the
+    """The part of its log that a new follower keeps by a rule; one that goes by its high watermark gets 0, since the
     follower may not have learned of any yet."""
     return log[: rule(log, 0, leader_log)]
 

@@ -1,4 +1,4 @@
-"""What brokers do among themselves, and how they answer the controller: one action, one function.
+"""Actions of brokers among themselves, and their answers to the controller: one action, one function.
 
 Sources: Kafka's documentation ("Replication"), KIP-101, KIP-279, KIP-320 (leader epochs), KIP-497 (ISR changes
 through the controller), the LeaderAndIsr handling that experiments/behaviours documents. An action is urgent (it
@@ -143,7 +143,7 @@ def _answer_held(state: ClusterState) -> Iterator[Outcome]:
 
 
 def _received(follower: Replica, leader: Replica) -> tuple[str, Replica]:
-    """What a leader sends a follower from its log end on, by name, and the follower with it."""
+    """The answer of a leader to a follower's fetch from its log end, by name, and the follower after it."""
     new = tuple(entry for entry in leader.log if entry.offset >= follower.log_end)
     received = append(follower, new, leader.log_end)
     received = received._replace(high_watermark=min(leader.high_watermark, leader.log_end), parked=False)
@@ -203,7 +203,7 @@ def checkpoint_high_watermark(state: ClusterState, config: ClusterConfig) -> Ite
 
 
 def checkpoint_meanwhile(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
-    """What a checkpoint may say once the cluster has settled: any high watermark on the way to the present one."""
+    """The possible checkpoints once the cluster has settled: any high watermark on the way to the present one."""
     for replica in state.replicas:
         written = replica.checkpointed_high_watermark
         if replica.runs and replica.role in (LEADER, FOLLOWER) and written != replica.high_watermark:
@@ -292,7 +292,7 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
 
 
 def replay(replica: Replica, change: LeaderAndIsr) -> tuple[str, Replica]:
-    """What becomes of a replica when its broker replays a change from the metadata log, in KRaft mode.
+    """The replica after its broker has replayed a change from the metadata log, in KRaft mode.
 
     In the leader epoch that it knows, only the ISR changes. Without a leader it follows nobody in the new epoch.
     """

@@ -1,4 +1,4 @@
-"""What brokers do for producers, and what those do of themselves: one action, one function.
+"""Actions of brokers for producers, and of producers themselves: one action, one function.
 
 Sources: Kafka's documentation of the producer and topic configurations, KIP-98 (sequence numbers). All of it but
 `send_astray` and `send_to_unnamed` is urgent: it happens without anyone waiting for anything.

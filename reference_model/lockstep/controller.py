@@ -1,4 +1,4 @@
-"""What the controller does: one action, one function. `lockstep/brokers.py` has the answers to its requests.
+"""Actions of the controller: one action, one function. `lockstep/brokers.py` has the answers to its requests.
 
 Sources: Kafka's documentation, KIP-497 (ISR changes go through the controller), KIP-380 (a restarted broker gets
 nothing from before its registration).

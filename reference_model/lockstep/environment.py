@@ -1,4 +1,4 @@
-"""What is done to a cluster from outside: faults, healing, operators and producers. One action, one function.
+"""Actions on a cluster from outside: faults, healing, operators and producers. One action, one function.
 
 Each takes the state, the configuration and its own arguments, and returns the state right after; what the
 cluster then does of itself is `ClusterModel.settle`. An action that makes no sense in a state (starting a broker

@@ -1,4 +1,4 @@
-"""What a broker remembers of idempotent producers (KIP-98): the last five batches of each, as ProducerStateEntry does.
+"""A broker's memory of idempotent producers (KIP-98): the last five batches of each, as ProducerStateEntry keeps.
 
 A batch here is one record. The memory is kept beside the log, goes with what is truncated, and outlives what
 retention or compaction deletes: on disk, snapshots hold it.

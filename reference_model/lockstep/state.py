@@ -198,7 +198,7 @@ class ClusterState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """What is configured: brokers in the partition's assignment order, and the topic's and brokers' settings.
+    """The configuration: brokers in the partition's assignment order, and the topic's and brokers' settings.
 
     `controller` is the first replica's broker by default; it may also be a node that is none of `brokers` and never
     fails. `assignment` is for a partition that has replicas on some of the brokers only, the preferred leader first.

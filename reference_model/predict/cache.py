@@ -99,7 +99,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 
 
 def _kept(topic: Lane) -> list[Any]:
-    """What of an internal topic an answer depends on."""
+    """The settings of an internal topic that an answer depends on."""
     kept = [topic.replication_factor, topic.min_insync_replicas, topic.unclean_leader_election, topic.flushes]
     return [*kept, sorted(topic.faults)]
 
@@ -109,7 +109,7 @@ def _usual(lane: Lane) -> list[Any]:
 
 
 def _transactions(lane: Lane) -> dict[str, Any]:
-    """What of a lane's transactions an answer depends on."""
+    """The settings of a lane's transactions that an answer depends on."""
     used = lane.transactional
     if used is None:
         return {}
@@ -119,7 +119,7 @@ def _transactions(lane: Lane) -> dict[str, Any]:
 
 
 def _groups(lane: Lane) -> dict[str, Any]:
-    """What of a lane's group and its loop an answer depends on."""
+    """The settings of a lane's group and its loop that an answer depends on."""
     found: dict[str, Any] = {}
     if lane.group is not None:
         found["group"] = _group(lane.group, lane.group.commits)

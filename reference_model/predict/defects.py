@@ -138,7 +138,7 @@ def nothing_more(state: LaneState) -> Iterator[Step]:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What a defect changes in a lane: steps beside its own, or brokers that are `forgetful` (`LaneState`)."""
+    """The change that a defect makes to a lane: further steps, or brokers that are `forgetful` (`LaneState`)."""
 
     steps: Callable[[LaneState], Iterator[Step]] = nothing_more
     forgetful: bool = False

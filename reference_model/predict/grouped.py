@@ -32,7 +32,7 @@ TEARS = (
 
 
 def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_lost: bool) -> Iterator[Question]:
-    """What the lane asks: one question for its group, one for its loop. `fails`: whether brokers may fail."""
+    """The questions of the lane: one for its group, one for its loop. `fails`: whether brokers may fail."""
 
     def question(group: Group, commits: str) -> Question:
         return _question(group, commits, fails=fails, offsets_may_be_lost=offsets_may_be_lost)
@@ -75,7 +75,7 @@ def answers_of_groups(
 
 
 def _traces(asked: Iterable[Question], answers: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
-    """What known defects that tear transactions do to a loop that commits its offsets in them."""
+    """The traces of known defects that tear transactions, for a loop that commits its offsets in them."""
     torn = answers.transactions.get(TransactionAnomaly.TORN_TRANSACTION)
     for question in asked:
         for trace in torn.known_defects if torn is not None and question.commits == IN_TRANSACTION else ():

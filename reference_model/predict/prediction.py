@@ -1,4 +1,4 @@
-"""What a lane may show, must show and can never show, before anything is broken.
+"""The prediction: the anomalies that a lane may show, must show and can never show, before anything is broken.
 
 A status comes from an exhausted search of the lane's state space (`lane/steps.py`) or of a bound of it
 (`lane/bounds.py`), or from an axiom (`protocol/axioms.py`), never from a table. A search that is not exhausted raises
@@ -237,7 +237,7 @@ class _Work:
         _require(search.complete or not missing)
 
     def in_lockstep(self, lockstep: Lockstep) -> Prediction:
-        """What every run, and what some run, through a lock-step phase ends with."""
+        """The prediction from the ends of every run, and of some run, through a lock-step phase."""
         lane = self.lane
         first: dict[Anomaly, LaneState] = {}
         unavoidable: frozenset[Anomaly] | None = None

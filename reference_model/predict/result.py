@@ -1,4 +1,4 @@
-"""What a prediction is: a status for every anomaly of a lane, each with its reason, and the scope that was searched."""
+"""A prediction: a status for every anomaly of a lane, each with its reason, and the scope that was searched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Name = TypeVar("Name", Anomaly, TransactionAnomaly, GroupAnomaly)
 Answer = TypeVar("Answer")
 
 NOT_EXHAUSTED = "not exhausted"
-"""What stands for a status where the search ended early and has not found the anomaly."""
+"""Stands for a status where the search ended early and has not found the anomaly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _parts(
     groups: Mapping[GroupAnomaly, Answer],
     to_json: Callable[[Answer], dict[str, Any]],
 ) -> dict[str, Any]:
-    """What each part of an answer says of its anomalies; a part that a lane does not have is left out."""
+    """The statuses in each part of an answer; a part that a lane does not have is left out."""
     parts: tuple[Mapping[Any, Answer], ...] = (anomalies, transactions, groups)
     return {
         part: {str(anomaly): to_json(answer) for anomaly, answer in answers.items()}
@@ -137,7 +137,7 @@ def _parts(
 
 @dataclass(slots=True)
 class Unfinished:
-    """What a search has found so far: the way to each anomaly that is permitted at least; the rest is not known.
+    """The result of a search so far: the way to each anomaly that is permitted at least; the rest is not known.
 
     `transactions` and `groups` name those that the lane has, with None for what was not found.
     """

@@ -52,7 +52,7 @@ def sensitivity(
     max_states: int = 1_000_000,
     timeout: float | None = None,
 ) -> Iterator[Enlarged]:
-    """What changes in a lane's prediction with each bound enlarged; each search may take so many states and seconds."""
+    """The changes in a lane's prediction with each bound enlarged; each search may take so many states and seconds."""
     usual = usual_scope(lane, lockstep)
     for bound, scope in larger_scopes(lane, usual):
         budget = Budget(max_states, timeout)
@@ -67,7 +67,7 @@ def sensitivity(
 def sensitivity_together(
     prediction: Prediction, lanes: Sequence[Lane], max_states: int = 1_000_000
 ) -> Iterator[Enlarged]:
-    """What changes with one more record, and with one more attempt, in some of the lanes of one of `searched_together`.
+    """The changes with one more record, and with one more attempt, in some of the lanes of one of `searched_together`.
 
     `prediction` is that of any of them.
     """

@@ -37,7 +37,7 @@ IN_TRANSACTIONS: Mapping[Anomaly, str] = {
     "stable offset; a read_uncommitted one sees all.",
     Anomaly.PHANTOM: "Markers are no records, and the records of aborted transactions were produced.",
 }
-"""What an answer means in a lane with transactions."""
+"""The meaning of an answer in a lane with transactions."""
 RENEWED = (
     "A transactional producer aborts where this story has the producer renew its epoch: the answer is that of the "
     "idempotent lane, and permits more than a correct client shows."
@@ -47,7 +47,7 @@ RENEWED = (
 def question_of(
     lane: Lane, transactional: Transactional, *, fails: bool, data_may_lose: bool, states_may_be_lost: bool
 ) -> Question:
-    """What the lane asks; `fails`: whether brokers may fail. The offsets of a loop are a partition of their own."""
+    """The question of the lane; `fails`: whether brokers may fail. Offsets of a loop are a partition of their own."""
     return Question(
         rules_of_transactions(lane),
         several_records=transactional.size > 1,

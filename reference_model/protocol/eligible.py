@@ -16,7 +16,7 @@ from enum import StrEnum
 
 
 class Standing(StrEnum):
-    """What makes a replica electable, in the order in which the controller looks for one."""
+    """The reason why a replica is electable, in the order in which the controller looks for one."""
 
     IN_SYNC = "in sync"
     ELIGIBLE = "eligible"

@@ -19,5 +19,5 @@ def leader_epoch_of(entry: int) -> int:
 
 
 def content_of(entry: int) -> int:
-    """What an entry holds."""
+    """The content of an entry."""
     return entry & (1 << EPOCH_SHIFT) - 1

@@ -26,7 +26,7 @@ def lags(log_end: int, leader_log_end: int) -> bool:
 
 
 def high_watermark(before: int, log_ends: Sequence[int]) -> int:
-    """What a leader's high watermark becomes when it knows these log ends of its ISR, its own among them."""
+    """A leader's new high watermark, given these log ends of its ISR, its own among them."""
     return max(before, min(log_ends))
 
 

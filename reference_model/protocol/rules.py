@@ -57,7 +57,7 @@ FLUSHES_SINCE: Release = (3, 0)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What of a lane's rules depends on version and metadata mode.
+    """The rules of a lane that depend on version and metadata mode.
 
     `variant` names truncation and fencing, in `PROTOCOLS`. `watermark_waits`: whether the high watermark stands still
     while the ISR is below min.insync.replicas. `elects_eligible`: whether leaders are elected from the eligible leader
@@ -75,7 +75,7 @@ class Rules:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """What the lane's model does not know of these rules: an answer without it may be too strict."""
+        """The parts of these rules that the lane's model lacks: an answer without them may be too strict."""
         if self.protocol.fenced:
             return ()
         return (

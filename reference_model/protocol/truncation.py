@@ -26,7 +26,7 @@ def end_offset_for(log: Log, leader_epoch: int) -> int:
 
 
 def to_high_watermark(log: Log, high_watermark: int, leader_log: Log) -> int:
-    """What lies above the high watermark is dropped, whoever leads."""
+    """Drops all entries above the high watermark, whoever leads."""
     return min(high_watermark, len(log))
 
 

@@ -29,7 +29,7 @@ from kafka_chaos.reference_model.tuples import bits
 
 
 class Ending(NamedTuple):
-    """What a run leaves behind: the logs, the outcomes of transactions, what a read_committed consumer was given, the
+    """The evidence of a run: the logs, the outcomes of transactions, the reads of a read_committed consumer, the
     transactions whose zombie commit was taken, and how many records a transaction has."""
 
     logs: tuple[Log, ...]
@@ -48,7 +48,7 @@ class Ending(NamedTuple):
 
 
 def ending(state: State, setup: Setup) -> Ending | None:
-    """What a run that ends in this state leaves behind, or None if it can't end here."""
+    """The evidence of a run that ends in this state, or None if it can't end here."""
     for id, (status, unmarked, _) in enumerate(state.coordinated):
         if status.status == ONGOING and setup.rules.aborts_on_time_out:
             return None

@@ -1,4 +1,4 @@
-"""What the machine's actions are made of: their names, and how a request takes effect where it arrives."""
+"""Building blocks of the machine's actions: their names, and the effect of a request where it arrives."""
 
 from __future__ import annotations
 

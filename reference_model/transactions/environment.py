@@ -1,4 +1,4 @@
-"""What happens around producers: late requests arrive, the coordinator works, fails over and times out, logs lose.
+"""Actions around producers: late requests arrive, the coordinator works, fails over and times out, logs lose.
 
 Sources: KIP-98 (the log of the coordinator is replayed, markers are written again), KIP-588 (a time-out fences).
 

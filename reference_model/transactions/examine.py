@@ -53,8 +53,9 @@ TORN = frozenset({TransactionAnomaly.TORN_TRANSACTION})
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the answer depends on: the rules, whether transactions have several records, the topic several partitions,
-    and the lane several producers, whether brokers may fail, and which logs may lose an acknowledged end."""
+    """Everything that the answer depends on: the rules, whether transactions have several records, the topic several
+    partitions, and the lane several producers, whether brokers may fail, and which logs may lose an acknowledged
+    end."""
 
     rules: Rules
     several_records: bool = True
@@ -150,8 +151,8 @@ TRANSACTIONS = Machine(
 
 @cache
 def stories_with(rules: Rules, several_records: bool, several_partitions: bool) -> Mapping[TransactionAnomaly, Story]:
-    """What a defect's rules make reachable without any fault: one late request is enough for most of it, and two on one
-    partition for the rest."""
+    """The anomalies that a defect's rules make reachable without any fault: one late request is enough for most, two on
+    one partition for the rest."""
     setup = Question(rules, several_records, several_partitions).setup
     stories: dict[TransactionAnomaly, Story] = {}
     for scope in (setup, replace(setup, delayed=2, partitions=1)):

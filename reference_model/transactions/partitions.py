@@ -15,8 +15,8 @@ from kafka_chaos.reference_model.transactions.state import ABORT, COMMIT, DATA, 
 
 
 class Contents(NamedTuple):
-    """What a log says of one producer: its highest epoch, its records of that epoch, its open records, and the highest
-    epoch of a coordinator that wrote a marker for it."""
+    """The state of one producer in a log: its highest epoch, its records of that epoch, its open records, and the
+    highest epoch of a coordinator that wrote a marker for it."""
 
     epoch: int
     records: int
@@ -26,7 +26,7 @@ class Contents(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def contents(log: Log, id: int) -> Contents:
-    """What a leader knows of a producer (its producer state)."""
+    """A leader's producer state of a producer."""
     epoch, records, open_records, coordinator_epoch = NONE, 0, [], 0
     for entry in log:
         if entry.id != id:

@@ -73,7 +73,7 @@ Log = tuple[Entry, ...]
 
 
 class Status(NamedTuple):
-    """What the last entry of __transaction_state says of a transactional id; `partitions` is a bit set."""
+    """The last entry of __transaction_state on a transactional id; `partitions` is a bit set."""
 
     status: int
     epoch: int

@@ -52,7 +52,7 @@ STATUS_NAMES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCo
 
 
 def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
-    """What an action is, and what became of the request that it is."""
+    """The sentence for an action, and the outcome of the request that it is."""
     who = name_of(action.producer, setup)
     said = SENTENCES[action.name].format(
         who=who,
@@ -69,7 +69,7 @@ def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
 
 
 def name_of(producer: int, setup: Setup) -> str:
-    """What an incarnation is called; with one each, the producers are."""
+    """The name of an incarnation; with one each, that of the producer."""
     if producer == NONE:
         return ""
     is_only_one = len(set(setup.ids)) == len(setup.ids)
@@ -100,7 +100,7 @@ def _lost(action: Action, before: State, after: State) -> str:
 
 
 def conclusion(state: State, setup: Setup) -> str:
-    """What a run that ends in a state leaves behind."""
+    """The sentence for the evidence of a run that ends in a state."""
     logs = "; ".join(
         f"partition {at} holds {', '.join(_entry(entry, setup) for entry in log) or 'nothing'}"
         for at, log in enumerate(state.logs)

@@ -1,4 +1,4 @@
-"""What a controller sent about a topic, as captured: whom it told what, and what the brokers answered."""
+"""A controller's captured requests about a topic, to whom they went, and the brokers' answers."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def field_names(body: Mapping[str, Any]) -> set[str]:
 
 
 def states_of(exchange: Exchange, topic: str) -> list[Mapping[str, Any]]:
-    """What a request says about a topic's partitions, in whichever form its version has."""
+    """The partition states of a topic in a request, in whichever form its version has."""
     request = exchange.request
     for flat in ("ungrouped_partition_states", "ungrouped_partitions"):
         if flat in request:

@@ -1,4 +1,4 @@
-"""What a controlled shutdown saves."""
+"""The benefit of a controlled shutdown."""
 
 from __future__ import annotations
 

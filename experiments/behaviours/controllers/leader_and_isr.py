@@ -49,7 +49,7 @@ _FIELDS_5 = {
 
 
 def leader_and_isr(play: Play) -> None:
-    """What a controller sends for a reassignment and for a failed broker, and what older protocols send."""
+    """The requests of a controller for a reassignment and for a failed broker, and those of older protocols."""
     with play.act("a reassignment", profile=LINKED, replicas=(1, 2), others=(3,)) as stage:
         stage.produce("m1")
         sent = _reassigned(stage)

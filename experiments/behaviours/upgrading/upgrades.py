@@ -133,7 +133,7 @@ def await_controller(stage: Stage, text: str, since: float) -> None:
 
 
 def expect_nothing_lost(stage: Stage, load: LoadBeside, *, records: int) -> None:
-    """What the act's own producer and the load beside it had acknowledged is there."""
+    """All records are there that brokers acknowledged to the act's own producer and to the load."""
     stage.expect("A consumer reads every record", stage.read(), [f"m{n + 1}" for n in range(records)])
     verdict = load.verify()
     stage.fact("the load", load.table(verdict))

@@ -49,7 +49,7 @@ MAX_STATES = 20_000
 
 
 def urgent(state: GroupState, setup: Setup) -> Iterator[GroupState]:
-    """What members that are not frozen do without being told, and how a generation begins."""
+    """The steps that members take on their own unless they are frozen, and the beginning of a generation."""
     for slot in range(setup.slots):
         if slot in state.frozen or slot in state.replaced:
             continue
@@ -151,7 +151,7 @@ class GroupModel:
         }
 
     def anomalies(self) -> list[str]:
-        """What the group would have shown if the run ended now, by the definitions of docs/anomalies.md."""
+        """The anomalies of the group if the run ended now, by the definitions of docs/anomalies.md."""
         ends = [ending(part, self.setup) for state in self.states for part in state.partitions]
         found = {anomaly for end in ends for anomaly in shown(end, CHECKS, OF_GROUPS)}
         return sorted(str(anomaly) for anomaly in found)

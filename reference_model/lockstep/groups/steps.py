@@ -1,4 +1,4 @@
-"""What scenarios tell the members of a group in lock step: steps from one state to those that may follow."""
+"""Orders of scenarios to the members of a group: steps from one state to those that may follow."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def first_state(setup: Setup, partitions: int) -> GroupState:
 
 
 def _at_partition(name: str, deed: str) -> Callable[[GroupState, Setup, int, int], Iterator[GroupState]]:
-    """What a member does with a record of one partition."""
+    """The step by which a member handles a record of one partition."""
 
     def act(state: GroupState, setup: Setup, slot: int, partition: int) -> Iterator[GroupState]:
         if slot in state.replaced and deed == GIVEN:
@@ -60,7 +60,7 @@ def _at_partition(name: str, deed: str) -> Callable[[GroupState, Setup, int, int
 
 
 def of_group(name: str) -> Callable[[GroupState, Setup, int], Iterator[GroupState]]:
-    """What happens to a member in all partitions at once."""
+    """The step of a member in all partitions at once."""
 
     def act(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
         choices = [

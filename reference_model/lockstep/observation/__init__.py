@@ -1,1 +1,1 @@
-"""What is seen of brokers, groups and transactions between two steps, and how it differs from what the model allows."""
+"""Observations of brokers, groups and transactions between two steps, and their differences from the model."""

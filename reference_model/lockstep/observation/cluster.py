@@ -28,7 +28,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaObservation:
-    """What was seen of one broker's replica: `log` as (offset, record, leader epoch), `epochs` as the lines of
+    """An observation of one broker's replica: `log` as (offset, record, leader epoch), `epochs` as the lines of
     its leader-epoch-checkpoint, `role` as "leader" or "follower", `isr` as the leader itself has it."""
 
     log: tuple[tuple[int, str, int], ...] | None = None
@@ -45,7 +45,7 @@ class ReplicaObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What was seen of a cluster: replicas by broker, the partition's metadata, the `controller` (0: none), the
+    """An observation of a cluster: replicas by broker, the partition's metadata, the `controller` (0: none), the
     brokers that are `registered`, the producers' acknowledgements, as (record, offset), and a consumer group. A step of
     a scenario on transactions has them instead of replicas."""
 

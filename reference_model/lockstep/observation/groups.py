@@ -1,4 +1,4 @@
-"""What is seen of a consumer group between two steps, and how it differs from what the model allows.
+"""Observations of a consumer group between two steps, and their differences from the model.
 
 Members are numbered from 1, 0 is nobody. Partitions are numbered from 0; where a value is given by partition, they are
 in that order.
@@ -15,7 +15,7 @@ NOBODY = 0
 GIVEN, PROCESSED, COMMITTED, REFUSED = "given", "processed", "committed", "refused"
 
 Deed = tuple[str, int, int]
-"""What a member did, at which partition, and the offset: of the record, or the one of a commit."""
+"""A member's step, its partition, and the offset of the record or of the commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

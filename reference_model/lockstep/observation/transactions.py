@@ -1,4 +1,4 @@
-"""What was seen of transactions: partitions, transactional ids at their coordinator, producers, a group's offsets."""
+"""Observations of transactions: partitions, transactional ids at their coordinator, producers, a group's offsets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 COMMIT, ABORT = "COMMIT", "ABORT"
-"""What markers are called among the records of a log."""
+"""The names of markers among the records of a log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,8 +64,8 @@ class TransactionsConfig:
 
 
 class KnownProducer(NamedTuple):
-    """What a producer knows: its epoch, the records sent in it per partition, the bit set of partitions that it has
-    added to its transaction, and the last answer. `asks` while it waits for an epoch."""
+    """The knowledge of a producer: its epoch, the records sent in it per partition, the bit set of partitions that it
+    has added to its transaction, and the last answer. `asks` while it waits for an epoch."""
 
     name: str
     id: int
@@ -153,7 +153,7 @@ def hold_end(state: TransactionsState, config: TransactionsConfig, producer: str
 
 
 def release(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
-    """What was held arrives. Nobody waits for the answers."""
+    """The held requests arrive. No client waits for the answers."""
     require(bool(state.held), "nothing is held")
     for request in state.held:
         state, _ = _ask(state, config, request)
