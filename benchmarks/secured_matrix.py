@@ -1,17 +1,18 @@
 """The nightly acks matrix (16 lanes) on secured KRaft clusters, under kill, pause and partition, ten times each.
 
-    .venv/bin/python benchmarks/secured_matrix.py [--rounds 10] [--version 4.3.1] [--faults KIND ...]
+    .venv/bin/python benchmarks/secured_matrix.py [--rounds 10] [--version 4.3.1] [--faults KIND ...] [--minutes 10]
 
-Odd rounds are with SASL_SSL, even ones with mTLS. Writes
-docs/secured-matrix.json and the table of docs/kraft.md as soon as a run is measured; a run that is there is not made
-again. Exits with 1 if a run does not conform.
+Odd rounds are with SASL_SSL, even ones with mTLS. Writes docs/secured-matrix.json and the table of docs/kraft.md as
+soon as a run is measured; a run that is there is not made again. With `--minutes` it begins no run after this time.
+Exits with 1 if a run does not conform.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from functools import partial
-from itertools import product
+from itertools import product, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +53,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--version", default="4.3.1")
     parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
     chosen = parser.parse_args()
+    until = time.monotonic() + 60 * chosen.minutes
     done = {(row["cluster"], row["fault"], row["round"]) for row in read_rows(RESULTS)}
     cells = [
         (f"{chosen.version}/kraft/{LISTENERS[(number + 1) % 2]}", fault, number)
         for number, fault in product(range(1, chosen.rounds + 1), chosen.faults)
     ]
-    runs = (partial(_run, *cell) for cell in cells if cell not in done)
+    missing = (partial(_run, *cell) for cell in cells if cell not in done)
+    runs = takewhile(lambda _: time.monotonic() < until, missing)
     measure(runs, results=RESULTS, identified_by=("cluster", "fault", "round"), write=write)
 
 
