@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedKeyMap, CommentedKeySeq, CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLWarning
 from ruamel.yaml.reader import ReaderError
 
@@ -50,8 +50,10 @@ def document_of(text: str, source: str, what: str) -> tuple[CommentedMap, dict[A
         raise UsageFailure(f"{source}:{line}: not YAML: the character {character!r} is not allowed") from None
     except RecursionError:
         raise UsageFailure(f"{source}:1: not {what}: its values are nested too deep") from None
-    except TypeError:
-        raise UsageFailure(f"{source}:1: not {what}: a key is a list or a mapping") from None
+    except TypeError as error:
+        # ruamel.yaml's own, about keys that Python can't have, do not know the line.
+        line = error.args[0] if isinstance(error.args[0], int) else 1
+        raise UsageFailure(f"{source}:{line}: not {what}: a key is a list or a mapping") from None
     except (YAMLError, ValueError) as error:
         raise UsageFailure(f"{source}:1: not YAML: {quoted(str(error).partition(chr(10))[0])}") from None
     if not isinstance(document, CommentedMap):
@@ -62,6 +64,9 @@ def document_of(text: str, source: str, what: str) -> tuple[CommentedMap, dict[A
 def _plain(node: Any) -> Any:
     """The document without its comments and positions, as the checks need it."""
     if isinstance(node, CommentedMap):
+        for key in node:
+            if isinstance(key, CommentedKeyMap | CommentedKeySeq):
+                raise TypeError(node.lc.key(key)[0] + 1)
         return {_plain(key): _plain(value) for key, value in node.items()}
     if isinstance(node, CommentedSeq):
         return [_plain(value) for value in node]

@@ -173,6 +173,10 @@ BAD_TEXTS = [
     ("name: x\nlanes: '\0'", "bad.yaml:2: not YAML: the character '\\x00' is not allowed"),
     ("name: x\nname: y", 'bad.yaml:2: not YAML: found duplicate key "name"'),
     ("{[[1]]: 2}", "bad.yaml:1: not an experiment: a key is a list or a mapping"),
+    (
+        "name: x\nschedule:\n- {fault: kill, when: {[1]: 2}}",
+        "bad.yaml:3: not an experiment: a key is a list or a mapping",
+    ),
     ("[" * 1000, "bad.yaml:1: not an experiment: its values are nested too deep"),
     ("name: 2024-99-99", "bad.yaml:1: not YAML: "),
     ("- a", "bad.yaml:1: expected a mapping with the keys of an experiment"),
