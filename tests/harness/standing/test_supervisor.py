@@ -101,6 +101,8 @@ def served(killed: list[int]) -> Iterator[Standing]:
         one = noted("test", folder)
         yield one
         one.ask("down")
+        # It ends its process once it has answered: not this one, whose signals are real again after the test.
+        wait_until(lambda: signal.SIGTERM in killed, "the process to be ended", timeout=10)
         with pytest.raises(KafkaChaosError, match="busy"):
             one.ask("heal", faults=("no more",))
         working.join(10)
