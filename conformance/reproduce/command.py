@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.metadata import KRAFT, USUAL_VERSION, ZOOKEEPER
@@ -81,9 +82,12 @@ def reproduce_command(
     from kafka_chaos.conformance.reproduce.stories.claims import claim
     from kafka_chaos.harness.cluster.containers.versions import check_version
     from kafka_chaos.harness.experiment.checks.output import check_writable
+    from kafka_chaos.harness.report.listeners.waiting import Waiting
 
     _require_links()
     check_writable(out, "--out")
+    if not (dry_run or as_json or quiet):
+        click.get_current_context().with_resource(Waiting("playing on brokers", console=console()))
     how = plays.How(out, times, minutes, dry_run, as_json, quiet)
     if protocol is not None and invariant is not None:
         sys.exit(plays.play_breach(*plays.breach_of(protocol, invariant, kafka_version), how))

@@ -17,6 +17,7 @@ import click
 
 from kafka_chaos.conformance.walks import BESIDE, STEPS
 from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.command_line import console
 from kafka_chaos.contract.errors import counted
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def _run(groups: Iterator[Group], *, kraft_version: str | None, until: float | N
     from kafka_chaos.conformance.scenario.clusters import ClusterPool
     from kafka_chaos.conformance.scenario.page.results import dump, results_json, write_or_refuse
     from kafka_chaos.conformance.walks.replay import replay
+    from kafka_chaos.harness.report.listeners.waiting import Waiting
 
     start = time.monotonic()
     records: list[ScenarioRecord] = []
@@ -85,10 +87,11 @@ def _run(groups: Iterator[Group], *, kraft_version: str | None, until: float | N
 
     # If the file can't be written, fail now and not after half an hour.
     save()
-    with ClusterPool(kraft_version=kraft_version) as pool:
+    with ClusterPool(kraft_version=kraft_version) as pool, Waiting(console=console()) as waiting:
         for group in groups:
             if records and until is not None and time.monotonic() > until:
                 break
+            waiting.begin(f"walks of seed {group.seed} on brokers, after {counted(len(records), 'group')}")
             record = replay(group, pool)
             click.echo(_told(group, record))
             if record.verdict == Verdict.CONFORMS:

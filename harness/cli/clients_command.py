@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from kafka_chaos.contract.command_line import file_option
+from kafka_chaos.contract.command_line import console, file_option
 from kafka_chaos.contract.errors import ExitCode, UsageFailure, counted
 
 _LAST_LINES = 20
@@ -88,6 +88,7 @@ def check_command(command: tuple[str, ...], kafka_version: str | None, transacti
     layout = ClusterLayout(brokers=1, kafka_version=version.number, metadata_mode=version.modes[0])
     with (
         tempfile.TemporaryDirectory(prefix="kafka-chaos-client-") as folder,
+        Waiting("checking the client on a cluster of its own", console=console()),
         Cluster(layout, run_id=new_run_id("client-check")) as cluster,
     ):
         servers, admin, broker = cluster.bootstrap_servers, cluster.admin(), cluster.brokers[1]
