@@ -13,62 +13,47 @@ from typing import TYPE_CHECKING
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.progress import progress
 from kafka_chaos.contract.run_directory import REPORT_FILE
-from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from kafka_chaos.harness.report.side_by_side import Difference, Side
 
 __all__ = ["write_report", "write_side_by_side"]
 
 
-@pyspark_sockets_ignored()
-def write_report(run_dir: Path, *, spark: SparkSession | None = None) -> Path:
+def write_report(run_dir: Path) -> Path:
     """Write `report.html` into a verified run directory and return its path.
 
-    `spark`: a session to aggregate with; default, the process's own, started only if there is something to
-    aggregate. Raises `UsageFailure` where verdict.json or lanes.json is missing or unusable.
+    Raises `UsageFailure` where verdict.json or lanes.json is missing or unusable.
     """
     from kafka_chaos.harness.report.page import render
 
-    side = _read(run_dir, spark)
+    side = _read(run_dir)
     target = run_dir / REPORT_FILE
     write_whole(target, render(side.evidence, side.timeline_events, side.series))
     return target
 
 
-@pyspark_sockets_ignored()
-def write_side_by_side(
-    before: Path, after: Path, target: Path, differences: Sequence[Difference], *, spark: SparkSession | None = None
-) -> None:
+def write_side_by_side(before: Path, after: Path, target: Path, differences: Sequence[Difference]) -> None:
     """Write a page with two verified runs side by side; `differences`: those of their settings. As `write_report`."""
     from kafka_chaos.harness.report.side_by_side import render
 
     sides = []
     for number, run_dir in enumerate((before, after)):
         progress(number, 2, str(run_dir))
-        sides.append(_read(run_dir, spark))
+        sides.append(_read(run_dir))
     write_whole(target, render((sides[0], sides[1]), differences))
 
 
-def _read(run_dir: Path, spark: SparkSession | None) -> Side:
+def _read(run_dir: Path) -> Side:
     """What pages show of a run."""
     from kafka_chaos.harness.report.inputs.evidence import read_evidence
-    from kafka_chaos.harness.report.inputs.series import Series, Span, condense
+    from kafka_chaos.harness.report.inputs.series import Span, condense
     from kafka_chaos.harness.report.side_by_side import Side
     from kafka_chaos.harness.report.timeline.events import timeline_events_of
 
     evidence = read_evidence(run_dir)
     timeline_events = timeline_events_of(evidence)
-    series = Series()
-    if any(evidence.tables.values()):
-        from kafka_chaos.verification import spark_session
-
-        spans = {
-            lane: Span(phase.start_ns, phase.end_ns, phase.name)
-            for phase in timeline_events.phases
-            for lane in phase.lanes
-        }
-        series = condense(spark or spark_session(), evidence.tables, spans)
-    return Side(evidence, timeline_events, series)
+    spans = {
+        lane: Span(phase.start_ns, phase.end_ns, phase.name) for phase in timeline_events.phases for lane in phase.lanes
+    }
+    return Side(evidence, timeline_events, condense(evidence.tables, spans))

@@ -188,7 +188,7 @@ class Run:
             from kafka_chaos.harness.report import write_report
 
             self.say("writing the report")
-            write_report(self.directory.path, spark=spark)
+            write_report(self.directory.path)
         return verdict
 
 

@@ -71,7 +71,7 @@ sys.unraisablehook = raised.append
 before = list(warnings.filters)
 run = Path(sys.argv[1])
 verify(run, spark=spark)
-write_report(run, spark=spark)
+write_report(run)
 gc.collect()
 assert warnings.filters == before
 assert not raised, raised

@@ -99,7 +99,7 @@ def test_a_directory_whose_name_looks_like_a_pattern_is_verified_and_reported(tm
     assert result.exit_code == 2, result.output
     (lane,) = json.loads(result.stdout)["lanes"]
     assert (lane["produced"], lane["consumed"]) == (20, 19)
-    assert write_report(run_dir, spark=spark).is_file()
+    assert write_report(run_dir).is_file()
 
 
 def test_several_directories_and_the_worst_exit_code(tmp_path: Path) -> None:

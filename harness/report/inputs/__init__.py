@@ -1,1 +1,1 @@
-"""What a report shows of a run: read from its files, and condensed with Spark."""
+"""What a report shows of a run: read from its files, and condensed."""

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS
-from kafka_chaos.harness.report.inputs.slots import Frames, pieces, slot
+from kafka_chaos.harness.report.inputs.slots import Frames, Totals, framed_pieces, slot
 from kafka_chaos.harness.report.inputs.transactions import natural
 
 _HELD = ("lane", "group", "consumer", "member", "generation", "partition", "start_ns", "end_ns")
@@ -70,38 +72,25 @@ def read_groups(
 ) -> dict[tuple[str, str], GroupOverTime]:
     """By (lane that it reads, group); readers without a group are left out."""
     held: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for piece in pieces(assignments, ASSIGNMENTS, _HELD, frames):
+    for piece in framed_pieces(assignments, ASSIGNMENTS, _HELD, frames):
         for row in piece.to_pylist():
             if row["group"] is not None:
                 held[row["lane"], row["group"]].append(row)
-    committed: defaultdict[tuple[str, str], dict[tuple[Any, ...], Committed]] = defaultdict(dict)
-    for piece in pieces(commits, COMMITS, _COMMITTED, frames):
-        _add_commits(piece, committed)
+    together = Totals(_KEYS, ("at", "min"), ("offset", "max"), ("offset", "count"))
+    for piece in framed_pieces(commits, COMMITS, _COMMITTED, frames):
+        known = piece.append_column("at", pc.coalesce(piece["complete_ns"], piece["invoke_ns"]))
+        together.add(known.append_column("at_slot", slot(known, "at")))
+    committed: defaultdict[tuple[str, str], list[Committed]] = defaultdict(list)
+    for row in together.rows():
+        committed[row["lane"], row["group"]].append(
+            Committed(
+                row["partition"], row["at_min"], row["outcome"], row["error"], row["offset_max"], row["offset_count"]
+            )
+        )
     return {
-        (lane, group): _group(lane, group, held[lane, group], list(committed[lane, group].values()))
+        (lane, group): _group(lane, group, held[lane, group], committed[lane, group])
         for lane, group in sorted(held.keys() | committed.keys())
     }
-
-
-def _add_commits(piece: Any, committed: defaultdict[tuple[str, str], dict[tuple[Any, ...], Committed]]) -> None:
-    import pyarrow.compute as pc
-
-    known = piece.append_column("at", pc.coalesce(piece["complete_ns"], piece["invoke_ns"]))
-    slotted = known.append_column("at_slot", slot(known, "at"))
-    sums = [("at", "min"), ("offset", "max"), ("offset", "count")]
-    for row in slotted.group_by(_KEYS).aggregate(sums).to_pylist():
-        one = Committed(
-            row["partition"], row["at_min"], row["outcome"], row["error"], row["offset_max"], row["offset_count"]
-        )
-        group = committed[row["lane"], row["group"]]
-        key = (one.partition, one.outcome, one.error, row["at_slot"])
-        before = group.get(key)
-        group[key] = one if before is None else replace(
-            before,
-            at_ns=min(one.at_ns, before.at_ns),
-            offset=max(one.offset, before.offset),
-            count=one.count + before.count,
-        )  # fmt: skip
 
 
 def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Sequence[Committed]) -> GroupOverTime:

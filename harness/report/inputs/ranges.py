@@ -6,17 +6,20 @@ the number of ranges is bounded by the number of partitions with findings, never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+import pyarrow.compute as pc
+
+from kafka_chaos.contract.columns import FINDINGS
+from kafka_chaos.harness.report.inputs.slots import Totals, pieces
 
 RANGES = 200
 """Findings of an anomaly in a partition that lie closer than this part of their spread form one range."""
-MOST_ROWS = 20_000
-"""Most pieces of ranges that leave Spark, the fullest ones."""
+MOST_PIECES = 20_000
+"""Most pieces of ranges that are joined, the fullest ones."""
 
 
 @dataclass(frozen=True)
@@ -41,83 +44,80 @@ class FindingRange:
         """Whether `first` and `last` are sequence numbers."""
         return self.producer_id is not None
 
+    def joined(self, other: FindingRange) -> FindingRange:
+        """This one and another of the same anomaly and place as one."""
+        first = self if (self.first, self.cause is None) <= (other.first, other.cause is None) else other
+        return replace(first, last=max(self.last, other.last), count=self.count + other.count)
 
-def find_ranges(findings: DataFrame) -> list[FindingRange]:
-    """The ranges of FINDINGS in the order of lane, anomaly and place."""
-    return _joined(_pieces(_placed(findings)))
+
+_GROUP = ("lane", "anomaly", "partition", "producer")
+_COLUMNS = ("lane", "anomaly", "partition", "offset", "producer_id", "seq", "cause")
 
 
-def _placed(findings: DataFrame) -> DataFrame:
+def find_ranges(files: Sequence[Path]) -> list[FindingRange]:
+    """The ranges of `findings/` in the order of lane, anomaly and place."""
+    spread = Totals(_GROUP, ("at", "min"), ("at", "max"))
+    for piece in pieces(files, FINDINGS, _COLUMNS):
+        spread.add(_placed(piece))
+    table = spread.table()
+    if table is None:
+        return []
+    # Each group's spread has so many parts; what lies no further apart than the length of one is joined.
+    length = pc.add(pc.divide(pc.subtract(table["at_max"], table["at_min"]), RANGES), 1)
+    parts: dict[tuple[Any, ...], FindingRange] = {}
+    for piece in pieces(files, FINDINGS, _COLUMNS):
+        placed = _placed(piece).join(table.append_column("length", length), list(_GROUP))
+        for key, part in _parts(placed):
+            parts[key] = part.joined(parts[key]) if key in parts else part
+    fullest = sorted(parts.items(), key=lambda entry: (-entry[1].count, entry[0]))[:MOST_PIECES]
+    return _joined(sorted(fullest))
+
+
+def _placed(findings: Any) -> Any:
     """Findings with one number each, `at`: the offset, or without one the sequence number of a producer.
 
     A missing partition or producer is -1, so rows compare by equality.
     """
-    from pyspark.sql import functions as F
-
-    unplaced = F.col("offset").isNull()
-    return findings.select(
-        "lane",
-        "anomaly",
-        F.coalesce("partition", F.lit(-1)).alias("partition"),
-        F.when(unplaced, F.col("producer_id")).otherwise(-1).alias("producer"),
-        F.coalesce("offset", "seq").alias("at"),
-        "cause",
-    ).where(F.col("at").isNotNull() & F.col("producer").isNotNull())
-
-
-_GROUP = ("lane", "anomaly", "partition", "producer")
-
-
-def _pieces(placed: DataFrame) -> list[tuple[FindingRange, int]]:
-    """What each of `RANGES` parts of a group's spread holds, and the spread's part: the distance that joins."""
-    from pyspark.sql import functions as F
-
-    spread = placed.groupBy(*_GROUP).agg(F.min("at").alias("low"), F.max("at").alias("high"))
-    reach = F.expr(f"(high - low) div {RANGES} + 1").alias("reach")
-    spread = spread.select(*_GROUP, "low", reach)
-    parts = (
-        placed.join(F.broadcast(spread), list(_GROUP))
-        .groupBy(*_GROUP, "reach", F.expr("(at - low) div reach").alias("part"))
-        .agg(
-            F.min("at").alias("first"),
-            F.max("at").alias("last"),
-            F.count("*").alias("count"),
-            # Of several findings at the first place, one that has a cause.
-            F.min_by("cause", F.when(F.col("cause").isNotNull(), F.col("at"))).alias("cause"),
-            F.min(F.when(F.col("cause").isNotNull(), F.col("at"))).alias("caused"),
-        )
+    producer = pc.if_else(pc.is_null(findings["offset"]), findings["producer_id"], -1)
+    placed = findings.select(["lane", "anomaly", "cause"]).append_column(
+        "partition", pc.coalesce(findings["partition"], -1)
     )
-    rows: Sequence[Any] = parts.orderBy(F.desc("count"), *_GROUP, "part").limit(MOST_ROWS).collect()
-    pieces = [
-        (
+    placed = placed.append_column("producer", producer)
+    placed = placed.append_column("at", pc.coalesce(findings["offset"], findings["seq"]))
+    return placed.filter(pc.and_(pc.is_valid(placed["at"]), pc.is_valid(placed["producer"])))
+
+
+def _parts(placed: Any) -> Iterable[tuple[tuple[Any, ...], FindingRange]]:
+    """What each part of a group's spread holds, by the group, the part's length and its number."""
+    part = pc.divide(pc.subtract(placed["at"], placed["at_min"]), placed["length"])
+    # Of several findings at the first place, one that has a cause comes first.
+    ordered = placed.append_column("part", part).sort_by([("at", "ascending"), ("cause", "ascending")])
+    keys = [*_GROUP, "length", "part"]
+    of_first = ("cause", "first", pc.ScalarAggregateOptions(skip_nulls=False))
+    sums = [("at", "min"), ("at", "max"), ("at", "count"), of_first]
+    for row in ordered.group_by(keys, use_threads=False).aggregate(sums).to_pylist():
+        yield (
+            tuple(row[key] for key in keys),
             FindingRange(
-                lane=row.lane,
-                anomaly=row.anomaly,
-                partition=None if row.partition == -1 else row.partition,
-                producer_id=None if row.producer == -1 else row.producer,
-                first=row.first,
-                last=row.last,
-                count=row["count"],
-                cause=row.cause if row.caused == row.first else None,
+                lane=row["lane"],
+                anomaly=row["anomaly"],
+                partition=None if row["partition"] == -1 else row["partition"],
+                producer_id=None if row["producer"] == -1 else row["producer"],
+                first=row["at_min"],
+                last=row["at_max"],
+                count=row["at_count"],
+                cause=row["cause_first"],
             ),
-            row.reach,
         )
-        for row in rows
-    ]
-    return sorted(pieces, key=lambda piece: (*_key(piece[0]), piece[0].first))
 
 
-def _key(found: FindingRange) -> tuple[str, str, int, int]:
-    partition = -1 if found.partition is None else found.partition
-    return found.lane, found.anomaly, partition, -1 if found.producer_id is None else found.producer_id
-
-
-def _joined(pieces: Sequence[tuple[FindingRange, int]]) -> list[FindingRange]:
+def _joined(parts: Iterable[tuple[tuple[Any, ...], FindingRange]]) -> list[FindingRange]:
     ranges: list[FindingRange] = []
-    for piece, reach in pieces:
-        if ranges and _key(ranges[-1]) == _key(piece) and piece.first - ranges[-1].last <= reach:
-            last = ranges[-1]
-            ranges[-1] = replace(last, last=piece.last, count=last.count + piece.count)
+    group: tuple[Any, ...] = ()
+    for (*key, length, _), part in parts:
+        if tuple(key) == group and part.first - ranges[-1].last <= length:
+            ranges[-1] = ranges[-1].joined(part)
         else:
-            ranges.append(piece)
+            ranges.append(part)
+        group = tuple(key)
     return ranges

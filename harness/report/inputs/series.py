@@ -1,25 +1,29 @@
-"""Condenses a run's tables into what a page can show: those of records with Spark, the smaller ones without.
+"""Condenses a run's tables into what a page can show.
 
-Guarantee: the number of lanes and of partitions with findings bounds the data that leaves Spark; the number of records
+Guarantee: the length of the run, its lanes and its partitions with findings bound what is kept; the number of records
 does not. Counts, maxima and gaps are exact, p50 and p99 are within `LATENCY_STEP` of the true value.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from kafka_chaos.harness.report.inputs.footers import Extent, Footers, read_footers
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_chaos.contract.columns import LOG, PRODUCED
 from kafka_chaos.harness.report.inputs.groups import GroupOverTime, read_groups
 from kafka_chaos.harness.report.inputs.ranges import FindingRange, find_ranges
+from kafka_chaos.harness.report.inputs.slots import Frames, Totals, framed_pieces, pieces, slot
 from kafka_chaos.harness.report.inputs.transactions import TransactionalId, read_transactions
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 BUCKETS = 160
 """Most buckets of time per lane."""
@@ -106,35 +110,18 @@ class Span:
     group: str = ""
 
 
-def condense(
-    spark: SparkSession, tables: Mapping[str, Sequence[Path]], spans: Mapping[str, Span], *, buckets: int = BUCKETS
-) -> Series:
+def condense(tables: Mapping[str, Sequence[Path]], spans: Mapping[str, Span], *, buckets: int = BUCKETS) -> Series:
     """Aggregate the tables; `spans` names the lanes and their phases (`group`)."""
-    from kafka_chaos.verification import schemas
-    from kafka_chaos.verification.inputs.file_systems.storage import exact
-    from kafka_chaos.verification.tables.evidence import tuned
-
-    frames: dict[str, DataFrame] = {
-        name: spark.read.schema(schema).parquet(*[exact(file) for file in tables[name]])
-        for name, schema in (("produced", schemas.PRODUCED), ("findings", schemas.FINDINGS), ("log", schemas.LOG))
-        if tables.get(name)
-    }
-    footers = read_footers({name: tables[name] for name in frames})
-    # Each of these takes Spark longer to plan than to compute: side by side, one is planned while another runs.
-    with tuned(spark, footers.rows), ThreadPoolExecutor(max_workers=4) as threads:
-        ranges = threads.submit(find_ranges, frames["findings"]) if "findings" in frames else None
-        ends = threads.submit(_ends, frames["log"]) if "log" in frames and ranges is not None else None
-        lanes = _over_time(spark, frames["produced"], spans, buckets, footers, threads) if "produced" in frames else {}
-        found = ranges.result() if ranges is not None else []
-        concerned = {one.lane for one in found}
-        known = ends.result() if ends is not None else {}
-    charts = {lane: (one.start_ns, one.width_ns) for lane, one in lanes.items()}
+    produced = tables.get("produced", ())
+    frames = _frames(_extents(produced), spans, buckets)
+    ranges = find_ranges(tables.get("findings", ()))
+    concerned = {one.lane for one in ranges}
     return Series(
-        lanes=lanes,
-        ranges=found,
-        ends={place: end for place, end in known.items() if place[0] in concerned},
-        transactions=read_transactions(tables.get("transactions", ()), charts),
-        groups=read_groups(tables.get("assignments", ()), tables.get("commits", ()), charts),
+        lanes=_over_time(produced, frames),
+        ranges=ranges,
+        ends=_ends(tables.get("log", ()) if ranges else (), concerned),
+        transactions=read_transactions(tables.get("transactions", ()), frames),
+        groups=read_groups(tables.get("assignments", ()), tables.get("commits", ()), frames),
     )
 
 
@@ -148,149 +135,126 @@ def bucket_width(span_ns: int, buckets: int) -> int:
         power *= 10
 
 
-def _over_time(
-    spark: SparkSession,
-    produced: DataFrame,
-    spans: Mapping[str, Span],
-    buckets: int,
-    footers: Footers,
-    threads: ThreadPoolExecutor,
-) -> dict[str, LaneSeries]:
-    """Everything over time, from one pass over the records: what follows works on slots."""
-    slots = _slots(produced).persist()
-    try:
-        frames = _frames(footers.extents or _extents(slots), spans, buckets)
-        if not frames:
-            return {}
-        found_errors = None if footers.all_ok else threads.submit(_errors, produced)
-        found_gaps = threads.submit(_gaps, slots)
-        counted = _buckets(spark, slots, frames)
-        gaps, longest = found_gaps.result()
-        errors = {} if found_errors is None else found_errors.result()
-    finally:
-        slots.unpersist()
+def _extents(files: Sequence[Path]) -> dict[str, tuple[int, int]]:
+    """By lane, the first send and the last completion (or send of what never completed), in nanoseconds."""
+    extents = Totals(["lane"], ("invoke_ns", "min"), ("done", "max"))
+    for piece in pieces(files, PRODUCED, ("lane", "invoke_ns", "complete_ns")):
+        extents.add(_with_done(piece))
+    return {row["lane"]: (row["invoke_ns_min"], row["done_max"]) for row in extents.rows()}
+
+
+def _with_done(piece: Any) -> Any:
+    return piece.append_column("done", pc.coalesce(piece["complete_ns"], piece["invoke_ns"]))
+
+
+def _frames(extents: Mapping[str, tuple[int, int]], spans: Mapping[str, Span], buckets: int) -> Frames:
+    """Start and bucket width per lane: lanes of one phase share both, so that their charts can be compared."""
+    edges: defaultdict[str, list[int]] = defaultdict(list)
+    known = {lane: spans[lane] for lane in extents if lane in spans}
+    for lane, span in known.items():
+        edges[span.group] += [edge for edge in (span.start_ns, span.end_ns, *extents[lane]) if edge is not None]
+    starts = {group: min(of_group) // SLOT_NS * SLOT_NS for group, of_group in edges.items()}
     return {
-        lane: LaneSeries(
-            start_ns=start,
-            width_ns=width,
-            buckets=tuple(counted.get(lane, ())),
-            gaps=tuple(gaps.get(lane, ())),
-            longest_gap_ns=longest.get(lane),
-            errors=tuple(errors.get(lane, ())),
-        )
+        lane: (starts[span.group], bucket_width(max(edges[span.group]) - starts[span.group] + 1, buckets))
+        for lane, span in known.items()
+    }
+
+
+def _over_time(files: Sequence[Path], frames: Frames) -> dict[str, LaneSeries]:
+    """Everything over time, from one pass over the records."""
+    counts = Totals(("lane", "bucket", "outcome", "step"), ("done", "count"), ("latency", "max"))
+    errors = Totals(("lane", "outcome", "error"), ("done", "count"))
+    busy: defaultdict[str, list[_Spans]] = defaultdict(list)
+    for piece in framed_pieces(files, PRODUCED, ("lane", "outcome", "error", "invoke_ns", "complete_ns"), frames):
+        done = _with_done(piece)
+        is_ok = pc.equal(done["outcome"], "ok")
+        latency = pc.if_else(is_ok, pc.subtract(done["complete_ns"], done["invoke_ns"]), None)
+        steps = pc.divide(pc.ln(pc.cast(pc.max_element_wise(latency, 1), pa.float64())), math.log1p(LATENCY_STEP))
+        step = pc.if_else(pc.is_valid(latency), pc.cast(pc.round(steps), pa.int32()), None)
+        placed = done.append_column("bucket", slot(done, "done", per_bucket=1))
+        counts.add(placed.append_column("latency", latency).append_column("step", step))
+        errors.add(done.filter(pc.invert(is_ok)))
+        for lane, times in _by_lane(done.filter(is_ok)):
+            busy[lane].append(_apart([(times, times)]))
+    buckets = _buckets(counts.rows())
+    most_errors = _errors(errors.rows())
+    return {
+        lane: LaneSeries(start, width, buckets.get(lane, ()), *_gaps(busy[lane]), most_errors.get(lane, ()))
         for lane, (start, width) in frames.items()
     }
 
 
-def _slots(produced: DataFrame) -> DataFrame:
-    """SLOTS: per lane, outcome, slot of completion and step of latency, how many records, and their extremes."""
-    from pyspark.sql import functions as F
-
-    latency = F.when(F.col("outcome") == "ok", F.col("complete_ns") - F.col("invoke_ns"))
-    rows = produced.select(
-        "lane", "outcome", F.coalesce("complete_ns", "invoke_ns").alias("done"), "invoke_ns", latency.alias("latency")
-    )
-    steps = F.log(F.greatest("latency", F.lit(1))) / math.log1p(LATENCY_STEP)
-    step = F.when(F.col("latency").isNotNull(), F.round(steps).cast("int"))
-    return rows.groupBy("lane", "outcome", F.expr(f"done div {SLOT_NS}").alias("slot"), step.alias("step")).agg(
-        F.count("*").alias("records"),
-        F.min("done").alias("first"),
-        F.max("done").alias("last"),
-        F.min("invoke_ns").alias("invoked"),
-        F.max("latency").alias("longest"),
-    )
+_Times = npt.NDArray[np.int64]
+_Spans = tuple[_Times, _Times]
+"""When spans of time begin and end."""
 
 
-def _extents(slots: DataFrame) -> dict[str, Extent]:
-    """The extent of lanes for which the footers lack it."""
-    from pyspark.sql import functions as F
-
-    seen = slots.groupBy("lane").agg(F.min("invoked").alias("first"), F.max("last").alias("last")).collect()
-    return {row.lane: Extent(row.first, row.last) for row in seen}
-
-
-def _frames(extents: Mapping[str, Extent], spans: Mapping[str, Span], buckets: int) -> dict[str, tuple[int, int]]:
-    """Start and bucket width per lane: lanes of one phase share both, so that their charts can be compared."""
-    groups: dict[str, list[int]] = {}
-    for lane, extent in extents.items():
-        span = spans.get(lane)
-        if span is not None:
-            known = [edge for edge in (span.start_ns, span.end_ns) if edge is not None]
-            groups.setdefault(span.group, []).extend([*known, extent.first_ns, extent.last_ns])
-    placed = {}
-    for name, edges in groups.items():
-        start = min(edges) // SLOT_NS * SLOT_NS
-        placed[name] = (start, bucket_width(max(edges) - start + 1, buckets))
-    return {lane: placed[spans[lane].group] for lane in extents if lane in spans}
+def _by_lane(acknowledged: Any) -> Iterable[tuple[str, _Times]]:
+    """The times of acknowledgements by lane, each in order."""
+    lanes = acknowledged["lane"].combine_chunks().dictionary_encode()
+    codes, done = lanes.indices.to_numpy(), acknowledged["done"].to_numpy()
+    order = np.lexsort((done, codes))
+    bounds = np.searchsorted(codes[order], np.arange(1, len(lanes.dictionary)))
+    return zip(lanes.dictionary.to_pylist(), np.split(done[order], bounds), strict=True)
 
 
-def _buckets(spark: SparkSession, slots: DataFrame, frames: Mapping[str, tuple[int, int]]) -> dict[str, list[Bucket]]:
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import LongType, StringType, StructField, StructType
+def _apart(spans: Sequence[_Spans]) -> _Spans:
+    """These spans, joined where less than `SLOT_NS` lies between them."""
+    starts, ends = (np.concatenate(edges) for edges in zip(*spans, strict=True))
+    order = np.argsort(starts)
+    starts, reached = starts[order], np.maximum.accumulate(ends[order])
+    begin = np.flatnonzero(starts[1:] - reached[:-1] >= SLOT_NS) + 1
+    return starts[np.r_[0, begin]], reached[np.r_[begin - 1, -1]]
 
-    from kafka_chaos.verification.tables.history import local_frame
 
-    fields = [StructField("lane", StringType()), StructField("start", LongType()), StructField("width", LongType())]
-    frame = local_frame(spark, StructType(fields), [(lane, *frame) for lane, frame in frames.items()])
-    bucket = F.expr(f"(slot * {SLOT_NS} - start) div width").alias("bucket")
-    placed = slots.join(F.broadcast(frame), "lane").select("lane", bucket, "outcome", "records", "step", "longest")
-    rows = placed.groupBy("lane", "bucket").agg(
-        *[
-            F.sum(F.when(F.col("outcome") == name, F.col("records")).otherwise(0)).alias(name)
-            for name in ("ok", "fail", "info")
-        ],
-        F.percentile("step", [0.5, 0.99], F.col("records")).alias("steps"),
-        F.max("longest").alias("longest"),
-    )
-    lanes: dict[str, list[Bucket]] = {}
-    for row in sorted(rows.collect(), key=lambda row: (row.lane, row.bucket)):
-        p50, p99 = (min(_latency(step), row.longest) for step in row.steps) if row.steps else (None, None)
-        found = Bucket(int(row.bucket), row.ok, row.fail, row.info, p50, p99, row.longest)
-        lanes.setdefault(row.lane, []).append(found)
+def _gaps(busy: Sequence[_Spans]) -> tuple[tuple[Gap, ...], int | None]:
+    """The longest availability gaps in time order, and the longest gap of any length from `SLOT_NS` on."""
+    if not busy:
+        return (), None
+    starts, ends = _apart(busy)
+    gaps = sorted(
+        (Gap(start, end) for start, end in zip(ends[:-1].tolist(), starts[1:].tolist(), strict=True)),
+        key=lambda gap: (gap.start_ns - gap.end_ns, gap.start_ns),
+    )[:GAPS]
+    shown = [gap for gap in gaps if gap.end_ns - gap.start_ns >= SHORTEST_GAP_NS]
+    longest = gaps[0].end_ns - gaps[0].start_ns if gaps else None
+    return tuple(sorted(shown, key=lambda gap: gap.start_ns)), longest
+
+
+def _buckets(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Bucket, ...]]:
+    lanes: defaultdict[str, tuple[Bucket, ...]] = defaultdict(tuple)
+    ordered = sorted(rows, key=lambda row: (row["lane"], row["bucket"], -1 if row["step"] is None else row["step"]))
+    for (lane, index), group in groupby(ordered, key=lambda row: (row["lane"], row["bucket"])):
+        of_bucket, counts = list(group), Counter[str]()
+        for row in of_bucket:
+            counts[row["outcome"]] += row["done_count"]
+        steps = [(row["step"], row["done_count"]) for row in of_bucket if row["step"] is not None]
+        longest = max((row["latency_max"] for row in of_bucket if row["latency_max"] is not None), default=None)
+        p50, p99 = (min(_latency(steps, share), longest) if longest is not None else None for share in (0.5, 0.99))
+        lanes[lane] += (Bucket(index, counts["ok"], counts["fail"], counts["info"], p50, p99, longest),)
     return lanes
 
 
-def _latency(step: float) -> int:
-    return round(math.exp(step * math.log1p(LATENCY_STEP)))
+def _latency(steps: Sequence[tuple[int, int]], share: float) -> int:
+    """The latency that this share is below, of so many records in each step; between two of them by interpolation."""
+    rank, reached = share * (sum(count for _, count in steps) - 1), np.cumsum([count for _, count in steps])
+    low, high = (
+        steps[int(np.searchsorted(reached, at, side="right"))][0] for at in (math.floor(rank), math.ceil(rank))
+    )
+    return round(math.exp((low + (high - low) * (rank % 1)) * math.log1p(LATENCY_STEP)))
 
 
-def _gaps(slots: DataFrame) -> tuple[dict[str, list[Gap]], dict[str, int]]:
-    """The longest availability gaps per lane in time order, and the longest gap of any length from `SLOT_NS` on."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    acknowledged = slots.where(F.col("outcome") == "ok").groupBy("lane", "slot")
-    busy = acknowledged.agg(F.min("first").alias("first"), F.max("last").alias("last"))
-    before = F.lag("last").over(Window.partitionBy("lane").orderBy("slot"))
-    gaps = busy.select("lane", before.alias("start"), F.col("first").alias("end"))
-    gaps = gaps.withColumn("length", F.col("end") - F.col("start")).where(F.col("length") >= SLOT_NS)
-    rank = F.row_number().over(Window.partitionBy("lane").orderBy(F.desc("length"), "start"))
-    kept = gaps.withColumn("rank", rank).where(F.col("rank") <= GAPS).collect()
-    found: dict[str, list[Gap]] = {}
-    longest: dict[str, int] = {}
-    for row in sorted(kept, key=lambda row: row.start):
-        longest[row.lane] = max(longest.get(row.lane, 0), row.length)
-        if row.length >= SHORTEST_GAP_NS:
-            found.setdefault(row.lane, []).append(Gap(row.start, row.end))
-    return found, longest
+def _errors(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[ErrorCount, ...]]:
+    lanes: defaultdict[str, tuple[ErrorCount, ...]] = defaultdict(tuple)
+    for row in sorted(rows, key=lambda row: (-row["done_count"], row["outcome"], row["error"] or "")):
+        if len(lanes[row["lane"]]) < ERRORS:
+            lanes[row["lane"]] += (ErrorCount(row["outcome"], row["error"] or "no error given", row["done_count"]),)
+    return lanes
 
 
-def _errors(produced: DataFrame) -> dict[str, list[ErrorCount]]:
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    counts = produced.where(F.col("outcome") != "ok").groupBy("lane", "outcome", "error").count()
-    rank = F.row_number().over(Window.partitionBy("lane").orderBy(F.desc("count"), "outcome", "error"))
-    rows = counts.withColumn("rank", rank).where(F.col("rank") <= ERRORS).orderBy("lane", "rank").collect()
-    errors: dict[str, list[ErrorCount]] = {}
-    for row in rows:
-        errors.setdefault(row.lane, []).append(ErrorCount(row.outcome, row.error or "no error given", row["count"]))
-    return errors
-
-
-def _ends(log: DataFrame) -> dict[tuple[str, int], int]:
-    """The last offset of each partition."""
-    from pyspark.sql import functions as F
-
-    rows = log.groupBy("lane", "partition").agg(F.max("offset").alias("end")).collect()
-    return {(row.lane, row.partition): row.end for row in rows}
+def _ends(files: Sequence[Path], lanes: set[str]) -> dict[tuple[str, int], int]:
+    """The last offset of each partition of these lanes."""
+    ends = Totals(("lane", "partition"), ("offset", "max"))
+    for piece in pieces(files, LOG, ("lane", "partition", "offset")):
+        ends.add(piece)
+    return {(row["lane"], row["partition"]): row["offset_max"] for row in ends.rows() if row["lane"] in lanes}

@@ -83,9 +83,9 @@ def test_what_is_kept_does_not_grow_with_the_number_of_transactions(tmp_path: Pa
 def test_pieces_end_where_they_are_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [table(tmp_path, "transactions", [transaction(number, 1, 2)]) for number in range(5)]
     monkeypatch.setattr(slots, "PIECE", 2)
-    sizes = [piece.num_rows for piece in slots.pieces(files, TRANSACTIONS, ["lane", "begin_ns"], FRAMES)]
+    sizes = [piece.num_rows for piece in slots.pieces(files, TRANSACTIONS, ["lane", "begin_ns"])]
     assert sizes == [2, 2, 1]
-    assert not list(slots.pieces([], TRANSACTIONS, ["lane"], FRAMES))
+    assert not list(slots.pieces([], TRANSACTIONS, ["lane"]))
 
 
 def test_a_member_that_goes_on_with_a_partition_has_one_bar(tmp_path: Path) -> None:

@@ -1,17 +1,18 @@
-"""What Spark condenses, against plain Python over the same records."""
+"""What is condensed, against plain Python over the same records."""
 
 from __future__ import annotations
 
 import itertools
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import activity_runs
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_chaos.harness.report.inputs import slots
 from kafka_chaos.harness.report.inputs.ranges import RANGES, FindingRange
 from kafka_chaos.harness.report.inputs.series import (
     BUCKETS,
@@ -26,9 +27,6 @@ from kafka_chaos.harness.report.inputs.series import (
     bucket_width,
     condense,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 MS = 1_000_000
 START = 7_000_000 * MS
@@ -94,10 +92,9 @@ def bucket_of(row: dict[str, Any], series: LaneSeries) -> int:
     return int((done // SLOT_NS * SLOT_NS - series.start_ns) // series.width_ns)
 
 
-@pytest.mark.spark
-def test_counts_are_exact_and_percentiles_close(tmp_path: Path, spark: SparkSession) -> None:
+def test_counts_are_exact_and_percentiles_close(tmp_path: Path) -> None:
     rows = random_load("a", 3000, 1) + random_load("b", 500, 2)
-    found = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a", "b"))
+    found = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a", "b"))
     assert set(found.lanes) == {"a", "b"}
     for lane, series in found.lanes.items():
         assert len(series.buckets) <= BUCKETS + 1
@@ -114,6 +111,17 @@ def test_counts_are_exact_and_percentiles_close(tmp_path: Path, spark: SparkSess
         assert sum(series.total(outcome) for outcome in ("ok", "fail", "info")) == len(mine)
 
 
+def test_what_comes_in_many_pieces_adds_up_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    produced = table(tmp_path, "produced", PRODUCED, random_load("a", 2000, 1) + random_load("b", 500, 2))
+    dice = random.Random(4)
+    lost = [finding(dice.randrange(5_000), cause=dice.choice([None, "why"])) for _ in range(900)]
+    tables = {**produced, **table(tmp_path, "findings", FINDINGS, lost)}
+    whole = condense(tables, spans("a", "b"))
+    monkeypatch.setattr(slots, "PIECE", 1)
+    monkeypatch.setattr(slots, "BATCH", 97)
+    assert condense(tables, spans("a", "b")) == whole
+
+
 def _check_percentile(value: int | None, latencies: list[int], share: float) -> None:
     rank = share * (len(latencies) - 1)
     low, high = latencies[int(rank)], latencies[min(len(latencies) - 1, int(rank) + 1)]
@@ -121,11 +129,9 @@ def _check_percentile(value: int | None, latencies: list[int], share: float) -> 
     assert low * (1 - LATENCY_STEP) <= value <= high * (1 + LATENCY_STEP)
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_lanes_of_a_phase_share_their_axis_and_records_outside_it_are_kept(tmp_path: Path, spark: SparkSession) -> None:
+def test_lanes_of_a_phase_share_their_axis_and_records_outside_it_are_kept(tmp_path: Path) -> None:
     rows = [record("a", 0, -50, 1), record("a", 1, 10, 1), record("b", 0, 11_000, 1)]
-    found = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a", "b"))
+    found = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a", "b"))
     a, b = found.lanes["a"], found.lanes["b"]
     assert (a.start_ns, a.width_ns) == (b.start_ns, b.width_ns)
     assert a.start_ns <= START - 50 * MS
@@ -133,14 +139,13 @@ def test_lanes_of_a_phase_share_their_axis_and_records_outside_it_are_kept(tmp_p
     assert b.total("ok") == 1
 
 
-@pytest.mark.spark
-def test_finds_the_gaps_between_acknowledgements_exactly(tmp_path: Path, spark: SparkSession) -> None:
+def test_finds_the_gaps_between_acknowledgements_exactly(tmp_path: Path) -> None:
     acknowledged = [0, 5, 700, 1800, 1805, 2400.25]
     rows = [record("a", seq, ms, 0) for seq, ms in enumerate(acknowledged)]
     rows.append(record("a", 99, 1000, 1, outcome="info"))
     rows.append(record("quick", 0, 0, 0))
     rows.append(record("quick", 1, 3, 0))
-    found = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a", "quick"))
+    found = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a", "quick"))
     edges = [(5, 700), (700, 1800), (1805, 2400.25)]
     assert list(found.lanes["a"].gaps) == [Gap(START + a * MS, START + round(b * MS)) for a, b in edges]
     assert found.lanes["a"].longest_gap_ns == 1100 * MS
@@ -148,22 +153,18 @@ def test_finds_the_gaps_between_acknowledgements_exactly(tmp_path: Path, spark: 
     assert found.lanes["quick"].gaps == ()
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_errors_are_counted_and_the_most_frequent_kept(tmp_path: Path, spark: SparkSession) -> None:
+def test_errors_are_counted_and_the_most_frequent_kept(tmp_path: Path) -> None:
     rows = [record("a", seq, seq, 1, outcome="info", error=f"e{seq % 20 if seq % 2 else 0}") for seq in range(200)]
     rows += [record("a", 500, 1, 1)]
-    errors = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes["a"].errors
+    errors = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes["a"].errors
     assert len(errors) == ERRORS
     assert (errors[0].outcome, errors[0].error, errors[0].count) == ("info", "e0", 100)
     assert all(error.count == 10 for error in errors[1:])
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_many_gaps_and_records_leave_a_bounded_result(tmp_path: Path, spark: SparkSession) -> None:
+def test_many_gaps_and_records_leave_a_bounded_result(tmp_path: Path) -> None:
     rows = [record("a", seq, 600 * seq, 1) for seq in range(5000)]
-    series = condense(spark, table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes["a"]
+    series = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes["a"]
     assert len(series.buckets) <= BUCKETS
     assert len(series.gaps) == GAPS
     assert series.total("ok") == 5000
@@ -184,16 +185,15 @@ def finding(at: int | None, anomaly: str = "lost_write", **more: Any) -> dict[st
     }  # fmt: skip
 
 
-def ranges(spark: SparkSession, folder: Path, rows: list[dict[str, Any]]) -> list[FindingRange]:
-    return list(condense(spark, table(folder, "findings", FINDINGS, rows), {}).ranges)
+def ranges(folder: Path, rows: list[dict[str, Any]]) -> list[FindingRange]:
+    return list(condense(table(folder, "findings", FINDINGS, rows), {}).ranges)
 
 
-@pytest.mark.spark
-def test_findings_are_joined_into_ranges(tmp_path: Path, spark: SparkSession) -> None:
+def test_findings_are_joined_into_ranges(tmp_path: Path) -> None:
     rows = [finding(at) for at in (*range(100, 200), *range(5000, 5010))]
     rows += [finding(300, "duplicate", cause="first at 7"), finding(300, "duplicate", partition=1)]
     rows += [finding(None, partition=None, producer_id=3, seq=seq) for seq in (11, 12, 13)]
-    assert ranges(spark, tmp_path, rows) == [
+    assert ranges(tmp_path, rows) == [
         FindingRange("a", "duplicate", 0, None, 300, 300, 1, "first at 7"),
         FindingRange("a", "duplicate", 1, None, 300, 300, 1),
         FindingRange("a", "lost_write", None, 3, 11, 13, 3),
@@ -202,39 +202,32 @@ def test_findings_are_joined_into_ranges(tmp_path: Path, spark: SparkSession) ->
     ]
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_scattered_findings_are_counted_in_few_ranges(tmp_path: Path, spark: SparkSession) -> None:
+def test_scattered_findings_are_counted_in_few_ranges(tmp_path: Path) -> None:
     dice = random.Random(3)
     offsets = dice.sample(range(10_000_000), 4000)
-    found = ranges(spark, tmp_path, [finding(at) for at in offsets])
+    found = ranges(tmp_path, [finding(at) for at in offsets])
     assert sum(part.count for part in found) == 4000
     assert len(found) <= RANGES + 1
     assert (found[0].first, found[-1].last) == (min(offsets), max(offsets))
     assert all(before.last < after.first for before, after in itertools.pairwise(found))
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_the_log_tells_the_ends_of_partitions_with_findings(tmp_path: Path, spark: SparkSession) -> None:
+def test_the_log_tells_the_ends_of_partitions_with_findings(tmp_path: Path) -> None:
     log = pa.schema([("lane", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
                      ("producer_id", pa.int32()), ("seq", pa.int64())])  # fmt: skip
     stored = [
         {"lane": lane, "partition": 0, "offset": at, "producer_id": 0, "seq": at} for lane in "ab" for at in range(9)
     ]
     tables = {**table(tmp_path, "log", log, stored), **table(tmp_path, "findings", FINDINGS, [finding(3)])}
-    assert condense(spark, tables, {}).ends == {("a", 0): 8}
+    assert condense(tables, {}).ends == {("a", 0): 8}
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_nothing_in_nothing_out(tmp_path: Path, spark: SparkSession) -> None:
+def test_nothing_in_nothing_out(tmp_path: Path) -> None:
     tables = {**table(tmp_path, "produced", PRODUCED, []), **table(tmp_path, "findings", FINDINGS, [])}
-    assert condense(spark, tables, spans("a")) == Series(lanes={}, ranges=[], ends={})
+    assert condense(tables, spans("a")) == Series(lanes={}, ranges=[], ends={})
 
 
-@pytest.mark.spark
-def test_transactions_and_groups_are_placed_by_the_chart_of_their_lane(tmp_path: Path, spark: SparkSession) -> None:
+def test_transactions_and_groups_are_placed_by_the_chart_of_their_lane(tmp_path: Path) -> None:
     rows = [record("orders", seq, seq * 10.0, 5.0) for seq in range(500)]
     tables: dict[str, Any] = table(tmp_path, "produced", PRODUCED, rows)
     second = START / 1_000_000_000
@@ -242,8 +235,8 @@ def test_transactions_and_groups_are_placed_by_the_chart_of_their_lane(tmp_path:
     tables["transactions"] = [activity_runs.table(tmp_path, "transactions", ended)]
     tables["assignments"] = [activity_runs.table(tmp_path, "assignments", [activity_runs.held("0", 0, second, None)])]
     tables["commits"] = [activity_runs.table(tmp_path, "commits", [activity_runs.commit(0, 9, second + 1)])]
-    found = condense(spark, tables, {"orders": Span(group="load")})
+    found = condense(tables, {"orders": Span(group="load")})
     assert [(one.name, one.count("committed")) for one in found.transactions["orders"]] == [("orders-0", 3)]
     group = found.groups["orders", "orders-group"]
     assert (group.members, len(group.holdings), len(group.commits)) == (["0"], 1, 1)
-    assert not condense(spark, {"produced": tables["produced"]}, {"orders": Span(group="load")}).groups
+    assert not condense({"produced": tables["produced"]}, {"orders": Span(group="load")}).groups
