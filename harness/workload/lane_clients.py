@@ -13,8 +13,7 @@ from functools import partial
 from typing import Protocol, cast
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.harness.child import command_of
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, ChosenClient, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
@@ -23,17 +22,13 @@ from kafka_chaos.harness.workload.clients.paced_producing import Life, PacedProd
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation, RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.groups.lanes import LoopProducing, group_reading
-from kafka_chaos.harness.workload.groups.load import MEMBER_MODULE, GroupLoad
-from kafka_chaos.harness.workload.groups.rows import GroupTables
-from kafka_chaos.harness.workload.groups.settings import MEMBER, MemberSettings
-from kafka_chaos.harness.workload.groups.work import StartMember
+from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, RowBuffer
+from kafka_chaos.harness.workload.lane_groups import LoopProducing, group_reading
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.settings import LINGER_MS, LoadSettings
-from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, transactional_configs
+from kafka_chaos.harness.workload.transactions.load import TransactionalProducing
 
 Members = GroupLoad | ApplicationConsuming | ApplicationLooping
 """The members of a group, the harness's own or the application's."""
@@ -70,20 +65,11 @@ class Producing(Protocol):
 
 def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHandle], object] | None) -> Producing:
     """What writes a lane that no loop writes; `function` is the application's, if it does."""
-    transactions = load.transactions(lane)
     if function is not None:
         if lane.lives:
             raise UsageFailure(f"lane {lane.lane}: an application writes it: expected no lives")
-        return ApplicationProducing(
-            lane,
-            function,
-            configs=load.producer_configs(lane),
-            client_configs=load.client_configs,
-            writer=load.tables.produced,
-            reservations=load.reservations,
-            on_precondition=load.on_precondition,
-            transactions=transactions,
-        )
+        return ApplicationProducing(lane, function, load)
+    transactions = load.transactions(lane)
     if transactions is not None:
         return TransactionalProducing(
             lane,
@@ -117,8 +103,8 @@ def _producer(
     first = (place - 1) % lane.first_partitions if place else 0
     client_id = f"{lane.lane}-{number if transactional_id else place}"
     configs = load.producer_configs(lane)
-    if lane.transactional is not None:
-        configs = {**transactional_configs(lane.transactional, configs), "transactional.id": transactional_id}
+    if transactional_id is not None:
+        configs["transactional.id"] = transactional_id
     if lane.client == IN_PROCESS:
         return RecordedProducer(
             lane=lane.lane,
@@ -161,44 +147,11 @@ def looping(
     lane: LaneSpec, source: LaneSpec, load: LoadSettings, function: Callable[[ProducerHandle], object] | None
 ) -> tuple[Producing, Members]:
     """The loop that reads `source` and writes the lane, as what writes and as a group."""
-    assert load.groups is not None
     if function is None:
-        loop = _loop(lane, source, load, load.groups)
+        loop = LoopProducing(lane, source, load)
         return loop, loop.members
-    application = ApplicationLooping(
-        lane,
-        source,
-        cast("Callable[[LoopHandle], object]", function),
-        configs=load.producer_configs(lane),
-        client_configs=load.client_configs,
-        writer=load.tables.produced,
-        consumed=load.tables.consumed,
-        groups=load.groups,
-        reservations=load.reservations,
-        on_notice=load.on_notice,
-        on_precondition=load.on_precondition,
-        transactions=load.transactions(lane),
-    )
+    application = ApplicationLooping(lane, source, cast("Callable[[LoopHandle], object]", function), load)
     return application, application
-
-
-def _loop(lane: LaneSpec, source: LaneSpec, load: LoadSettings, tables: GroupTables) -> LoopProducing:
-    configs = load.producer_configs(lane)
-    if lane.transactional is not None:
-        configs = transactional_configs(lane.transactional, configs)
-    return LoopProducing(
-        lane,
-        source,
-        configs=configs,
-        client_configs=load.client_configs,
-        workload=load.workload,
-        tables=tables,
-        on_notice=load.on_notice,
-        on_change=load.on_change,
-        run_directory=str(load.tables.run_directory.resolve()),
-        seed=load.seed,
-        start=_members(lane, load),
-    )
 
 
 def reading(
@@ -214,37 +167,9 @@ def reading(
     """
     is_followed = lane.group is not None or lane.transactional is not None
     if function is None:
-        return _follower(lane, load, start_offsets), None if lane.group is None else _group(lane, load)
-    application = ApplicationConsuming(
-        lane,
-        function,
-        bootstrap_servers=load.bootstrap_servers,
-        client_configs=load.client_configs,
-        writer=load.tables.consumed,
-        on_notice=load.on_notice,
-        groups=load.groups if is_followed else None,
-    )
+        return _follower(lane, load, start_offsets), None if lane.group is None else group_reading(lane, load)
+    application = ApplicationConsuming(lane, function, load, groups=load.groups if is_followed else None)
     return (_follower(lane, load, start_offsets), application) if is_followed else (application, None)
-
-
-def _members(lane: LaneSpec, load: LoadSettings) -> StartMember | None:
-    """Starts members that are processes of the lane's client; None for the harness's own.
-
-    Members with librdkafka of another version are the harness's own, too, but for their library.
-    """
-    client = chosen(lane.client)
-    if not isinstance(client, ChosenClient):
-        return None
-    packages = client.packages
-    command = () if packages is None else command_of(MEMBER_MODULE, packages=packages)
-
-    def started(settings: MemberSettings, rows: Taker) -> SupervisedProcess:
-        values = settings.to_json()
-        # Those for a secured listener have librdkafka's names.
-        configs = {key: value for key, value in values.pop("configs").items() if key not in load.client_configs}
-        return load.start(lane, MEMBER, settings.name, values, configs, command=command, may_end=True)(rows)
-
-    return started
 
 
 def _follower(
@@ -279,17 +204,3 @@ def _follower(
     assert load.tables.assignments is not None
     assignments = RowBuffer(ASSIGNMENTS_SCHEMA, load.tables.assignments)
     return ConsumerPerIsolation(lambda isolation: follow(isolation=isolation, assignments=assignments))
-
-
-def _group(lane: LaneSpec, load: LoadSettings) -> GroupLoad:
-    assert load.groups is not None
-    return group_reading(
-        lane,
-        start=_members(lane, load),
-        bootstrap_servers=load.bootstrap_servers,
-        client_configs=load.client_configs,
-        workload=load.workload,
-        tables=load.groups,
-        on_notice=load.on_notice,
-        on_change=load.on_change,
-    )

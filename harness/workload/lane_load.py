@@ -9,9 +9,9 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
-from kafka_chaos.harness.workload.groups.lanes import LoopProducing
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.lane_clients import Members, Producing, looping, producing, reading
+from kafka_chaos.harness.workload.lane_groups import LoopProducing
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing

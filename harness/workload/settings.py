@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,8 @@ from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess,
 from kafka_chaos.harness.workload.tables import LoadTables
 
 LINGER_MS = 5
+_SILENT = logging.Logger("kafka_chaos.transactional_producer")
+_SILENT.addHandler(logging.NullHandler())
 _DELIVERY_TIMEOUT_MS = 60_000
 
 OnClient = Callable[[ClientStarted | ClientFailed], None]
@@ -119,8 +122,8 @@ class LoadSettings:
 
 
 def producer_configs(lane: LaneSpec, bootstrap_servers: str) -> dict[str, object]:
-    """librdkafka's configuration for a lane: its own keys under what the lane gives."""
-    return {
+    """librdkafka's configuration for a lane: its own keys under what the lane gives; no `transactional.id`."""
+    configs = {
         "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
         "linger.ms": LINGER_MS,
         # A producer that asks for a topic's metadata would create the topic if brokers allow it.
@@ -133,3 +136,11 @@ def producer_configs(lane: LaneSpec, bootstrap_servers: str) -> dict[str, object
         # Brokers are broken on purpose: the errors that the client would print are in the history.
         "log_level": 0,
     }
+    if lane.transactional is not None:
+        timeout_ms = lane.transactional.timeout_ms
+        configs["transaction.timeout.ms"] = timeout_ms
+        # Records time out before their transaction.
+        configs["message.timeout.ms"] = min(int(str(configs["message.timeout.ms"])), timeout_ms)
+        # Without a logger, the client prints that it was fenced, whatever its log_level is.
+        configs["logger"] = _SILENT
+    return configs

@@ -18,15 +18,106 @@ from kafka_chaos.harness.workload.application.handles import (
     ProducerHandle,
 )
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
-from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
 from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
+from kafka_chaos.harness.workload.clients.recorded_producer import retries
 from kafka_chaos.harness.workload.groups.configs import committed_by
 from kafka_chaos.harness.workload.groups.rows import GroupTables
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.transactions.load import transactional_configs
+from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, RowBuffer
+from kafka_chaos.harness.workload.settings import LoadSettings
 
 _INTERVAL = 0.05
+
+
+class ApplicationMembers:
+    """The consumers of a function of the application, which read the lane `read`: as a group, if they have one."""
+
+    _thread: ApplicationThread
+
+    def __init__(self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str, groups: GroupTables | None):
+        """`what` names the function; `groups`: the tables of assignments and commits, if the lane has them."""
+        self.lane = read.lane
+        self._read = read
+        self._load = load
+        self._what = what
+        self._group_id = group_id
+        self._inputs = ConsumerRecorder(
+            lane=read.lane,
+            topic=read.topic_name,
+            partitions=read.partitions,
+            writer=load.tables.consumed,
+            groups=groups,
+        )
+
+    def starts(self) -> None:
+        """The load has begun; nothing is planned for an application."""
+
+    def raise_error(self) -> None:
+        """Raise what the function raised."""
+        self._thread.raise_error()
+
+    def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until the function has read to these ends, at most `timeout` seconds; then it is over.
+
+        If it does not get there, the run continues: the verdict says what can't be judged.
+        """
+        deadline = time.monotonic() + timeout
+        while behind := self._inputs.behind(ends):
+            if time.monotonic() > deadline or cancelled.is_set() or not self._thread.is_alive():
+                self._load.on_notice(not_at_the_end(self._what, behind))
+                break
+            cancelled.wait(_INTERVAL)
+        self._thread.end()
+
+    def leave(self) -> None:
+        """The function has returned: its clients have left, or never will."""
+        self._inputs.finish()
+
+    def committed(self) -> dict[str, dict[int, int]]:
+        """What the groups of its clients have committed, by group and partition; raises `ClusterFailure`."""
+        return {
+            group: committed_by(
+                group,
+                self._read.topic_name,
+                self._read.partitions,
+                bootstrap_servers=self._load.bootstrap_servers,
+                configs=self._load.client_configs,
+            )
+            for group in self._inputs.group_ids or {self._group_id}
+        }
+
+    def close(self) -> None:
+        """End the function."""
+        self._thread.end()
+        self._inputs.finish()
+
+
+class ApplicationConsuming(ApplicationMembers):
+    """A lane whose consumer is a function of the application."""
+
+    def __init__(
+        self,
+        lane: LaneSpec,
+        function: Callable[[ConsumerHandle], object],
+        load: LoadSettings,
+        *,
+        groups: GroupTables | None = None,
+    ) -> None:
+        if lane.group is not None:
+            _left_alone(lane.lane, "group", lane.group)
+        what = f"the consumer function of lane {lane.lane}"
+        super().__init__(lane, load, what=what, group_id=group_of(lane.lane), groups=groups)
+        handle = ConsumerHandle(lane, load.bootstrap_servers, self._inputs, load.client_configs)
+        self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
+        self._thread.start()
+
+    @property
+    def consumed(self) -> int:
+        """Records that the function's consumers received so far."""
+        return self._inputs.consumed
+
+    def committed(self) -> dict[str, dict[int, int]]:
+        """The same, where the lane has a group."""
+        return {} if self._read.group is None else super().committed()
 
 
 class ApplicationProducing:
@@ -36,37 +127,29 @@ class ApplicationProducing:
         self,
         lane: LaneSpec,
         function: Callable[[ProducerHandle], object],
+        load: LoadSettings,
         *,
-        configs: Mapping[str, object],
-        client_configs: Mapping[str, str],
-        writer: HistoryWriter,
-        reservations: Reservations,
-        on_precondition: OnPrecondition | None = None,
-        transactions: HistoryWriter | None = None,
         inputs: ConsumerRecorder | None = None,
     ) -> None:
-        """`transactions`: the writer of `transactions/` in a lane that has them; `inputs`: see `ProducerRecorder`."""
-        if lane.transactional is not None:
-            configs = transactional_configs(lane.transactional, configs)
+        """`inputs`: see `ProducerRecorder`."""
+        configs, transactions = load.producer_configs(lane), load.transactions(lane)
         self._recorder = ProducerRecorder(
             lane=lane.lane,
             topic=lane.topic_name,
             answered=lane.acks != "0",
-            retries=_retries(configs),
-            writer=writer,
-            reservations=reservations,
-            on_precondition=on_precondition,
+            retries=retries(configs),
+            writer=load.tables.produced,
+            reservations=load.reservations,
+            on_precondition=load.on_precondition,
             transactions=None if transactions is None else RowBuffer(TRANSACTIONS_SCHEMA, transactions),
             inputs=inputs,
         )
-        self._what = f"the producer function of lane {lane.lane}"
-        handle = self._handle(lane, configs, client_configs)
-        self._thread = ApplicationThread(lambda: function(handle), what=self._what, over=handle.over)
+        handle = self._handle(lane, load, configs)
+        what = f"the producer function of lane {lane.lane}"
+        self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
 
-    def _handle(
-        self, lane: LaneSpec, configs: Mapping[str, object], client_configs: Mapping[str, str]
-    ) -> ProducerHandle:
-        return ProducerHandle(lane, str(configs["bootstrap.servers"]), self._recorder, configs, client_configs)
+    def _handle(self, lane: LaneSpec, load: LoadSettings, configs: Mapping[str, object]) -> ProducerHandle:
+        return ProducerHandle(lane, load.bootstrap_servers, self._recorder, configs, load.client_configs)
 
     @property
     def sent(self) -> int:
@@ -95,53 +178,23 @@ class ApplicationProducing:
         return self._recorder.finish(timeout, cancelled)
 
 
-class ApplicationLooping(ApplicationProducing):
+class ApplicationLooping(ApplicationMembers, ApplicationProducing):
     """A lane whose loop is a function of the application. It goes on until its source is at its end."""
 
     def __init__(
-        self,
-        lane: LaneSpec,
-        source: LaneSpec,
-        function: Callable[[LoopHandle], object],
-        *,
-        configs: Mapping[str, object],
-        client_configs: Mapping[str, str],
-        writer: HistoryWriter,
-        consumed: HistoryWriter,
-        groups: GroupTables,
-        reservations: Reservations,
-        on_notice: Callable[[str], None],
-        on_precondition: OnPrecondition | None = None,
-        transactions: HistoryWriter | None = None,
+        self, lane: LaneSpec, source: LaneSpec, function: Callable[[LoopHandle], object], load: LoadSettings
     ) -> None:
         loop = lane.loop
         assert loop is not None
         _left_alone(lane.lane, "loop", loop.group)
-        self.lane = source.lane
-        self._source = source
-        self._on_notice = on_notice
-        self._group_id = loop_group_of(lane.lane)
-        self._connection = (str(configs["bootstrap.servers"]), client_configs)
-        self._inputs = ConsumerRecorder(
-            lane=source.lane, topic=source.topic_name, partitions=source.partitions, writer=consumed, groups=groups
-        )
-        super().__init__(
-            lane,
-            cast("Callable[[ProducerHandle], object]", function),
-            configs=configs,
-            client_configs=client_configs,
-            writer=writer,
-            reservations=reservations,
-            on_precondition=on_precondition,
-            transactions=transactions,
-            inputs=self._inputs,
-        )
+        what, group_id = f"the producer function of lane {lane.lane}", loop_group_of(lane.lane)
+        ApplicationMembers.__init__(self, source, load, what=what, group_id=group_id, groups=load.groups)
+        any_function = cast("Callable[[ProducerHandle], object]", function)
+        ApplicationProducing.__init__(self, lane, any_function, load, inputs=self._inputs)
 
-    def _handle(
-        self, lane: LaneSpec, configs: Mapping[str, object], client_configs: Mapping[str, str]
-    ) -> ProducerHandle:
-        servers = str(configs["bootstrap.servers"])
-        return LoopHandle(lane, self._source, servers, self._recorder, self._inputs, configs, client_configs)
+    def _handle(self, lane: LaneSpec, load: LoadSettings, configs: Mapping[str, object]) -> ProducerHandle:
+        servers = load.bootstrap_servers
+        return LoopHandle(lane, self._read, servers, self._recorder, self._inputs, configs, load.client_configs)
 
     def run(self, sending: threading.Event) -> None:
         """Call the function, and wait until `sending` is cleared."""
@@ -153,97 +206,16 @@ class ApplicationLooping(ApplicationProducing):
         """Nothing to wait for yet: the function still has to process what its source holds."""
         return 0
 
-    def starts(self) -> None:
-        """The load has begun; nothing is planned for an application."""
-
-    def raise_error(self) -> None:
-        """Raise what the function raised."""
-        self._thread.raise_error()
-
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until the function has read its source to these ends, at most `timeout` seconds; then it is over."""
-        _read_to(self._inputs, ends, self._thread, self._what, timeout, cancelled, self._on_notice)
-        self._thread.end()
+        """The same; then every record gets an outcome."""
+        super().drain(ends, timeout=timeout, cancelled=cancelled)
         self._recorder.finish(timeout, cancelled)
-
-    def leave(self) -> None:
-        """The function has returned: its clients have left, or never will."""
-        self._inputs.finish()
-
-    def committed(self) -> dict[str, dict[int, int]]:
-        """What the groups of its clients have committed, by group and partition; raises `ClusterFailure`."""
-        return _committed(self._inputs, self._source, self._group_id, *self._connection)
 
     def close(self) -> None:
         """End the function."""
         self._thread.end()
         self._recorder.finish(0.0, threading.Event())
         self._inputs.finish()
-
-
-class ApplicationConsuming:
-    """A lane whose consumer is a function of the application."""
-
-    def __init__(
-        self,
-        lane: LaneSpec,
-        function: Callable[[ConsumerHandle], object],
-        *,
-        bootstrap_servers: str,
-        writer: HistoryWriter,
-        on_notice: Callable[[str], None],
-        client_configs: Mapping[str, str] | None = None,
-        groups: GroupTables | None = None,
-    ) -> None:
-        """`groups`: the tables of assignments and commits, if the lane has them."""
-        if lane.group is not None:
-            _left_alone(lane.lane, "group", lane.group)
-        self.lane = lane.lane
-        self._spec = lane
-        self._on_notice = on_notice
-        self._what = f"the consumer function of lane {lane.lane}"
-        self._connection = (bootstrap_servers, client_configs or {})
-        self._recorder = ConsumerRecorder(
-            lane=lane.lane, topic=lane.topic_name, partitions=lane.partitions, writer=writer, groups=groups
-        )
-        handle = ConsumerHandle(lane, bootstrap_servers, self._recorder, client_configs)
-        self._thread = ApplicationThread(lambda: function(handle), what=self._what, over=handle.over)
-        self._thread.start()
-
-    @property
-    def consumed(self) -> int:
-        """Records that the function's consumers received so far."""
-        return self._recorder.consumed
-
-    def raise_error(self) -> None:
-        """Raise what the function raised."""
-        self._thread.raise_error()
-
-    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until the function's consumers have read to the end offsets, at most `timeout` seconds.
-
-        If they don't, the run continues: the verdict says what can't be judged.
-        """
-        _read_to(self._recorder, end_offsets, self._thread, self._what, timeout, cancelled, self._on_notice)
-        self._thread.end()
-
-    def starts(self) -> None:
-        """The load has begun; nothing is planned for an application."""
-
-    def leave(self) -> None:
-        """The function has returned: its clients have left, or never will."""
-        self._recorder.finish()
-
-    def committed(self) -> dict[str, dict[int, int]]:
-        """What the groups of its clients have committed, by group and partition; raises `ClusterFailure`."""
-        if self._spec.group is None:
-            return {}
-        return _committed(self._recorder, self._spec, group_of(self.lane), *self._connection)
-
-    def close(self) -> None:
-        """End the function."""
-        self._thread.end()
-        self._recorder.finish()
 
 
 def _left_alone(lane: str, key: str, group: Group) -> None:
@@ -253,42 +225,3 @@ def _left_alone(lane: str, key: str, group: Group) -> None:
                 f"{key}: the lane {lane} has {name}={getattr(group, name)}, which the harness does to its own members "
                 "only: leave it out where the application brings its own"
             )
-
-
-def _read_to(
-    recorder: ConsumerRecorder,
-    ends: Mapping[int, int],
-    thread: ApplicationThread,
-    what: str,
-    timeout: float,
-    cancelled: threading.Event,
-    on_notice: Callable[[str], None],
-) -> None:
-    deadline = time.monotonic() + timeout
-    while behind := recorder.behind(ends):
-        if time.monotonic() > deadline or cancelled.is_set() or not thread.is_alive():
-            on_notice(not_at_the_end(what, behind))
-            break
-        cancelled.wait(_INTERVAL)
-
-
-def _committed(
-    recorder: ConsumerRecorder,
-    lane: LaneSpec,
-    usual: str,
-    bootstrap_servers: str,
-    client_configs: Mapping[str, str],
-) -> dict[str, dict[int, int]]:
-    return {
-        group: committed_by(
-            group, lane.topic_name, lane.partitions, bootstrap_servers=bootstrap_servers, configs=client_configs
-        )
-        for group in recorder.group_ids or {usual}
-    }
-
-
-def _retries(configs: Mapping[str, object]) -> bool:
-    for key in ("retries", "message.send.max.retries"):
-        if key in configs:
-            return int(str(configs[key])) > 0
-    return str(configs.get("acks", "all")) != "0"

@@ -62,7 +62,7 @@ class RecordedProducer:
         self._known = partitions
         self._codec = IdentityCodec(lane, record_size)
         self._rows = SentRows(lane, producer_id, self._partitions, writer)
-        self._retries = _retries(configs)
+        self._retries = retries(configs)
         # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
         self._answered = _acks(configs) != "0"
@@ -234,7 +234,8 @@ class RecordedProducer:
         return delivered, lambda: longest
 
 
-def _retries(configs: Mapping[str, object]) -> bool:
+def retries(configs: Mapping[str, object]) -> bool:
+    """Whether a producer with these configs ever sends a record again."""
     for key in ("retries", "message.send.max.retries"):
         if key in configs:
             return int(str(configs[key])) > 0

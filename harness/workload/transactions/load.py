@@ -8,11 +8,10 @@ rest of its transaction and asks for the commit, which brokers must refuse.
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from kafka_chaos.contract.transactions import Transactional, transactional_id
@@ -21,8 +20,6 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.transactions.producer import CountedRecords, ProducerLost, TransactionalProducer
 
-_SILENT = logging.Logger("kafka_chaos.transactional_producer")
-_SILENT.addHandler(logging.NullHandler())
 _TICK = 0.01
 _DELIVERY_TIMEOUT = 5.0
 _WRITTEN_FIRST = 0.5
@@ -52,18 +49,6 @@ class Incarnation(CountedRecords, Protocol):
     def failed_for_good(self) -> str:
         """Why it is given no more; empty while it is."""
         ...
-
-
-def transactional_configs(settings: Transactional, configs: Mapping[str, object]) -> dict[str, object]:
-    """librdkafka's configs of a transactional producer without its id: records time out before their transaction."""
-    delivery = min(int(str(configs["message.timeout.ms"])), settings.timeout_ms)
-    return {
-        **configs,
-        "transaction.timeout.ms": settings.timeout_ms,
-        "message.timeout.ms": delivery,
-        # Without a logger, the client prints that it was fenced, whatever its log_level is.
-        "logger": _SILENT,
-    }
 
 
 class TransactionalProducing:

@@ -15,9 +15,9 @@ from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation, RecordedConsumer
-from kafka_chaos.harness.workload.groups.lanes import LoopProducing
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.lane_groups import LoopProducing
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables

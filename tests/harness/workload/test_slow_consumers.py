@@ -17,8 +17,11 @@ from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
+from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.load import PhaseLoad
+from kafka_chaos.harness.workload.settings import LoadSettings
+from kafka_chaos.harness.workload.tables import LoadTables
 
 NOBODY = "127.0.0.1:1"
 
@@ -50,22 +53,26 @@ def test_the_harness_s_own_consumer_reports_where_it_ended(writer: HistoryWriter
     assert [notice for notice in notices if "_TRANSPORT" not in notice and "_ALL_BROKERS" not in notice] == [expected]
 
 
-def test_an_application_s_consumer_reports_where_it_ended(writer: HistoryWriter) -> None:
+def test_an_application_s_consumer_reports_where_it_ended(tmp_path: Path) -> None:
     def sleep(handle: ConsumerHandle) -> None:
         while handle.running():
             handle.wait(1)
 
     notices: list[str] = []
-    consuming = ApplicationConsuming(
-        LaneSpec(lane="orders", partitions=2),
-        sleep,
+    lane = LaneSpec(lane="orders", partitions=2)
+    load = LoadSettings(
         bootstrap_servers=NOBODY,
-        client_configs={},
-        writer=writer,
+        workload=WorkloadSpec(),
+        tables=LoadTables(tmp_path, [lane]),
+        reservations=Reservations(tmp_path),
         on_notice=notices.append,
+        on_change=print,
     )
+    consuming = ApplicationConsuming(lane, sleep, load)
     consuming.drain({0: 7, 1: 9}, timeout=0.1, cancelled=threading.Event())
     consuming.close()
+    load.tables.close()
+    load.reservations.close()
     assert notices == [
         "the consumer function of lane orders did not reach the end: "
         "partition 0 was read up to offset 0 of 7, partition 1 was read up to offset 0 of 9"

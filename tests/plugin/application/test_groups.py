@@ -6,6 +6,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -241,16 +242,10 @@ def test_settings_that_contradict_the_group_are_refused(recorded: Recorded, give
     assert recorded.member.consumer({"session.timeout.ms": "6000"})._client.configs["session.timeout.ms"] == 6_000
 
 
-def test_what_the_harness_does_to_its_own_members_is_refused_for_an_application(tmp_path: Path) -> None:
+def test_what_the_harness_does_to_its_own_members_is_refused_for_an_application() -> None:
     lane = LaneSpec(lane="orders", group={"crashes": 1})  # type: ignore[arg-type]
     with pytest.raises(UsageFailure, match="the lane orders has crashes=1, which the harness does to its own members"):
-        ApplicationConsuming(
-            lane,
-            lambda app: None,
-            bootstrap_servers=SERVERS,
-            writer=None,
-            on_notice=print,  # type: ignore[arg-type]
-        )
+        ApplicationConsuming(lane, lambda app: None, SimpleNamespace())  # type: ignore[arg-type]
     assert application_load.group_of("orders") == "orders-group"
 
 

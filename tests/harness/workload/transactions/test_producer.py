@@ -22,7 +22,7 @@ from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProdu
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.settings import producer_configs
-from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, restart_times, transactional_configs
+from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, restart_times
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from tests.harness.workload.transactions.fakes import ABORTABLE, FENCED, TIMED_OUT, FakeProducer
 
@@ -202,7 +202,7 @@ def load(bench: Bench) -> Load:
     def run(*, until: Callable[[], bool], seconds: float = 0.0, **transactional: object) -> Any:
         lane = LaneSpec(lane="pay", partitions=2, transactional=transactional)  # type: ignore[arg-type]
         assert lane.transactional is not None
-        configs = transactional_configs(lane.transactional, producer_configs(lane, "127.0.0.1:1"))
+        configs = producer_configs(lane, "127.0.0.1:1")
         notices: list[str] = []
 
         def connect(number: int, transactional_id: str) -> RecordedProducer:
@@ -310,6 +310,6 @@ def test_restarts_are_even_and_in_turn() -> None:
 def test_records_time_out_before_their_transaction() -> None:
     lane = LaneSpec(lane="pay", transactional={"timeout_ms": 5_000})  # type: ignore[arg-type]
     assert lane.transactional is not None
-    configs = transactional_configs(lane.transactional, producer_configs(lane, "127.0.0.1:1"))
+    configs = producer_configs(lane, "127.0.0.1:1")
     assert (configs["transaction.timeout.ms"], configs["message.timeout.ms"]) == (5_000, 5_000)
     assert (configs["enable.idempotence"], configs["acks"]) == (True, "all")
