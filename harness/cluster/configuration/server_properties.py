@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_chaos.contract.configuration import config_text
 from kafka_chaos.contract.files import toml_of
+from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
 from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
@@ -63,6 +64,7 @@ def broker_properties(
         owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
         owned["advertised.listeners"] += f",CONTROL://{broker_name(broker)}:{CONTROL_PORT}"
     defaults = _known({**DEFAULTS["brokers"], **DEFAULTS["brokers_with_zookeeper"], **_replicated(brokers)}, version)
+    defaults |= _authorizer(security, ZOOKEEPER)
     if not version.at_least("0.11"):
         defaults.pop(CHECKPOINT_INTERVAL, None)
     return _text({**defaults, **_texts(configs), **owned})
@@ -99,6 +101,7 @@ def kraft_properties(
     else:
         owned |= {**listener_properties(PLAINTEXT), "listeners": ",".join(controls)}
     defaults = _known({**DEFAULTS["brokers"], **DEFAULTS["kraft"], **_replicated(brokers)}, version)
+    defaults |= _authorizer(security, KRAFT)
     return _text({**defaults, **_texts(configs), **owned})
 
 
@@ -118,6 +121,13 @@ def _listeners(broker: int, host_port: int, security: str) -> dict[str, str]:
         **listener_properties(security),
         "inter.broker.listener.name": "REPLICATION",
     }
+
+
+def _authorizer(security: str, metadata_mode: str) -> dict[str, str]:
+    """Lets a secured cluster enforce access control lists: clients have names there."""
+    if security == PLAINTEXT:
+        return {}
+    return {**DEFAULTS["secured"], "authorizer.class.name": DEFAULTS["authorizers"][metadata_mode]}
 
 
 def _known(defaults: Mapping[str, str], version: KafkaVersion) -> dict[str, str]:

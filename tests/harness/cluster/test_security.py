@@ -15,7 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from docker.errors import APIError
 from kafka.net.sasl.scram import ScramClient
 
@@ -43,6 +52,7 @@ from kafka_chaos.harness.cluster.security import (
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.run.attach import Attached, run_attached
+from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.verification.inputs.topics.java_client import read_client_config
 from tests.harness.leftovers import left_of
 
@@ -193,6 +203,31 @@ def test_clients_without_them_do_not(secured: Cluster, foreign: dict[str, str]) 
             client.controller()
     with pytest.raises(BrokerUnreachable, match="does not take a connection"):
         BrokerClient(address, configs={"security.protocol": "SSL"})
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_access_control_lists_are_enforced_as_long_as_they_are_there(secured: Cluster) -> None:
+    common = {"bootstrap.servers": secured.bootstrap_servers, "log_level": 0, **secured.client_configs}
+    admin = AdminClient(common)
+    denied: tuple[object, ...] = (ResourceType.TOPIC, "probe", ResourcePatternType.LITERAL, "User:*", "*")
+    denied += (AclOperation.WRITE, AclPermissionType.DENY)
+
+    def answer() -> int | None:
+        """The error of a record's delivery report."""
+        codes: list[int | None] = []
+        producer = Producer({**common, "message.timeout.ms": 10_000})
+        producer.produce("probe", b"x", on_delivery=lambda error, _: codes.append(error and error.code()))
+        producer.flush(30)
+        return codes[0]
+
+    assert answer() is None, "nobody has said who may write"
+    for future in admin.create_acls([AclBinding(*denied)]).values():
+        future.result()
+    wait_until(lambda: answer() == KafkaError.TOPIC_AUTHORIZATION_FAILED, "the broker to refuse records", timeout=20)
+    for future in admin.delete_acls([AclBindingFilter(*denied)]).values():
+        future.result()
+    wait_until(lambda: answer() is None, "the broker to take records again", timeout=20)
 
 
 @pytest.mark.slow
