@@ -37,7 +37,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         of_cell = [row for row in rows if (row["cluster"], row["fault"]) == (cluster, fault)]
         conform = sum(row["verdict"] == Verdict.CONFORMS for row in of_cell)
         acknowledged = sum(row.get("acknowledged", 0) for row in of_cell)
-        counts = " | ".join(f"{sum(row.get('lost', {}).get(name, 0) for row in of_cell):,}" for name in LOSSES)
+        counts = " | ".join(f"{sum(lost):,}" for lost in zip(*(row["lost"] for row in of_cell), strict=True))
         lines.append(f"| {cluster} | {fault} | {conform} of {len(of_cell)} | {acknowledged:,} | {counts} |")
     return "\n".join(lines) + "\n"
 
@@ -67,7 +67,10 @@ def main() -> None:
 
 
 def _run(cluster: str, fault: str, number: int, root: Path) -> dict[str, Any]:
-    return run_cell(cluster, fault, root) | {"round": number}
+    """A row with the losses in the order of `LOSSES`, and with reasons where there are some."""
+    cell = run_cell(cluster, fault, root)
+    row = {key: value for key, value in cell.items() if value != [] and key != "date"}
+    return row | {"lost": list(cell.get("lost", dict.fromkeys(LOSSES, 0)).values()), "round": number}
 
 
 if __name__ == "__main__":
