@@ -1,7 +1,7 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
 .PHONY: demo test test-unit test-spark test-cluster test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories breaches \
 	nightly nightly-turn atlas \
-	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions lint \
+	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions bench-bare-machine lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
@@ -175,6 +175,11 @@ bench-versions: setup
 	$(BIN)/python benchmarks/secured_matrix.py
 	$(BIN)/python benchmarks/version_differences.py
 	$(BIN)/python benchmarks/implicit_acknowledgement.py
+
+# From a machine without an engine, images and caches to the demo's verdict, three times; for a machine of one's own: the
+# engine is taken from everybody.
+bench-bare-machine: .venv/.installed
+	$(BIN)/python benchmarks/bare_machine.py --remove-the-engine
 
 # Where the minutes of `make test` go, and how often it is green: RUNS in a row, BUSY=--busy beside other work.
 bench-suite: setup
