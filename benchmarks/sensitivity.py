@@ -75,7 +75,7 @@ def answer(group: list[tuple[Lane, Lockstep | None]]) -> dict[str, Any]:
         bounds = len(list(larger_scopes(lane, Scope())))
         larger = list(islice(sensitivity(prediction, lane, lockstep, MAX_STATES), bounds))
     return {
-        "model": model_digest(),
+        "model": model_digest()[:16],
         "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
         "lanes": sorted(short_key(*question) for question in group),
         "acks": lane.acks,
@@ -96,7 +96,7 @@ def main() -> int:
     arguments = parser.parse_args()
     asked = questions()
     entries = json.loads(RECORD.read_text("utf-8"))["searches"] if RECORD.exists() else []
-    answered = {key for entry in entries if entry["model"] == model_digest() for key in entry["lanes"]}
+    answered = {key for entry in entries if entry["model"] == model_digest()[:16] for key in entry["lanes"]}
     missing = searches([question for key, question in asked.items() if key not in answered])
     missing.sort(
         key=lambda group: max(predict_cached(*question).states for question in group), reverse=arguments.longest_first
