@@ -67,7 +67,7 @@ def up_command(
         raise UsageFailure(f"{name}: expected a name of small letters, digits and '-', of 31 characters at most")
     if any(one.name == name for one in standing()):
         raise UsageFailure(f"{name}: this cluster stands already: `kafka-chaos cluster down {name}` removes it")
-    spec: dict[str, Any] = {key: value for key, value in numbers.items() if value}
+    spec: dict[str, Any] = {key: value for key, value in numbers.items() if value is not None and value is not False}
     if like is not None:
         from kafka_chaos.harness.experiment.file import load_experiment
 
@@ -173,7 +173,9 @@ def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | Non
 
     Exit code: 0 it is proven that it took effect, 2 it is not.
     """
-    proven = _with_events(find(name), "break", fault=kind, target=target, keys=_values(keys))
+    proven = _with_events(
+        find(name), "break", f"breaking: {kind} {target}", fault=kind, target=target, keys=_values(keys)
+    )
     sys.exit(ExitCode.CONFORMS if proven else ExitCode.UNKNOWN)
 
 
@@ -193,7 +195,7 @@ def _values(keys: tuple[str, ...]) -> dict[str, Any]:
 @_ON
 def heal_command(faults: tuple[str, ...], name: str | None) -> None:
     """Heal what was broken by hand: these faults by their names, such as pause-1, or all."""
-    if not _with_events(find(name), "heal", faults=faults):
+    if not _with_events(find(name), "heal", "healing", faults=faults):
         click.echo("nothing is broken")
 
 
@@ -238,10 +240,10 @@ def run_on(
     return result
 
 
-def _with_events(one: Standing, what: str, **arguments: Any) -> Any:
+def _with_events(one: Standing, what: str, doing: str, **arguments: Any) -> Any:
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 
-    with TerminalListener(console()) as listener:
+    with TerminalListener(console(), doing=doing) as listener:
         return one.ask(what, listener, **arguments)
 
 

@@ -35,13 +35,14 @@ STYLES = {Verdict.CONFORMS: "green", Verdict.UNKNOWN: "yellow", Verdict.VIOLATIO
 class TerminalListener:
     """Prints events as they happen; use as a context manager, so that the live view ends with the run.
 
-    With `above`, a line for the live view to begin with, it prints no events: there is the view alone.
+    With `above`, a line for the live view to begin with, it prints no events: there is the view alone. `doing`: what
+    the view says until an event tells.
     """
 
-    def __init__(self, console: Console, above: Callable[[], str] | None = None) -> None:
+    def __init__(self, console: Console, above: Callable[[], str] | None = None, doing: str = "starting") -> None:
         self._console = console
         self._start = time.monotonic_ns()
-        self._view = LiveView(console, above)
+        self._view = LiveView(console, above, doing)
         self._prints = above is None
         self._live: Live | None = None
         self._kinds: dict[str, str] = {}

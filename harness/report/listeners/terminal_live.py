@@ -54,12 +54,15 @@ class _Gap:
 
 
 class LiveView:
-    """The state of a run after the events so far; `render` draws it. `above`: what the run is part of, a line."""
+    """The state of a run after the events so far; `render` draws it.
 
-    def __init__(self, console: Console, above: Callable[[], str] | None = None) -> None:
+    `above`: what the run is part of, a line. `doing`: what begins.
+    """
+
+    def __init__(self, console: Console, above: Callable[[], str] | None = None, doing: str = "starting") -> None:
         self._console = console
         self._above = above
-        self._doing = Doing("starting")
+        self._doing = Doing(doing)
         self._phase: str | None = None
         self._lanes: tuple[str, ...] = ()
         self._leaders: dict[str, dict[int, int | None]] = {}

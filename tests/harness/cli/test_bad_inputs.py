@@ -88,6 +88,7 @@ INPUTS = [
     ("nightly .", 64, "acks.yaml:5: lanes[0].acks"),
     ("cluster up Big", 64, "Big: expected a name of small letters"),
     ("cluster up --brokers 12", 64, "brokers: expected at most 9, got 12"),
+    ("cluster up --brokers 0", 64, "brokers: expected at least 1, got 0"),
     ("cluster up --version 9.9.9", 64, "version '9.9.9' of Kafka is not known"),
     ("cluster up --secured tls", 64, "'tls' is not one of 'sasl_ssl', 'mtls'"),
     ("cluster down nothing", 64, "nothing: no such cluster; those that stand: none: `kafka-chaos cluster up` starts"),
