@@ -155,13 +155,11 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
     not_conforming = [
         {
             "seed": run.seed,
-            "verdict": str(run.verdict.verdict) if run.verdict else "failed",
-            "why": [f"{lane.lane}: {reason}" for lane in run.verdict.lanes for reason in lane.reasons]
-            if run.verdict
-            else [run.error],
+            "verdict": str(run.verdict or "failed"),
+            "why": [run.error] if run.run_dir is None else reasons_in(nightly.folder / run.run_dir),
         }
-        for run in nightly.results
-        if run.verdict is None or run.verdict.verdict is not Verdict.CONFORMS
+        for run in summary.runs
+        if run.verdict is not Verdict.CONFORMS
     ]
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -177,6 +175,12 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
         "left": dict(left),
         "minutes": round(summary.seconds / 60, 1),
     }
+
+
+def reasons_in(run: Path) -> list[str]:
+    """The reasons of the lanes' verdicts."""
+    lanes = json.loads((run / "verdict.json").read_text())["lanes"]
+    return [f"{lane['lane']}: {reason}" for lane in lanes for reason in lane["reasons"]]
 
 
 def shown(summary: Summary) -> dict[str, int]:

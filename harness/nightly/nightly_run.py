@@ -9,17 +9,17 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.nightly.collecting import lane_runs_of
-from kafka_chaos.harness.nightly.summary import RepeatResult, Summary, write_summary
+from kafka_chaos.harness.nightly.summary import SETTINGS, LaneCount, RunEntry, Summary, violations_in, write_summary
 from kafka_chaos.harness.nightly.trend import write_trend
 from kafka_chaos.harness.report.listeners.waiting import duration
 from kafka_chaos.harness.run.directory import versions
@@ -74,7 +74,9 @@ class Nightly:
     clock: Callable[[], float] = time.monotonic
     record: Path | None = None
     """The record of runs that each run is added to. What it said at the beginning is compared with what runs show."""
-    results: list[RepeatResult] = field(default_factory=list)
+    runs: list[RunEntry] = field(default_factory=list)
+    lanes: dict[tuple[str, str], LaneCount] = field(default_factory=dict)
+    """What the lanes of each experiment have shown, by its name and theirs."""
 
     def __post_init__(self) -> None:
         self.name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -101,12 +103,14 @@ class Nightly:
 
     def summary(self) -> Summary:
         """The summary of all repeats so far."""
-        return Summary.of(
-            self.results,
+        return Summary(
             night=self.name,
+            verdict=Verdict.gravest(run.verdict or Verdict.UNKNOWN for run in self.runs),
             seed=self.seed,
-            seconds=self.clock() - self._started,
+            seconds=round(self.clock() - self._started, 1),
             versions=versions(self._kafka_version),
+            runs=tuple(self.runs),
+            lanes=tuple(self.lanes.values()),
             forecasts=self._score.to_json() if self._known else None,
         )
 
@@ -114,33 +118,40 @@ class Nightly:
         """How far it is, in a line."""
         passed = duration(self.clock() - self._started)
         most = f" of {self.repeats * len(self.experiments)}" if self.repeats else ""
-        return f"run {len(self.results) + 1}{most}, {passed} of {duration(self.minutes * 60)}"
+        return f"run {len(self.runs) + 1}{most}, {passed} of {duration(self.minutes * 60)}"
 
     def _fits(self, path: Path) -> bool:
         """Whether another run of the experiment, as long as its longest one, ends within the budget."""
-        longest = max((result.seconds for result in self.results if result.experiment == _name(path)), default=0.0)
+        longest = max((result.seconds for result in self.runs if result.experiment == path.stem), default=0.0)
         return self.clock() - self._started + longest <= self.minutes * 60
 
     def _repeat(self, path: Path, number: int, seed: int) -> None:
         experiment = self.load(path, seed)
         self._kafka_version = self._kafka_version or experiment.cluster.kafka_version
         self.say(f"round {number}: {experiment.name}, seed {seed}")
-        start = self.clock()
-        outcome: dict[str, Any] = {}
+        start, verdict = self.clock(), None
+        entry = RunEntry(experiment=path.stem, seed=seed, seconds=0.0)
         try:
             result = self.run_one(experiment, self.folder / "runs", self.listeners)
-            outcome = {"run_dir": str(result.path.relative_to(self.folder)), "verdict": result.verdict}
-            ended = str(result.verdict.verdict)
             self._remember(result.path)
+            verdict = result.verdict
+            entry = replace(
+                entry,
+                run_dir=str(result.path.relative_to(self.folder)),
+                verdict=verdict.verdict,
+                violations=violations_in(verdict),
+            )
         except (KafkaChaosError, SparkUnavailableError, RunDirectoryError) as error:
-            outcome = {"error": str(error)}
-            ended = f"the run failed: {error}"
+            entry = replace(entry, error=str(error))
         seconds = self.clock() - start
-        lanes = {lane.lane: lane.to_json() for _, _, lane in experiment.lanes()}
-        self.results.append(
-            RepeatResult(experiment=_name(path), seed=seed, seconds=round(seconds, 1), lanes=lanes, **outcome)
-        )
-        self.say(f"  {ended} after {seconds:.0f} s")
+        self.runs.append(replace(entry, seconds=round(seconds, 1)))
+        for _, _, lane in experiment.lanes():
+            settings = lane.to_json()
+            shown = {key: settings[key] for key in SETTINGS}
+            count = self.lanes.setdefault((path.stem, lane.lane), LaneCount(path.stem, lane.lane, shown))
+            if verdict is not None:
+                count.add(verdict)
+        self.say(f"  {entry.verdict or f'the run failed: {entry.error}'} after {seconds:.0f} s")
 
     def _remember(self, run_dir: Path) -> None:
         if self.record is None:
@@ -153,7 +164,3 @@ class Nightly:
     def _write(self) -> None:
         write_summary(self.folder, self.summary())
         write_trend(self.out)
-
-
-def _name(path: Path) -> str:
-    return path.stem

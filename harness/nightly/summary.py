@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import NormalDist
@@ -19,7 +19,7 @@ from kafka_chaos.contract.files import write_whole
 from kafka_chaos.verification import RunVerdict
 
 _Z = NormalDist().inv_cdf(0.975)
-_SETTINGS = ("acks", "idempotence", "min_insync_replicas", "unclean_leader_election", "faults")
+SETTINGS = ("acks", "idempotence", "min_insync_replicas", "unclean_leader_election", "faults")
 
 
 def wilson(hits: int, runs: int) -> tuple[float, float]:
@@ -39,6 +39,12 @@ class LaneViolation:
 
     lane: str
     reasons: tuple[str, ...]
+
+
+def violations_in(verdict: RunVerdict) -> tuple[LaneViolation, ...]:
+    """The lanes that broke their predictions."""
+    broken = [lane for lane in verdict.lanes if lane.verdict is Verdict.VIOLATION]
+    return tuple(LaneViolation(lane=lane.lane, reasons=lane.reasons) for lane in broken)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +87,7 @@ class LaneCount:
     experiment: str
     lane: str
     settings: Mapping[str, Any]
+    """Those that the summary tells."""
     verdicts: dict[str, int] = field(default_factory=lambda: {str(verdict): 0 for verdict in Verdict})
     anomalies: dict[str, AnomalyCount] = field(default_factory=dict)
 
@@ -95,34 +102,6 @@ class LaneCount:
 
 
 _RANK = (Status.FORBIDDEN, Status.PERMITTED, Status.REQUIRED)
-
-
-@dataclass(frozen=True)
-class RepeatResult:
-    """A run that is to be counted, with the settings of its lanes. If it failed, `verdict` is None."""
-
-    experiment: str
-    seed: int
-    seconds: float
-    lanes: Mapping[str, Mapping[str, Any]]
-    run_dir: str | None = None
-    verdict: RunVerdict | None = None
-    error: str | None = None
-
-    @property
-    def entry(self) -> RunEntry:
-        """What the summary says of it."""
-        lanes = self.verdict.lanes if self.verdict is not None else ()
-        broken = [lane for lane in lanes if lane.verdict is Verdict.VIOLATION]
-        return RunEntry(
-            experiment=self.experiment,
-            seed=self.seed,
-            seconds=self.seconds,
-            run_dir=self.run_dir,
-            verdict=self.verdict.verdict if self.verdict is not None else None,
-            error=self.error,
-            violations=tuple(LaneViolation(lane=lane.lane, reasons=lane.reasons) for lane in broken),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,37 +120,6 @@ class Summary:
     runs: tuple[RunEntry, ...]
     lanes: tuple[LaneCount, ...]
     forecasts: Mapping[str, Any] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        results: Sequence[RepeatResult],
-        *,
-        night: str,
-        seed: int,
-        seconds: float,
-        versions: Mapping[str, str],
-        forecasts: Mapping[str, Any] | None = None,
-    ) -> Summary:
-        """Count the runs. The verdict is the worst of all; with a failed run it is unknown at best."""
-        lanes: dict[tuple[str, str], LaneCount] = {}
-        for result in results:
-            for lane_name, settings in result.lanes.items():
-                shown = {key: settings[key] for key in _SETTINGS}
-                key = (result.experiment, lane_name)
-                lane = lanes.setdefault(key, LaneCount(*key, shown))
-                if result.verdict is not None:
-                    lane.add(result.verdict)
-        return cls(
-            night=night,
-            verdict=Verdict.gravest(one.verdict.verdict if one.verdict else Verdict.UNKNOWN for one in results),
-            seed=seed,
-            seconds=round(seconds, 1),
-            versions=versions,
-            runs=tuple(result.entry for result in results),
-            lanes=tuple(lanes.values()),
-            forecasts=forecasts,
-        )
 
     def to_json(self) -> dict[str, Any]:
         """The object of summary.json."""
