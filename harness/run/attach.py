@@ -85,7 +85,7 @@ def run_attached(
         replay=replay,
         accept_known=accept_known,
     )
-    return run.judge(lambda: _observe(run, cluster, admin, broken, unread), collects=("log",))
+    return run.judge(_Stages(run, cluster, admin, broken, unread).observe, collects=("log",))
 
 
 def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> AttachedCluster | None:
@@ -108,66 +108,66 @@ def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -
     return nodes
 
 
-def _observe(
-    run: Run, cluster: Attached, admin: ClusterAdmin, broken: AttachedCluster | None, unread: tuple[str, ...]
-) -> None:
-    if unread:
-        run.events.emit(ConfigurationUnread(configurations=unread))
-    starts: dict[str, dict[int, int]] = {}
-    for phase in run.experiment.phases:
-        for lane in phase.lanes:
-            starts[lane.lane] = admin.end_offsets(lane.lane, range(lane.partitions))
-        _load(run, cluster, admin, broken, phase, starts)
-    (run.directory.path / RESERVATIONS).unlink()
-    run.say("reading the records of this run back")
-    for lane in [lane for _, lane, _ in run.experiment.lanes()]:
-        read_log(
-            lane,
-            bootstrap_servers=cluster.bootstrap_servers,
-            configs=cluster.client_configs,
-            start_offsets=starts[lane.lane],
-            end_offsets=admin.end_offsets(lane.lane, range(lane.partitions)),
-            folder=run.directory.path / "log",
+@dataclass(frozen=True)
+class _Stages:
+    """The stages of a run that need the cluster. `broken`: the nodes that may be broken, if any may; `unread`: the
+    configurations that this client may not read."""
+
+    run: Run
+    cluster: Attached
+    admin: ClusterAdmin
+    broken: AttachedCluster | None
+    unread: tuple[str, ...]
+
+    def observe(self) -> None:
+        if self.unread:
+            self.run.events.emit(ConfigurationUnread(configurations=self.unread))
+        run, starts = self.run, dict[str, dict[int, int]]()
+        for phase in run.experiment.phases:
+            for lane in phase.lanes:
+                starts[lane.lane] = self.admin.end_offsets(lane.lane, range(lane.partitions))
+            self._load(phase, starts)
+        (run.directory.path / RESERVATIONS).unlink()
+        run.say("reading the records of this run back")
+        for _, lane, _ in run.experiment.lanes():
+            read_log(
+                lane,
+                bootstrap_servers=self.cluster.bootstrap_servers,
+                configs=self.cluster.client_configs,
+                start_offsets=starts[lane.lane],
+                end_offsets=self.admin.end_offsets(lane.lane, range(lane.partitions)),
+                folder=run.directory.path / "log",
+            )
+
+    def _load(self, phase: PhaseSpec, starts: Mapping[str, Mapping[int, int]]) -> None:
+        run = self.run
+        running = PhaseRun(
+            phase,
+            self.admin,
+            self.cluster.bootstrap_servers,
+            run.directory.path,
+            run.events,
+            run.cancelled,
+            client_configs=self.cluster.client_configs,
+            start_offsets=starts,
+            outside=phase.outside(run.experiment.cluster.spec()),
         )
+        with running.loaded():
+            start, duration = time.monotonic(), phase.workload.duration
+            what = f"loading {counted(len(running.lanes), 'topic')} of the attached cluster for {duration:g} s"
+            run.say(what, seconds=duration)
+            if self.broken is not None:
+                self._break(self.broken, phase, start)
+            run.cancelled.wait(max(0.0, start + duration - time.monotonic()))
+        run.gaps.update(running.gaps)
 
-
-def _load(
-    run: Run,
-    cluster: Attached,
-    admin: ClusterAdmin,
-    broken: AttachedCluster | None,
-    phase: PhaseSpec,
-    starts: Mapping[str, Mapping[int, int]],
-) -> None:
-    running = PhaseRun(
-        phase,
-        admin,
-        cluster.bootstrap_servers,
-        run.directory.path,
-        run.events,
-        run.cancelled,
-        client_configs=cluster.client_configs,
-        start_offsets=starts,
-        outside=phase.outside(run.experiment.cluster.spec()),
-    )
-    with running.loaded():
-        start, duration = time.monotonic(), phase.workload.duration
-        run.say(
-            f"loading {counted(len(running.lanes), 'topic')} of the attached cluster for {duration:g} s",
-            seconds=duration,
-        )
-        if broken is not None:
-            _break(run, broken, admin, phase, start)
-        run.cancelled.wait(max(0.0, start + duration - time.monotonic()))
-    run.gaps.update(running.gaps)
-
-
-def _break(run: Run, broken: AttachedCluster, admin: ClusterAdmin, phase: PhaseSpec, start: float) -> None:
-    """Inject the timed faults of a phase by the nodes' commands, and heal them."""
-    faults = [by_commands(fault) for fault in phase.faults()]
-    observer = FaultEvents(run.events, phase=phase.phase, lanes=tuple(lane.lane for lane in phase.lanes))
-    with Injector(ClusterView[AttachedNode](broken, admin), observer, seed=run.experiment.seed) as injector:
-        injector.run(faults, start=start, cancelled=run.cancelled)
+    def _break(self, broken: AttachedCluster, phase: PhaseSpec, start: float) -> None:
+        """Inject the timed faults of a phase by the nodes' commands, and heal them."""
+        faults = [by_commands(fault) for fault in phase.faults()]
+        observer = FaultEvents(self.run.events, phase=phase.phase, lanes=tuple(lane.lane for lane in phase.lanes))
+        view = ClusterView[AttachedNode](broken, self.admin)
+        with Injector(view, observer, seed=self.run.experiment.seed) as injector:
+            injector.run(faults, start=start, cancelled=self.run.cancelled)
 
 
 def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
