@@ -7,10 +7,9 @@ producers.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol, cast
+from typing import cast
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
@@ -20,6 +19,7 @@ from kafka_chaos.harness.workload.application.handles import ConsumerHandle, Loo
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
 from kafka_chaos.harness.workload.clients.paced_producing import Life, PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation, RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.load import GroupLoad
@@ -34,33 +34,6 @@ Members = GroupLoad | ApplicationConsuming | ApplicationLooping
 """The members of a group, the harness's own or the application's."""
 Consuming = RecordedConsumer | ProcessConsumer | ApplicationConsuming | ConsumerPerIsolation
 """What reads a lane from its start to its end."""
-
-
-class Producing(Protocol):
-    """What writes a lane. The counts may be read from any thread."""
-
-    @property
-    def sent(self) -> int:
-        """Records that clients accepted so far."""
-        ...
-
-    @property
-    def acknowledged(self) -> int:
-        """Records acknowledged so far."""
-        ...
-
-    @property
-    def longest_gap_ns(self) -> int:
-        """The longest time between two acknowledgements so far, in nanoseconds."""
-        ...
-
-    def run(self, sending: threading.Event) -> None:
-        """Send until `sending` is cleared; raises what went wrong."""
-        ...
-
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
-        ...
 
 
 def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHandle], object] | None) -> Producing:

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
-from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
+from kafka_chaos.harness.workload.clients.producers import ManyProducers, Producing
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.lane_clients import Members, Producing, looping, producing, reading
+from kafka_chaos.harness.workload.lane_clients import Members, looping, producing, reading
 from kafka_chaos.harness.workload.lane_groups import LoopProducing
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
-from kafka_chaos.harness.workload.transactions.load import TransactionalProducing
 
 
 class LaneLoad:
@@ -68,11 +67,7 @@ class LaneLoad:
     def _processes(self) -> Sequence[ProcessProducer | GroupLoad]:
         if isinstance(self.producer, LoopProducing):
             return [self.producer.members] if self.producer.members.is_foreign else []
-        made: Sequence[object] = ()
-        if isinstance(self.producer, TransactionalProducing):
-            made = self.producer.present
-        elif isinstance(self.producer, PacedProducing):
-            made = self.producer.producers
+        made = self.producer.present if isinstance(self.producer, ManyProducers) else ()
         return [one for one in made if isinstance(one, ProcessProducer)]
 
     @property

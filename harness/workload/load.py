@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.run_directory import GROUPS_FILE
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
-from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application.handles import Application
-from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
 from kafka_chaos.harness.workload.groups.load import GroupClients, GroupLoad
-from kafka_chaos.harness.workload.groups.work import OnChange
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
-from kafka_chaos.harness.workload.settings import LoadSettings, OnClient
+from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 
 _FIRST_READ_TIMEOUT = 15.0
@@ -31,44 +30,26 @@ _FIRST_READ_TIMEOUT = 15.0
 class PhaseLoad:
     """All lanes of a phase under load, as a context manager that leaves no thread behind.
 
-    `applications` maps lanes to the functions that replace their clients. The harness's own clients get
-    `client_configs`, for example for SASL and TLS. `start_offsets`, for topics that already hold records: per lane and
-    partition, the first offset of this run. `seed` decides what is random in the load.
+    `applications` maps lanes to the functions that replace their clients. `start_offsets`, for topics that already hold
+    records: per lane and partition, the first offset of this run.
     """
 
     def __init__(
         self,
         lanes: Sequence[LaneSpec],
         *,
-        bootstrap_servers: str,
-        workload: WorkloadSpec,
         run_directory: Path,
-        on_notice: Callable[[str], None],
-        on_change: OnChange = lambda group, member, change: None,
-        on_precondition: OnPrecondition | None = None,
-        on_client: OnClient = lambda event: None,
         applications: Mapping[str, Application] | None = None,
-        client_configs: Mapping[str, str] | None = None,
         start_offsets: Mapping[str, Mapping[int, int]] | None = None,
-        seed: int = 0,
+        **settings: Any,
     ) -> None:
+        """`settings`: the further fields of `LoadSettings`."""
         self._tables = LoadTables(run_directory, lanes)
         self._groups_file = run_directory / GROUPS_FILE
         self._reservations = Reservations(run_directory)
-        self._on_notice = on_notice
-        shared = LoadSettings(
-            bootstrap_servers=bootstrap_servers,
-            workload=workload,
-            tables=self._tables,
-            reservations=self._reservations,
-            on_notice=on_notice,
-            on_change=on_change,
-            groups=self._tables.of_groups(self._reservations),
-            on_precondition=on_precondition,
-            on_client=on_client,
-            client_configs=client_configs or {},
-            seed=seed,
-        )
+        groups = self._tables.of_groups(self._reservations)
+        shared = LoadSettings(tables=self._tables, reservations=self._reservations, groups=groups, **settings)
+        self._on_notice = shared.on_notice
         self._clock = shared.clock
         self.lanes: dict[str, LaneLoad] = {}
         by_name = {lane.lane: lane for lane in lanes}

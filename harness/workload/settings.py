@@ -38,14 +38,17 @@ class LoadClock:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings:
-    """What all lanes of a load share. `groups`: the tables of groups, in a phase that has any."""
+    """What all lanes of a load share. `groups`: the tables of groups, in a phase that has any.
+
+    `client_configs`: what the harness's own clients get, for example for SASL and TLS. `seed` decides what is random.
+    """
 
     bootstrap_servers: str
     workload: WorkloadSpec
     tables: LoadTables
     reservations: Reservations
     on_notice: Callable[[str], None]
-    on_change: OnChange
+    on_change: OnChange = lambda group, member, change: None
     groups: GroupTables | None = None
     on_precondition: OnPrecondition | None = None
     on_client: OnClient = lambda event: None

@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+
+from kafka_chaos.harness.workload.clients.producers import LaneProducer, ManyProducers
 
 _TICK = 0.01
 _NEVER = float("inf")
@@ -27,55 +28,12 @@ class Life:
     returns: float = _NEVER
 
 
-class PacedProducer(Protocol):
-    """One of the producers, such as a `RecordedProducer`."""
-
-    lane: str
-    sent: int
-
-    @property
-    def acknowledged(self) -> int:
-        """Records acknowledged so far."""
-        ...
-
-    @property
-    def unanswered(self) -> int:
-        """Records that have no outcome yet."""
-        ...
-
-    @property
-    def longest_gap_ns(self) -> int:
-        """The longest time between two acknowledgements so far, in nanoseconds."""
-        ...
-
-    @property
-    def failed_for_good(self) -> str:
-        """Why it takes no more records; empty while it does."""
-        ...
-
-    def send(self, count: int) -> int:
-        """Send up to `count` records; returns how many it took."""
-        ...
-
-    def poll(self, timeout: float) -> int:
-        """Serve it for up to `timeout` seconds."""
-        ...
-
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Wait until every record has an outcome; returns how many became info instead."""
-        ...
-
-    def abandon(self, *, open_transaction: bool) -> int:
-        """End it as a killed process ends; returns how many records became info."""
-        ...
-
-
 class _Place:
     """The producers that live in one place, one after the other."""
 
     def __init__(self, number: int, life: Life) -> None:
         self.number = number
-        self.producer: PacedProducer | None = None
+        self.producer: LaneProducer | None = None
         self.since = 0.0
         self._life = life
         self._starts = life.at
@@ -86,7 +44,7 @@ class _Place:
         """Whether nobody lives here, nor ever will."""
         return self.producer is None and self._starts == _NEVER
 
-    def takes(self, producer: PacedProducer, now: float) -> None:
+    def takes(self, producer: LaneProducer, now: float) -> None:
         """A producer begins its life."""
         self.producer, self.since = producer, now
         self._starts, self._ends = _NEVER, now + self._life.lasts
@@ -95,7 +53,7 @@ class _Place:
         """Whether one has to start, so long after times began to count."""
         return self.producer is None and elapsed >= self._starts
 
-    def ends(self, now: float, elapsed: float) -> PacedProducer | None:
+    def ends(self, now: float, elapsed: float) -> LaneProducer | None:
         """The producer whose life is over, if it is."""
         if now < self._ends or self.producer is None:
             return None
@@ -109,7 +67,7 @@ class _Place:
         return self._life.kills
 
 
-class PacedProducing:
+class PacedProducing(ManyProducers):
     """Sends `rate` records a second, each place of a producer its share, until all have failed for good.
 
     `connect` makes the producer of a number, counted from 0, in a place. The first is made at once, in place 0, and
@@ -119,36 +77,22 @@ class PacedProducing:
 
     def __init__(
         self,
-        connect: Callable[[int, int], PacedProducer],
+        connect: Callable[[int, int], LaneProducer],
         *,
         rate: float,
         on_notice: Callable[[str], None],
         lives: Sequence[Life] = (),
         began: Callable[[], float | None] = lambda: None,
     ) -> None:
+        super().__init__()
         self._connect = connect
         self._places = [_Place(number, life) for number, life in enumerate((Life(at=0.0), *lives))]
         self._began = began
         self._rate = rate / len(self._places)
         self._on_notice = on_notice
-        self._leaving: list[PacedProducer] = []
+        self._leaving: list[LaneProducer] = []
         self._uncertain = 0
-        self.producers = [connect(0, 0)]
-
-    @property
-    def sent(self) -> int:
-        """Records that clients accepted so far."""
-        return sum(records.sent for records in list(self.producers))
-
-    @property
-    def acknowledged(self) -> int:
-        """Records acknowledged so far."""
-        return sum(records.acknowledged for records in list(self.producers))
-
-    @property
-    def longest_gap_ns(self) -> int:
-        """The longest time between two acknowledgements of one producer so far, in nanoseconds."""
-        return max(records.longest_gap_ns for records in list(self.producers))
+        self.producers.append(connect(0, 0))
 
     def run(self, sending: threading.Event) -> None:
         """Send until `sending` is cleared, or every producer has failed for good."""
@@ -198,7 +142,7 @@ class PacedProducing:
             self.producers.append(self._connect(len(self.producers), place.number))
             place.takes(self.producers[-1], now)
 
-    def _living(self) -> list[PacedProducer]:
+    def _living(self) -> list[LaneProducer]:
         return [place.producer for place in self._places if place.producer is not None]
 
     def _poll(self, seconds: float) -> None:

@@ -237,15 +237,12 @@ class Following(Protocol):
     @property
     def consumed(self) -> int:
         """Records that were read so far."""
-        ...
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait until every partition was read up to its end offset, at most `timeout` seconds."""
-        ...
 
     def close(self) -> None:
         """End it."""
-        ...
 
 
 class ConsumerPerIsolation:

@@ -34,15 +34,12 @@ class Orders(Protocol):
 
     def freezes(self) -> bool:
         """Whether it is told to freeze; true once for each order."""
-        ...
 
     def crashes(self) -> bool:
         """Whether it is told to die."""
-        ...
 
     def leaves(self) -> bool:
         """Whether it is told to leave."""
-        ...
 
 
 class Processing(Protocol):
@@ -53,15 +50,12 @@ class Processing(Protocol):
 
     def handle(self, messages: Sequence[Any], identities: Identities, crash: Callable[[], None] | None) -> bool:
         """Process a batch and commit it; returns whether it must be read again. `crash` dies, to be called midway."""
-        ...
 
     def serve(self) -> None:
         """Called at every poll."""
-        ...
 
     def close(self) -> None:
         """End in order."""
-        ...
 
 
 class MemberLost(Exception):

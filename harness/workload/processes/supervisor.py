@@ -37,11 +37,9 @@ class Taker(Protocol):
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
         """Take an event. Raises `ProtocolBreach`, or an error of Python where fields are missing or ill-typed."""
-        ...
 
     def ends(self) -> None:
         """The client has ended: nothing more comes."""
-        ...
 
 
 class SupervisedProcess:

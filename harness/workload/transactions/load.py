@@ -11,14 +11,14 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from kafka_chaos.contract.transactions import Transactional, transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.workload.clients.producers import LaneProducer, ManyProducers
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.transactions.producer import CountedRecords, ProducerLost, TransactionalProducer
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 
 _TICK = 0.01
 _DELIVERY_TIMEOUT = 5.0
@@ -27,31 +27,7 @@ _MOST_FAILED_STARTS = 3
 _NEVER = float("inf")
 
 
-class Incarnation(CountedRecords, Protocol):
-    """The records of an incarnation: a `RecordedProducer`, or a producer in a process of its own."""
-
-    @property
-    def sent(self) -> int:
-        """Records that it was given so far."""
-        ...
-
-    @property
-    def acknowledged(self) -> int:
-        """Records acknowledged so far."""
-        ...
-
-    @property
-    def longest_gap_ns(self) -> int:
-        """The longest time between two acknowledgements so far, in nanoseconds."""
-        ...
-
-    @property
-    def failed_for_good(self) -> str:
-        """Why it is given no more; empty while it is."""
-        ...
-
-
-class TransactionalProducing:
+class TransactionalProducing(ManyProducers):
     """The producers of one transactional lane; `seed` decides what is aborted.
 
     `connect` makes an incarnation of a transactional id, of the next number.
@@ -60,27 +36,27 @@ class TransactionalProducing:
     def __init__(
         self,
         lane: LaneSpec,
-        connect: Callable[[int, str], Incarnation],
+        connect: Callable[[int, str], LaneProducer],
         *,
         workload: WorkloadSpec,
         transactions: HistoryWriter,
         on_notice: Callable[[str], None],
         seed: int,
     ) -> None:
+        super().__init__()
         settings = lane.transactional
         assert settings is not None
         self._deadline = _NEVER
         self._cancelled = threading.Event()
         self._connecting = threading.Lock()
-        self._records: list[Incarnation] = []
         rows = RowBuffer(TRANSACTIONS_SCHEMA, transactions)
 
-        def next_of(transactional_id: str) -> Incarnation:
+        def next_of(transactional_id: str) -> LaneProducer:
             with self._connecting:
-                self._records.append(connect(len(self._records), transactional_id))
-                return self._records[-1]
+                self.producers.append(connect(len(self.producers), transactional_id))
+                return self.producers[-1]
 
-        self._producers = [
+        self._ids = [
             _Incarnations(
                 transactional_id(lane.lane, number),
                 settings,
@@ -96,30 +72,15 @@ class TransactionalProducing:
         ]
 
     @property
-    def sent(self) -> int:
-        """Records that clients accepted so far."""
-        return sum(records.sent for records in list(self._records))
-
-    @property
-    def acknowledged(self) -> int:
-        """Records acknowledged so far, in whichever transactions."""
-        return sum(records.acknowledged for records in list(self._records))
-
-    @property
-    def longest_gap_ns(self) -> int:
-        """The longest time between two acknowledgements of one incarnation so far, in nanoseconds."""
-        return max((records.longest_gap_ns for records in list(self._records)), default=0)
-
-    @property
-    def present(self) -> list[Incarnation]:
+    def present(self) -> Sequence[LaneProducer]:
         """The records of the present incarnations."""
-        return [producer.records for producer in self._producers if producer.records is not None]
+        return [producer.records for producer in self._ids if producer.records is not None]
 
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared; raises what a producer raised."""
-        for producer in self._producers:
+        for producer in self._ids:
             producer.start(sending)
-        while sending.is_set() and not any(producer.error for producer in self._producers):
+        while sending.is_set() and not any(producer.error for producer in self._ids):
             time.sleep(_TICK)
         sending.clear()
 
@@ -130,7 +91,7 @@ class TransactionalProducing:
         """
         self._cancelled = cancelled
         self._deadline = time.monotonic() + timeout
-        return sum(producer.join() for producer in self._producers)
+        return sum(producer.join() for producer in self._ids)
 
     def _give_up(self) -> bool:
         return self._cancelled.is_set() or time.monotonic() > self._deadline
@@ -150,7 +111,7 @@ class _Incarnations:
         transactional_id: str,
         settings: Transactional,
         *,
-        connect: Callable[[str], Incarnation],
+        connect: Callable[[str], LaneProducer],
         rows: RowBuffer,
         interval: float,
         restarts: list[float],
@@ -169,8 +130,8 @@ class _Incarnations:
         self._on_notice = on_notice
         self._chance = chance
         self._uncertain = 0
-        self._current: TransactionalProducer[Incarnation] | None = None
-        self.records: Incarnation | None = None
+        self._current: TransactionalProducer[LaneProducer] | None = None
+        self.records: LaneProducer | None = None
 
     def start(self, sending: threading.Event) -> None:
         """Write transactions while `sending` is set."""
@@ -215,7 +176,7 @@ class _Incarnations:
                 self._uncertain += self._current.abandon()
                 self._current = self._begin()
 
-    def _write(self, producer: TransactionalProducer[Incarnation]) -> None:
+    def _write(self, producer: TransactionalProducer[LaneProducer]) -> None:
         """One transaction, committed or aborted.
 
         Of the aborted ones, half have all their records written before. The abort of the others purges what was not
@@ -230,7 +191,7 @@ class _Incarnations:
         else:
             producer.commit()
 
-    def _kill(self, producer: TransactionalProducer[Incarnation]) -> None:
+    def _kill(self, producer: TransactionalProducer[LaneProducer]) -> None:
         """Let the next incarnation fence this one in the middle of a transaction; then it goes on all the same."""
         producer.begin()
         first = self._settings.size // 2
@@ -245,7 +206,7 @@ class _Incarnations:
                 self._on_notice(f"{self._id}: producer {producer.records.producer_id} was killed and came back: {lost}")
         self._uncertain += producer.abandon()
 
-    def _begin(self) -> TransactionalProducer[Incarnation] | None:
+    def _begin(self) -> TransactionalProducer[LaneProducer] | None:
         """The next incarnation, initialised; None if the load gave up before, or its process has a problem.
 
         Raises `ClusterFailure`.

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.contract.transactions import ABORTED, COMMITTED
+from kafka_chaos.harness.workload.clients.producers import LaneProducer, TransactionRecords
 from kafka_chaos.harness.workload.transactions.rows import Rows, TransactionRows
 
 _BACKOFF = 0.05
@@ -30,43 +31,8 @@ class ProducerLost(Exception):
         super().__init__(error.name())
 
 
-class Records(Protocol):
-    """What sends a transaction's records and records them.
-
-    `client`: librdkafka's `Producer`, or what is called as it is (`ProcessTransactions`).
-    """
-
-    lane: str
-    producer_id: int
-
-    @property
-    def client(self) -> Any:
-        """See above."""
-        ...
-
-    def transaction_begins(self) -> int:
-        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
-        ...
-
-    def poll(self, timeout: float) -> int:
-        """Serve delivery reports for up to `timeout` seconds."""
-        ...
-
-    def abandon(self, *, open_transaction: bool) -> int:
-        """End as a killed process does. Returns how many records became info."""
-        ...
-
-
-class CountedRecords(Records, Protocol):
-    """Records that are sent by their number alone, not made of others."""
-
-    def send(self, count: int) -> int:
-        """Send up to `count` records. Returns how many the client accepted."""
-        ...
-
-
-R = TypeVar("R", bound=Records)
-C = TypeVar("C", bound=CountedRecords)
+R = TypeVar("R", bound=TransactionRecords)
+C = TypeVar("C", bound=LaneProducer)
 
 
 class TransactionalProducer(Generic[R]):

@@ -25,7 +25,6 @@ class Rows(Protocol):
 
     def add(self, row: dict[str, Any]) -> None:
         """Take a row; columns that it lacks are null."""
-        ...
 
 
 class TransactionRows:
