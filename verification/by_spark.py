@@ -1,4 +1,9 @@
-"""The engine Spark: examines a run's tables as DataFrames."""
+"""The engine Spark: reads a run's tables as DataFrames, counts their facts, and examines the rows that a prefilter
+can't prove clean.
+
+Guarantee: the method of the prefilter never changes a case. `survey_of` chooses it by the tables of the run and by a
+small sample.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,13 @@ from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.progress import PARTS_BY_SPARK, progress
 from kafka_chaos.verification import schemas
-from kafka_chaos.verification.agreement.pieces import Agreement
+from kafka_chaos.verification.agreement.pieces import Agreement, agreement_of
+from kafka_chaos.verification.agreement.survey import Given, by_blocks
 from kafka_chaos.verification.detection import findings
 from kafka_chaos.verification.groups import survey as of_groups
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, write_parquet
@@ -21,13 +28,108 @@ from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.conclusion import Examined
 from kafka_chaos.verification.output import write_rows
 from kafka_chaos.verification.recovery import by_spark as of_recovery
-from kafka_chaos.verification.survey import agreement_for, survey_of
-from kafka_chaos.verification.tables import counts, refusals, replicas
+from kafka_chaos.verification.run_length.stride import Stride, read_sample, stored_sample, strides
+from kafka_chaos.verification.run_length.survey import by_runs
+from kafka_chaos.verification.schemas import POSITION
+from kafka_chaos.verification.tables import counts, evidence, history, refusals
 from kafka_chaos.verification.tables.evidence import Frames, is_small
 from kafka_chaos.verification.tables.facts import LaneFacts
-from kafka_chaos.verification.tables.scope import Method
+from kafka_chaos.verification.tables.refusals import require_unique_identities
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Method, Scope, Survey, keep, keys
 from kafka_chaos.verification.transactions import survey as of_transactions
 from kafka_chaos.verification.transactions.dependencies import Cycles, find_cycles
+
+
+def agreement_for(run: RunDirectory, frames: Frames, *, method: Method | None = None) -> Agreement | None:
+    """What produced/ and the log agree on, if that is what the run is to be examined by; None if not."""
+    if frames.log is None or (method is None and evidence.is_small(run)):
+        return None
+    if method is None and frames.transactions is None and _strides(run, frames) is not None:
+        return None
+    return agreement_of(run, frames, frames.log) if method in (None, Method.BLOCKS) else None
+
+
+def survey_of(
+    spark: SparkSession,
+    run: RunDirectory,
+    frames: Frames,
+    agreement: Agreement | None = None,
+    given: Given | None = None,
+    *,
+    method: Method | None = None,
+) -> Survey:
+    """The survey of a run. Raises `RunDirectoryError` for stray values.
+
+    `agreement`: `agreement_for` the run; `given`: what is known of its transactional lanes. `method`: how to examine a
+    run without; by default, the history decides.
+    """
+    if frames.log is None or method == Method.ROWS:
+        return _with_markers(run, by_rows(spark, run, frames))
+    if agreement is not None:
+        return by_blocks(spark, run, frames, frames.log, agreement, given or Given())
+    return _with_markers(run, by_runs(spark, run, frames, frames.log, _strides(run, frames) or {}))
+
+
+def _with_markers(run: RunDirectory, survey: Survey) -> Survey:
+    """The survey, in which the offsets of the log include those that the markers of transactions take."""
+    runs, markers = survey.scope.runs, survey.frames.markers
+    if runs is None:
+        return survey
+    if markers is not None:
+        runs = runs.select("lane", "partition", "first", "last").union(history.single_runs(markers))
+    runs = runs if evidence.is_small(run) else history.joined_runs(runs)
+    return replace(survey, scope=replace(survey.scope, runs=runs))
+
+
+def _strides(run: RunDirectory, frames: Frames) -> dict[str, Stride] | None:
+    """The lanes' strides; for a small history they make no difference."""
+    if evidence.is_small(run) or frames.log is None:
+        return {}
+    return strides(stored_sample(run, frames.log), read_sample(run, frames.consumed))
+
+
+def by_rows(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:
+    """Every row is examined."""
+    facts = counts.gather_facts(run, frames)
+    ends = counts.ends(spark, facts, final_log=run.has_log)
+    small = evidence.is_small(run)
+    seen = keep(history.occurrences(frames.produced, frames.consumed, frames.log, ends, small=small))
+    if seen.where(F.col("copies") > 1).limit(1).collect():
+        require_unique_identities(run, frames)
+    if frames.log is not None:
+        facts = counts.with_doubled(seen, facts)
+    stored, shown = history.places_in_log(seen), history.places_shown(seen)
+    scope = Scope(
+        seen=seen,
+        records=keep(history.records(seen)),
+        shown=shown if small else _of_several(shown),
+        stored=stored,
+        held=stored,
+        polls=history.genuine(frames.consumed, history.phantoms(seen)) if small else _polls(frames.consumed, seen),
+        consumed=frames.consumed,
+        runs=None if frames.log is None else history.single_runs(frames.log),
+    )
+    return Survey(frames, facts, scope)
+
+
+def _of_several(shown: DataFrame) -> DataFrame:
+    """Of the places at which identities are shown, those with several; numbers aggregate without a sort."""
+    ends = [F.expr(f"{best}({name}) AS {best}_{name}") for name in ("producer_id", "seq") for best in ("min", "max")]
+    several = shown.groupBy(*POSITION).agg(*ends)
+    several = several.where("min_producer_id != max_producer_id OR min_seq != max_seq").select(*POSITION)
+    return shown.join(_selecting(several), list(POSITION), "left_semi")
+
+
+def _polls(consumed: DataFrame, seen: DataFrame) -> DataFrame:
+    """The reads of produced records; phantoms are few, if there are any."""
+    return history.genuine(consumed, _selecting(history.phantoms(seen)))
+
+
+def _selecting(table: DataFrame) -> DataFrame:
+    """The table, computed now, as the selecting side of a join."""
+    kept = keep(table)
+    return keys(kept, few=kept.count() <= MOST_BROADCAST)
+
 
 ROWS_PER_FILE = 200_000
 """Up to this many findings are one file."""
@@ -78,7 +180,7 @@ def _first_passes(run: RunDirectory, frames: Frames, method: Method | None) -> t
     The two have nothing in common. Side by side, each works where the other leaves a core idle.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="replicas") as beside:
-        summing = beside.submit(replicas.summed, run, frames)
+        summing = beside.submit(counts.summed, run, frames)
         try:
             agreement = agreement_for(run, frames, method=method)
         finally:

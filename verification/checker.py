@@ -29,8 +29,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.judging.conclusion import Examined, concluded
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.recovery.evidence import rows_of
-from kafka_chaos.verification.spark.session import spark_session
-from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
+from kafka_chaos.verification.spark.session import pyspark_sockets_ignored, spark_session
 from kafka_chaos.verification.tables.facts import LaneFacts
 
 if TYPE_CHECKING:
@@ -97,8 +96,7 @@ def judged(
     The plain checker looks at what fits it while Spark works.
     """
     from kafka_chaos.verification.by_spark import examine
-    from kafka_chaos.verification.plain.comparison import with_cross_check
-    from kafka_chaos.verification.plain.cross_check import cross_checked
+    from kafka_chaos.verification.plain.cross_check import cross_checked, with_cross_check
     from kafka_chaos.verification.tables import refusals
 
     started = time.perf_counter()

@@ -40,7 +40,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.inputs.topics.kafka_log import topic_log
 from kafka_chaos.verification.judging.result import RunVerdict
-from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
+from kafka_chaos.verification.spark.session import pyspark_sockets_ignored
 from kafka_chaos.verification.tables import evidence
 
 if TYPE_CHECKING:

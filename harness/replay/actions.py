@@ -15,9 +15,8 @@ import pyarrow.dataset as ds
 from kafka_chaos.contract.events import IsrChanged, LeaderElected
 from kafka_chaos.contract.files import toml_of
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
-from kafka_chaos.verification.inputs.documents.events import read_events
+from kafka_chaos.verification.inputs.documents.events import Change, is_unclean, read_events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from kafka_chaos.verification.inputs.documents.leadership import Change, is_unclean
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 
 _SHOWN = toml_of(__package__, "actions.toml")

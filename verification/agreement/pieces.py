@@ -20,8 +20,7 @@ from pyspark.sql import functions as F
 from kafka_chaos.verification.agreement.reads import BLOCK, content, read_blocks
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.run_length.encoding import of_lanes
-from kafka_chaos.verification.run_length.sampling import read_sample, stored_sample
-from kafka_chaos.verification.run_length.stride import steps_of_lanes, usual_steps
+from kafka_chaos.verification.run_length.stride import read_sample, steps_of_lanes, stored_sample, usual_steps
 from kafka_chaos.verification.schemas import IDENTITY
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.evidence import Frames, is_large

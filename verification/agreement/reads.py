@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from kafka_chaos.verification.run_length.encoding import of_lanes
 from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables import blocks
-from kafka_chaos.verification.tables.hashes import hashed
+from kafka_chaos.verification.tables.blocks import hashed
 from kafka_chaos.verification.tables.history import local_frame
 from kafka_chaos.verification.tables.scope import keep
 

@@ -27,8 +27,8 @@ from kafka_chaos.verification.closure.small import evaluated
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import schema
+from kafka_chaos.verification.tables.blocks import hashed
 from kafka_chaos.verification.tables.evidence import Frames
-from kafka_chaos.verification.tables.hashes import hashed
 from kafka_chaos.verification.tables.history import local_frame
 
 _TEXTS = {column.name for columns in TABLES.values() for column in columns if column.type == "string"}

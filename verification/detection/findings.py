@@ -25,9 +25,9 @@ from kafka_chaos.verification.judging.replicas import limit_of
 from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Identity, Observation
 from kafka_chaos.verification.schemas import IDENTITY, schema
 from kafka_chaos.verification.tables import history
+from kafka_chaos.verification.tables.counts import suspects
 from kafka_chaos.verification.tables.evidence import is_small
 from kafka_chaos.verification.tables.facts import LaneFacts
-from kafka_chaos.verification.tables.replicas import suspects
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey, asked, keep
 from kafka_chaos.verification.transactions.dependencies import Cycles
 from kafka_chaos.verification.transactions.findings import cases_of_transactions, due_to, unseen_in

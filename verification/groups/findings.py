@@ -14,11 +14,10 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.verification.groups import anomalies, tables
 from kafka_chaos.verification.groups.survey import Groups
-from kafka_chaos.verification.groups.tables import GROUP
-from kafka_chaos.verification.groups.visible import Visible
+from kafka_chaos.verification.groups.tables import GROUP, Visible
 from kafka_chaos.verification.schemas import CASES, IDENTITY, POSITION
 from kafka_chaos.verification.tables import blocks
-from kafka_chaos.verification.tables.hashes import hashed
+from kafka_chaos.verification.tables.blocks import hashed
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep
 
 _BLOCKS = (*GROUP, "block")

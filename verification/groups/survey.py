@@ -17,8 +17,7 @@ from pyspark.sql import functions as F
 from kafka_chaos.verification.agreement.pieces import Agreement
 from kafka_chaos.verification.groups import tables
 from kafka_chaos.verification.groups.refusals import refuse_stray_values
-from kafka_chaos.verification.groups.tables import GROUP, Tables
-from kafka_chaos.verification.groups.visible import Visible
+from kafka_chaos.verification.groups.tables import GROUP, Tables, Visible
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import schema

@@ -13,8 +13,8 @@ from kafka_chaos.contract.causes import Cause
 from kafka_chaos.contract.events import LeaderElected, LogTruncated
 from kafka_chaos.contract.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.verification.inputs.documents.events import Change, is_unclean
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from kafka_chaos.verification.inputs.documents.leadership import Change, is_unclean
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 LOG_TIME_NS = 1_000_000

@@ -14,9 +14,19 @@ from typing import NamedTuple
 
 from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP
 from kafka_chaos.verification.plain import groups as of_groups
-from kafka_chaos.verification.plain.cases import Case, Finding, case_order, named
 from kafka_chaos.verification.plain.groups import Group, find_in_groups
-from kafka_chaos.verification.plain.rows import UNDECODABLE, Identity, LaneHistory, Place, Read, View
+from kafka_chaos.verification.plain.rows import (
+    UNDECODABLE,
+    Case,
+    Finding,
+    Identity,
+    LaneHistory,
+    Place,
+    Read,
+    View,
+    case_order,
+    named,
+)
 from kafka_chaos.verification.plain.transactions import FOUND, find_in_transactions
 
 

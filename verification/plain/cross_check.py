@@ -2,28 +2,34 @@
 
 Guarantee: rows are read by PyArrow alone. Small lanes are looked at whole. Of larger ones, it looks at records evenly
 spread over each producer's sequence, with everything that was sent, read and stored of them. Which ones depends on the
-run alone, so every cross-check is the same. One that fails is reported, and never ends the verification.
+run alone, so every cross-check is the same. One that fails is reported, and never ends the verification. A disagreement
+makes its lane and the run `unknown`, and names both counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.columns import FINDINGS, arrow_schema
+from kafka_chaos.contract.families import anomaly_named
+from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.plain.anomalies import check_sample, find
-from kafka_chaos.verification.plain.cases import Case, Finding
+from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
+from kafka_chaos.verification.plain.anomalies import LOOKED_FOR, SAMPLED, check_sample, find
 from kafka_chaos.verification.plain.engine import groups_in
-from kafka_chaos.verification.plain.rows import LaneHistory, View
+from kafka_chaos.verification.plain.rows import Case, Finding, LaneHistory, View
 from kafka_chaos.verification.plain.tables import KINDS, add_metadata, batches, empty_histories, values_of
 
 ROWS = 20_000
@@ -182,3 +188,70 @@ def _rows_by_lane(run: RunDirectory) -> tuple[Counter[str], dict[str, int]]:
 
 def _counted(column: str) -> tuple[str, str]:
     return f"{column}_count", f"{column}_max"
+
+
+Found = Mapping[str, Counter[Case]]
+"""By lane the rows of findings/ that concern a sample."""
+
+
+def with_cross_check(verdict: RunVerdict, checked: Checked, findings: Path | None, rows: int) -> RunVerdict:
+    """The verdict after the cross-check. `findings`: the folder, None if it was not written; then samples are not
+    compared. `rows`: those of the run.
+    """
+    samples = {lane: one for lane, one in checked.lanes.items() if one.identities is not None}
+    compared = {lane: one for lane, one in checked.lanes.items() if lane not in samples or findings is not None}
+    found = _found(findings, samples) if findings is not None and samples else {}
+    disagreements: list[Disagreement] = []
+    lanes = []
+    for lane in verdict.lanes:
+        problems = _disagreements(lane, compared[lane.lane], found) if lane.lane in compared else []
+        disagreements += problems
+        lanes.append(_doubted(lane, problems) if problems else lane)
+    cross_check = CrossCheck(
+        lanes=len(compared),
+        whole_lanes=len(compared.keys() - samples.keys()),
+        rows=sum(one.rows for one in compared.values()),
+        of_rows=rows,
+        disagreements=tuple(disagreements),
+        problem=checked.problem,
+    )
+    gravest = Verdict.UNKNOWN if disagreements else verdict.verdict
+    return replace(verdict, lanes=tuple(lanes), verdict=gravest, cross_check=cross_check)
+
+
+def _doubted(lane: LaneVerdict, problems: list[Disagreement]) -> LaneVerdict:
+    return replace(lane, verdict=Verdict.UNKNOWN, reasons=(*map(str, problems), *lane.reasons))
+
+
+def _disagreements(lane: LaneVerdict, checked: LaneChecked, found: Found) -> list[Disagreement]:
+    plain: Counter[str] = Counter()
+    for case, units in checked.cases.items():
+        plain[case.anomaly] += units
+    if checked.identities is None:
+        spark = Counter({name: lane.count(anomaly_named(name)) or 0 for name in LOOKED_FOR})
+        differing = [name for name in LOOKED_FOR if spark[name] != plain[name]]
+    else:
+        cases = found.get(lane.lane, Counter())
+        spark = Counter(case.anomaly for case in cases.elements())
+        one_sided = {case.anomaly for case in cases.keys() ^ set(checked.cases)}
+        differing = [name for name in SAMPLED if name in one_sided]
+    return [
+        Disagreement(lane=lane.lane, anomaly=name, spark=spark[name], plain=plain[name])
+        for name in differing
+        if anomaly_named(name) not in lane.not_judged
+    ]
+
+
+def _found(findings: Path, samples: Mapping[str, LaneChecked]) -> dict[str, Counter[Case]]:
+    """The cases of the sampled records, as findings/ holds them."""
+    found: dict[str, Counter[Case]] = {lane: Counter() for lane in samples}
+    wanted = pc.field("lane").isin(list(samples)) & pc.field("anomaly").isin(list(SAMPLED))
+    files = sorted(str(file) for file in findings.glob("*.parquet"))
+    dataset = ds.dataset(files, schema=arrow_schema(FINDINGS), format="parquet")
+    for batch in dataset.to_batches(columns=["lane", *Case._fields], filter=wanted):
+        for lane, *values in zip(*batch.to_pydict().values(), strict=True):
+            case = Case(*values)
+            identities = samples[lane].identities
+            if identities is not None and (case.producer_id, case.seq) in identities:
+                found[lane][case] += 1
+    return found

@@ -1,17 +1,18 @@
 """The plain engine: examines a run directory in Python alone, without a JVM.
 
-Guarantee: facts, cases and findings are those of Spark, row by row. A run of more than `MOST_ROWS` rows is refused.
-"""
+Guarantee: facts, cases and findings are those of Spark, row by row. Every lost or duplicated record has a cause: the
+first explanation of its partition that covers it, and a limit that its times do not show to hold does not. A run of
+more than `MOST_ROWS` rows is refused."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
 from kafka_chaos.contract.anomalies import MOST_ROWS, Anomaly, Engine
-from kafka_chaos.contract.causes import CAUSED
+from kafka_chaos.contract.causes import CAUSED, Cause
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.events import HighWatermark
 from kafka_chaos.contract.families import AnyAnomaly, anomaly_named
@@ -22,18 +23,81 @@ from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
-from kafka_chaos.verification.judging.causes import PartitionCauses, causes_of
+from kafka_chaos.verification.judging.causes import Drop, PartitionCauses, Span, causes_of
 from kafka_chaos.verification.judging.conclusion import Examined
 from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Observation
 from kafka_chaos.verification.output import write_rows
 from kafka_chaos.verification.plain.anomalies import find
-from kafka_chaos.verification.plain.cases import Finding, case_order, named
-from kafka_chaos.verification.plain.causes import explained
 from kafka_chaos.verification.plain.facts import facts_of
 from kafka_chaos.verification.plain.groups import Group
 from kafka_chaos.verification.plain.refusals import refuse_stray_rows
-from kafka_chaos.verification.plain.rows import View
+from kafka_chaos.verification.plain.rows import Case, Finding, Identity, Produced, View, case_order, named
 from kafka_chaos.verification.plain.tables import histories_of, parts_of
+
+Causes = Mapping[int | None, PartitionCauses]
+"""The explanations of a lane by partition."""
+
+
+def explained(found: Sequence[Finding], view: View, causes: Causes, *, idempotent: bool) -> list[Finding]:
+    """The findings of a lane, each that must have a cause with it. `idempotent`: whether its producer is."""
+    cases = {(one.case.producer_id, one.case.seq) for one in found if one.case.anomaly in CAUSED}
+    sent = {identity: row for row in view.history.produced if (identity := (row.producer_id, row.seq)) in cases}
+    duplicates = {(one.case.producer_id, one.case.seq) for one in found if one.case.anomaly == Anomaly.DUPLICATE}
+    renewed = _renewed(view, duplicates) if idempotent else {}
+    texts = []
+    for one in found:
+        case = one.case
+        if case.anomaly not in CAUSED or case.producer_id is None or case.seq is None:
+            texts.append(one)
+            continue
+        identity = (case.producer_id, case.seq)
+        cause = renewed.get(identity) if case.anomaly == Anomaly.DUPLICATE else None
+        cause = cause or _explanation(case, sent[identity], view, causes) or str(Cause.UNEXPLAINED)
+        if one.cause is not None:
+            cause += ("; " if ":" in cause else ": ") + one.cause
+        texts.append(one._replace(cause=cause))
+    return texts
+
+
+def _explanation(case: Case, sent: Produced, view: View, causes: Causes) -> str | None:
+    known = causes.get(sent.partition if case.partition is None else case.partition)
+    if known is None:
+        return None
+    if case.anomaly == Anomaly.DUPLICATE:
+        return _first(known.retries, sent.invoke_ns, sent.complete_ns, is_retry=True)
+    if case.offset is None:
+        return _first(known.sends, sent.invoke_ns, sent.invoke_ns)
+    # What a record was truncated or overtaken by came after its acknowledgement; after its sending, if there is none.
+    known_ns = sent.complete_ns if view.outcome_of(sent) == "ok" else sent.invoke_ns
+    return next((drop.cause for drop in known.drops if _covers(drop, case.offset, known_ns)), None)
+
+
+def _covers(drop: Drop, offset: int, known_ns: int | None) -> bool:
+    in_time = drop.until_ns is None or (known_ns is not None and known_ns <= drop.until_ns)
+    return in_time and offset >= drop.first and (drop.end is None or offset < drop.end)
+
+
+def _first(spans: Iterable[Span], begun_ns: int, ended_ns: int | None, *, is_retry: bool = False) -> str | None:
+    """The first span within which it was under way. Only a retry may still have been so at the end of the run."""
+    for span in spans:
+        begun = span.until_ns is None or begun_ns <= span.until_ns
+        if begun and (is_retry if ended_ns is None else ended_ns >= span.since_ns):
+            return span.cause
+    return None
+
+
+def _renewed(view: View, duplicates: set[tuple[int | None, int | None]]) -> dict[Identity, str]:
+    """The records whose copies carry different producer epochs."""
+    epochs: dict[Identity, set[int]] = defaultdict(set)
+    for row in view.history.replicas if duplicates else ():
+        if (row.producer_id, row.seq) in duplicates and row.producer_epoch is not None and row.producer_epoch >= 0:
+            epochs[row.producer_id, row.seq].add(row.producer_epoch)
+    return {
+        identity: f"{Cause.PRODUCER_EPOCH}: sent in producer epochs {min(found)} and {max(found)}"
+        for identity, found in epochs.items()
+        if len(found) > 1
+    }
+
 
 Findings = Mapping[str, Sequence[Finding]]
 """By lane."""

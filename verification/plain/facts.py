@@ -6,22 +6,52 @@ Guarantee: every row that was read is counted once, so that the sums can be comp
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.plain.groups import Group, History
-from kafka_chaos.verification.plain.pulses import owned_by, pulses_of
-from kafka_chaos.verification.plain.rows import Place, Replicated, View, ends_of
+from kafka_chaos.verification.plain.rows import LaneHistory, Place, Replicated, View, ends_of
 from kafka_chaos.verification.plain.transactions import Transactions
+from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT
 from kafka_chaos.verification.tables.facts import (
     GroupFacts,
     GroupPartitionFacts,
     LaneFacts,
+    Owned,
     PartitionFacts,
+    Pulse,
     ReplicaFacts,
     TransactionFacts,
 )
+
+_SECOND_NS = 1_000_000_000
+
+
+def pulses_of(history: LaneHistory) -> tuple[Pulse, ...]:
+    """The pulses of a lane, in the order that every engine gives."""
+    groups = {row.consumer: row.group or "" for row in history.assignments}
+    seconds: dict[tuple[str, str, int | None, int], list[int]] = defaultdict(list)
+    for what, reader, partition, at in _moments(history, groups):
+        known = seconds[what, reader, partition, at // _SECOND_NS]
+        known[:] = [min(at, *known[:1]), max(at, *known[1:])] if known else [at, at]
+    pulses = [Pulse(*place[:3], first, last) for place, (first, last) in seconds.items()]
+    return tuple(sorted(pulses, key=str))
+
+
+def _moments(history: LaneHistory, groups: dict[str, str]) -> Iterator[tuple[str, str, int | None, int]]:
+    for row in history.produced:
+        yield SENT, "", row.partition, row.invoke_ns
+        if row.complete_ns is not None:
+            yield ACKNOWLEDGED if row.outcome == "ok" else GIVEN_UP, "", row.partition, row.complete_ns
+    for read in history.consumed:
+        yield READ, groups.get(read.consumer, ""), read.partition, read.poll_ns
+
+
+def owned_by(groups: Sequence[Group]) -> tuple[Owned, ...]:
+    """Who had which partition, of these groups."""
+    rows = (row for group in groups for row in History(group).assigned)
+    return tuple(sorted((Owned(row.group or "", row.partition, row.start_ns, row.end_ns) for row in rows), key=str))
 
 
 def facts_of(run: RunDirectory, lane: Lane, view: View, groups: Sequence[Group]) -> LaneFacts:

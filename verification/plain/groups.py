@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
 
-from kafka_chaos.verification.plain.cases import Finding, named
-from kafka_chaos.verification.plain.rows import Assigned, Commit, Identity, Place, Read, View
+from kafka_chaos.verification.plain.rows import Assigned, Commit, Finding, Identity, Place, Read, View, named
 
 
 @dataclass

@@ -1,4 +1,6 @@
-"""A lane's rows as the plain checker sees them: plain tuples, indexed by identity and by place."""
+"""A lane's rows as the plain checker sees them, as plain tuples indexed by identity and by place, and the cases that it
+finds.
+"""
 
 from __future__ import annotations
 
@@ -259,3 +261,33 @@ def fates_of(history: LaneHistory) -> dict[Stored, str | None]:
         at = bisect_right(later, stored.offset)
         fates[stored] = markers[key][later[at]] if at < len(later) else None
     return fates
+
+
+class Case(NamedTuple):
+    """A row of findings/ without its cause: the anomaly, and the record or place that it names."""
+
+    anomaly: str
+    partition: int | None
+    offset: int | None
+    producer_id: int | None
+    seq: int | None
+
+
+class Finding(NamedTuple):
+    """A case, its cause, and how many counted units it stands for."""
+
+    case: Case
+    cause: str | None = None
+    units: int = 1
+
+
+def named(
+    anomaly: str, place: Place | None, identity: Identity | None, cause: str | None = None, units: int = 1
+) -> Finding:
+    """A finding at this place, of this record."""
+    return Finding(Case(anomaly, *(place or (None, None)), *(identity or (None, None))), cause, units)
+
+
+def case_order(case: Case) -> tuple[object, ...]:
+    """A sort key for cases; a missing value comes first."""
+    return tuple((value is not None, value) for value in case)

@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from kafka_chaos.verification.plain.cases import Finding, named
-from kafka_chaos.verification.plain.rows import Identity, Place, Produced, Stored, View
+from kafka_chaos.verification.plain.rows import Finding, Identity, Place, Produced, Stored, View, named
 from kafka_chaos.verification.tables.facts import OpenEnd
 from kafka_chaos.verification.transactions.evidence import SLACK_NS
 

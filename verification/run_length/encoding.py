@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.verification.run_length.stride import Stride
 from kafka_chaos.verification.schemas import schema
-from kafka_chaos.verification.tables.hashes import hashed, lane_key
+from kafka_chaos.verification.tables.blocks import hashed, lane_key
 from kafka_chaos.verification.tables.history import OUTCOME_CODE, READ, SENT, STORED, gathered, local_frame
 
 WORD = ("lane_key", "producer_id", "word")

@@ -1,15 +1,19 @@
-"""Estimates from a small sample at which stride a lane's records advance from offset to offset. No Spark.
-
-Guarantee: a wrong stride makes a history pack less well, but changes no case.
+"""Estimates from a small sample of a run's tables at which stride a lane's records advance from offset to offset. No
+Spark.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+
+from kafka_chaos.verification.inputs.parquet import first_rows
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 WORTH_IT = 0.75
 """Share of neighbouring records that must advance at their lane's stride."""
@@ -76,3 +80,27 @@ def _advance_in_step(steps: Mapping[str, Counter[int | None]]) -> bool:
     usual = usual_steps(steps)
     regular = sum(counted[usual[lane]] for lane, counted in steps.items() if lane in usual)
     return regular >= WORTH_IT * sum(counted.total() for counted in steps.values())
+
+
+SAMPLED_FILES, SAMPLED_ROWS = 8, 2048
+
+
+def stored_sample(run: RunDirectory, log: DataFrame) -> Iterator[Sampled]:
+    """Rows of the log: seqs by producer."""
+    return _sample(run, "log", log, ("lane", "producer_id", "partition", "offset", "seq"))
+
+
+def read_sample(run: RunDirectory, consumed: DataFrame) -> Iterator[Sampled]:
+    """Rows of consumed/: poll times by consumer."""
+    return _sample(run, "consumed", consumed, ("lane", "consumer", "partition", "offset", "poll_ns"))
+
+
+def _sample(run: RunDirectory, name: str, table: DataFrame, columns: tuple[str, ...]) -> Iterator[Sampled]:
+    """The first rows of a few files, or of a table that does not come from files, as lane, chain, place and value."""
+    files = run.tables[name].files
+    if not files:
+        yield from (Sampled(*row) for row in table.select(*columns).limit(SAMPLED_FILES * SAMPLED_ROWS).collect())
+        return
+    few = min(len(files), SAMPLED_FILES)
+    for index in range(few):
+        yield from (Sampled(*row) for row in first_rows(files[index * len(files) // few], columns, SAMPLED_ROWS))

@@ -21,9 +21,9 @@ from kafka_chaos.verification.run_length.encoding import WORD, Packing
 from kafka_chaos.verification.run_length.stride import Stride
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables import counts, evidence, history
+from kafka_chaos.verification.tables.blocks import lane_key
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import LaneFacts
-from kafka_chaos.verification.tables.hashes import lane_key
 from kafka_chaos.verification.tables.history import READ, STORED
 from kafka_chaos.verification.tables.refusals import require_unique_identities
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey, asked, keep, keys

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,3 +147,14 @@ class _quiet_start:  # noqa: N801 - reads as the statement it is used in
     def __exit__(self, *_: object) -> None:
         os.dup2(self._saved, 2)
         os.close(self._saved)
+
+
+@contextmanager
+def pyspark_sockets_ignored() -> Iterator[None]:
+    """Wrap a function that collects with PySpark, which leaves it to Python to close the sockets of results.
+
+    Each socket would cause a ResourceWarning, an error where warnings are errors. The filters are restored afterwards.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="unclosed <socket", category=ResourceWarning)
+        yield

@@ -1,11 +1,37 @@
-"""Blocks of offsets: the unit in which tables are compared, so that what is the same is never compared row by row."""
+"""Blocks of offsets, and hashes: by both, tables are compared, so that what is the same is never compared row by row.
+
+Hashes have a salt that nobody knows who wrote the tables."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, write_text
+
+_drawn = {"salt": secrets.randbits(63)}
+
+
+def hashed(*columns: str) -> str:
+    """The hash of these columns, as a column."""
+    return f"xxhash64({_drawn['salt']}L, {', '.join(columns)})"
+
+
+def lane_key() -> str:
+    """The lane as a whole number, a cheaper grouping key than its name."""
+    return f"{hashed('lane')} AS lane_key"
+
+
+def keep_salt(path: RunPath) -> None:
+    """Go on with the salt of this file; write it if there is none."""
+    if path.exists():
+        _drawn["salt"] = int(path.read_text("utf-8"))
+    else:
+        write_text(path, str(_drawn["salt"]))
+
 
 BLOCK_BITS = 10
 """A block is 1,024 neighbouring offsets of a partition."""

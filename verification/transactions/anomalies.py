@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
-from kafka_chaos.verification.tables.hashes import lane_key
+from kafka_chaos.verification.tables.blocks import lane_key
 from kafka_chaos.verification.tables.scope import keys
 from kafka_chaos.verification.transactions.stored import BY_ABORT, BY_COMMIT
 from kafka_chaos.verification.transactions.tables import ABORTED, COMMITTED, TRANSACTION

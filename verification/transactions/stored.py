@@ -17,7 +17,7 @@ from kafka_chaos.verification.agreement.pieces import WORD_BITS, WORD_OF_SEQ, Ag
 from kafka_chaos.verification.agreement.reads import BLOCK, record_hash
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
 from kafka_chaos.verification.tables import blocks
-from kafka_chaos.verification.tables.hashes import lane_key
+from kafka_chaos.verification.tables.blocks import lane_key
 from kafka_chaos.verification.tables.history import gathered
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep, keys
 

@@ -24,8 +24,8 @@ from kafka_chaos.verification import schemas
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, exact, listed, remove, write_text
 from kafka_chaos.verification.run_length.encoding import WORD, Packing, lanes_frame
 from kafka_chaos.verification.run_length.stride import Sampled, Stride, steps_of_lanes, usual_steps
+from kafka_chaos.verification.tables.blocks import keep_salt
 from kafka_chaos.verification.tables.evidence import tune, tuned
-from kafka_chaos.verification.tables.hashes import keep_salt
 from kafka_chaos.verification.watch import words
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from kafka_chaos.harness.report.timeline.frame import Frame
 from kafka_chaos.harness.report.timeline.members import draw_group
 from kafka_chaos.harness.report.timeline.picture import Strip, draw
 from kafka_chaos.harness.report.timeline.transactions import draw_transactions
-from kafka_chaos.verification.inputs.documents.leadership import Place
+from kafka_chaos.verification.inputs.documents.events import Place
 
 _LONGEST_NAME = 120
 

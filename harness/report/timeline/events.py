@@ -14,7 +14,7 @@ from kafka_chaos.contract import events as contract
 from kafka_chaos.contract.fault_kinds import LOCKSTEP
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.report.inputs.evidence import Evidence
-from kafka_chaos.verification.inputs.documents.leadership import Place
+from kafka_chaos.verification.inputs.documents.events import Place
 
 _Changed = contract.LeaderChanged | contract.LeaderElected | contract.IsrChanged | contract.LogTruncated
 _OfPartition = _Changed | contract.HighWatermark | contract.LastStableOffset

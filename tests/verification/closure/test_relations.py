@@ -18,7 +18,7 @@ from kafka_chaos.verification.closure.resolve import resolved
 from kafka_chaos.verification.closure.small import rows_of_relations
 from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.plain.rows import Assigned, Produced, Read, Replicated, Transaction
-from kafka_chaos.verification.tables import evidence, replicas
+from kafka_chaos.verification.tables import counts, evidence
 from tests.verification.samples.planted_groups import Histories, clean
 from tests.verification.samples.run_dirs import Rows, write_histories
 
@@ -224,7 +224,7 @@ def test_spark_finds_the_same(tmp_path: Path, spark: Any, most_collected: int, m
             change(run)
     opened = open_run(written(run, tmp_path / "run"))
     with evidence.tuned(spark, opened.rows):
-        frames = replicas.summed(opened, evidence.read(spark, opened))
+        frames = counts.summed(opened, evidence.read(spark, opened))
         by_spark = large.rows_of_frames(opened, frames)
     assert _exact(by_spark) == _exact(rows_of_relations(opened))
     assert len({number for number, *_ in by_spark}) == 24

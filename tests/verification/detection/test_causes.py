@@ -12,9 +12,8 @@ import pytest
 from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents.events import Events, read_events
+from kafka_chaos.verification.inputs.documents.events import Change, Events, read_events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from kafka_chaos.verification.inputs.documents.leadership import Change
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import LOG_TIME_NS, Drop, PartitionCauses, Span, causes_of
 from tests.verification.samples.changes import elected, isr_seen, truncated

@@ -10,8 +10,7 @@ import pytest
 
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.plain.anomalies import check
-from kafka_chaos.verification.plain.cases import Case, case_order
-from kafka_chaos.verification.plain.rows import LaneHistory, Produced, Read, Replicated, Stored
+from kafka_chaos.verification.plain.rows import Case, LaneHistory, Produced, Read, Replicated, Stored, case_order
 from kafka_chaos.verification.tables import evidence
 from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.engines import Verified

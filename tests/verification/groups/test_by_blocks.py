@@ -23,7 +23,7 @@ from generated_histories.groups import FIRST_CONSUMER
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED, TransactionAnomaly
 from kafka_chaos.verification.agreement.pieces import WORD_BITS
-from kafka_chaos.verification.plain.cases import Case
+from kafka_chaos.verification.plain.rows import Case
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.engines import verified_by_both

@@ -18,9 +18,8 @@ from kafka_chaos.verification.checker import verify
 from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.plain import cross_check
-from kafka_chaos.verification.plain.cases import Case
-from kafka_chaos.verification.plain.comparison import with_cross_check
-from kafka_chaos.verification.plain.cross_check import Checked, LaneChecked, cross_checked
+from kafka_chaos.verification.plain.cross_check import Checked, LaneChecked, cross_checked, with_cross_check
+from kafka_chaos.verification.plain.rows import Case
 from tests.verification.samples.run_dirs import Rows
 
 LOST = Case("lost_write", 0, 7, 0, 7)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.verification.plain.anomalies import check, check_sample
-from kafka_chaos.verification.plain.cases import Case
-from kafka_chaos.verification.plain.rows import LaneHistory, Produced, Read, Stored
+from kafka_chaos.verification.plain.rows import Case, LaneHistory, Produced, Read, Stored
 from tests.verification.detection.test_planted import valid
 
 

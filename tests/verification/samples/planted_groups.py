@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from kafka_chaos.contract.groups import group_of, loop_group_of
 from kafka_chaos.verification.plain.anomalies import check
-from kafka_chaos.verification.plain.cases import Case, case_order
 from kafka_chaos.verification.plain.groups import Group
 from kafka_chaos.verification.plain.rows import (
     Assigned,
+    Case,
     Commit,
     LaneHistory,
     Produced,
@@ -22,6 +22,7 @@ from kafka_chaos.verification.plain.rows import (
     Stored,
     Transaction,
     View,
+    case_order,
 )
 
 PARTITIONS, RECORDS, BATCH = 2, 12, 3

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from kafka_chaos.verification.plain.cases import Case
-from kafka_chaos.verification.plain.rows import Assigned, LaneHistory, Produced, Read, Stored
+from kafka_chaos.verification.plain.rows import Assigned, Case, LaneHistory, Produced, Read, Stored
 from tests.verification.samples.random_transactions import SECOND, Lane, Writer
 
 PARTITIONS, SIZE, TRANSACTIONS = 2, 6, 12

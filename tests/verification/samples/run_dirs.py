@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.columns import TABLES, arrow_schema
-from kafka_chaos.verification.plain.cases import Case, case_order
-from kafka_chaos.verification.plain.rows import LaneHistory
+from kafka_chaos.verification.plain.rows import Case, LaneHistory, case_order
 
 
 def prediction(lanes: Iterable[str], **statuses: str) -> dict[str, Any]:

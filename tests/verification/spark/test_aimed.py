@@ -13,19 +13,19 @@ from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.schemas import REPLICAS
-from kafka_chaos.verification.tables import hashes
+from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.evidence import read_files, tuned
 from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.run_dirs import Rows
 
 
 def test_hashes_have_a_salt_that_a_watch_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hashes.keep_salt(tmp_path / "salt")
-    first = hashes.hashed("lane", "seq")
-    monkeypatch.setitem(hashes._drawn, "salt", 7)
-    assert hashes.hashed("lane", "seq") == "xxhash64(7L, lane, seq)" != first
-    hashes.keep_salt(tmp_path / "salt")
-    assert hashes.hashed("lane", "seq") == first
+    blocks.keep_salt(tmp_path / "salt")
+    first = blocks.hashed("lane", "seq")
+    monkeypatch.setitem(blocks._drawn, "salt", 7)
+    assert blocks.hashed("lane", "seq") == "xxhash64(7L, lane, seq)" != first
+    blocks.keep_salt(tmp_path / "salt")
+    assert blocks.hashed("lane", "seq") == first
 
 
 @pytest.mark.spark

@@ -15,8 +15,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.verification import RunDirectoryError, verify_frames
-from kafka_chaos.verification.plain.cases import case_order
-from kafka_chaos.verification.plain.rows import LaneHistory
+from kafka_chaos.verification.plain.rows import LaneHistory, case_order
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.history import joined_runs
 from kafka_chaos.verification.tables.scope import Method

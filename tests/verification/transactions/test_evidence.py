@@ -22,7 +22,7 @@ from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, ReplicaFacts, TransactionFacts
-from kafka_chaos.verification.transactions import cycles as of_cycles
+from kafka_chaos.verification.transactions import dependencies as of_cycles
 from kafka_chaos.verification.transactions.evidence import SLACK_NS
 from tests.verification.samples.partitions import FULL
 

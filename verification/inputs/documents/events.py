@@ -7,22 +7,54 @@ ill-typed field. Contradictions are kept as a `problem`: they prove nothing, but
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from kafka_chaos.contract import events as contract
 from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.event_lines import event_of
+from kafka_chaos.contract.events import HighWatermark, IsrChanged, LastStableOffset, LeaderElected, LogTruncated
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS, LOCKSTEP
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.reference_model.protocol.quorum import has_majority
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from kafka_chaos.verification.inputs.documents.leadership import Change, Place, lane_of, place_of
 from kafka_chaos.verification.inputs.documents.reading import is_given, json_lines
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+
+Place = tuple[str, int]
+"""Lane and partition."""
+
+Change = LeaderElected | IsrChanged | LogTruncated
+
+
+def is_unclean(won: LeaderElected, changes: Iterable[Change]) -> bool:
+    """Whether the new leader was not in the ISR seen last before it was elected.
+
+    An unclean election leaves the new leader alone in the ISR.
+    """
+    before = [
+        change.isr for change in changes if isinstance(change, LeaderElected | IsrChanged) and change.ts_ns < won.ts_ns
+    ]
+    return bool(before) and won.isr == (won.broker,) and won.broker not in before[-1]
+
+
+def place_of(event: Change | HighWatermark | LastStableOffset, partitions: Mapping[str, int]) -> Place:
+    """The event's lane and partition; raises `ValueError` where lanes.json has none. `partitions`: by lane."""
+    lane = lane_of(event.lane, partitions)
+    if not 0 <= event.partition < partitions[lane]:
+        raise ValueError(f"lane {lane!r} has no partition {event.partition}")
+    return lane, event.partition
+
+
+def lane_of(lane: str, lanes: Collection[str]) -> str:
+    """The lane; raises `ValueError` where lanes.json does not have it."""
+    if lane not in lanes:
+        raise ValueError(f"lane: {quoted(lane)} is not in lanes.json")
+    return lane
+
 
 _COLLECTED = ("log", "replicas")
 SESSION_EXPIRY = "session-expiry"

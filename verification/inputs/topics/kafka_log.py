@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.identity import IDENTITY_BYTES, IDENTITY_HEADER, MAGIC
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.inputs.file_systems.storage import (
     RunPath,
@@ -20,7 +21,7 @@ from kafka_chaos.verification.inputs.file_systems.storage import (
     run_path,
     write_parquet,
 )
-from kafka_chaos.verification.spark.sockets import pyspark_sockets_ignored
+from kafka_chaos.verification.spark.session import pyspark_sockets_ignored
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -83,7 +84,7 @@ def decoded_log(records: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from kafka_chaos.verification.inputs.topics.identity import decoded
+    from kafka_chaos.verification.inputs.topics.kafka_log import decoded
     from kafka_chaos.verification.schemas import LOG
 
     named = records.withColumn("who", decoded(F.col("lane"), F.col("value"), F.col("headers")))
@@ -111,3 +112,35 @@ def _rows(folder: RunPath) -> int:
         with open_binary(path) as file:
             rows += pq.read_metadata(file).num_rows
     return rows
+
+
+def decoded(lane: Column, value: Column, headers: Column | None = None) -> Column:
+    """A struct (producer_id int, seq bigint) from a record's lane, value and headers; (−1, −1) if there is none.
+
+    `headers`: Spark's `array<struct<key string, value binary>>`, or None if the source has none.
+    """
+    from pyspark.sql import functions as F
+
+    carrier = value
+    if headers is not None:
+        own = F.filter(headers, lambda header: header["key"] == IDENTITY_HEADER)
+        carrier = F.when(F.size(own) > 0, F.element_at(own, -1)["value"]).otherwise(value)
+    is_long_enough = F.octet_length(carrier) >= IDENTITY_BYTES
+    checksum = _whole_number(carrier, 1, 4)
+    content = F.crc32(F.concat(F.encode(lane, "UTF-8"), F.substring(carrier, 5, 0x7FFFFFFF)))
+    holds = is_long_enough & (F.substring(carrier, 5, 4) == F.lit(MAGIC)) & (checksum == content)
+    holds = F.coalesce(holds, F.lit(False))
+    producer_id = F.shiftright(F.shiftleft(_whole_number(carrier, 9, 4), 32), 32).cast("int")
+    high, low = _whole_number(carrier, 13, 4), _whole_number(carrier, 17, 4)
+    seq = F.shiftleft(high, 32).bitwiseOR(low)
+    return F.struct(
+        F.when(holds, producer_id).otherwise(F.lit(-1)).alias("producer_id"),
+        F.when(holds, seq).otherwise(F.lit(-1).cast("bigint")).alias("seq"),
+    )
+
+
+def _whole_number(carrier: Column, first: int, size: int) -> Column:
+    """The unsigned big-endian number in `size` bytes of `carrier` from byte `first`, counted from 1."""
+    from pyspark.sql import functions as F
+
+    return F.conv(F.hex(F.substring(carrier, first, size)), 16, 10).cast("bigint")
