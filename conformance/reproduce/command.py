@@ -79,7 +79,7 @@ def reproduce_command(
     if (protocol is None) != (invariant is None):
         raise UsageFailure("reproduce: --protocol and --invariant go together")
     from kafka_chaos.conformance.reproduce import plays
-    from kafka_chaos.conformance.reproduce.stories.claims import claim
+    from kafka_chaos.conformance.reproduce.claims import claim
     from kafka_chaos.harness.cluster.containers.versions import check_version
     from kafka_chaos.harness.experiment.checks.output import check_writable
     from kafka_chaos.harness.report.listeners.waiting import Waiting

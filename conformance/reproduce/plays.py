@@ -14,11 +14,11 @@ import click
 from kafka_chaos.conformance.engine import Say
 from kafka_chaos.conformance.reproduce.breaches.player import BreachPlayer, PlayedBreach
 from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
+from kafka_chaos.conformance.reproduce.claims import Claim, grouped
+from kafka_chaos.conformance.reproduce.claims import matrix as claims_of_matrix
+from kafka_chaos.conformance.reproduce.playing.actions import refusal
 from kafka_chaos.conformance.reproduce.playing.player import Shown, StoryPlayer, profile_of
-from kafka_chaos.conformance.reproduce.playing.refusals import refusal
 from kafka_chaos.conformance.reproduce.results import BreachResult, Key, key_of, load
-from kafka_chaos.conformance.reproduce.stories.claims import Claim, grouped
-from kafka_chaos.conformance.reproduce.stories.claims import matrix as claims_of_matrix
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure, counted, quoted

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
-from kafka_chaos.conformance.reproduce.playing.refusals import remarks
-from kafka_chaos.conformance.reproduce.stories.claims import Claim
+from kafka_chaos.conformance.reproduce.claims import Claim
+from kafka_chaos.conformance.reproduce.playing.actions import remarks
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.contract.files import write_whole
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka_chaos.conformance.scenario.fault_steps import clean_shutdown_file
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
 from kafka_chaos.conformance.scenario.lockstep import LockStep
-from kafka_chaos.conformance.scenario.power_loss import clean_shutdown_file
 from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage

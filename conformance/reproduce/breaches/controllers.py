@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.conformance.controllers.capture import read_trace
-from kafka_chaos.conformance.reproduce.breaches.reading import BROKERS, BreachStep
-from kafka_chaos.conformance.reproduce.playing.followers import HeldFollowers
+from kafka_chaos.conformance.reproduce.breaches.stories import BROKERS, BreachStep
+from kafka_chaos.conformance.reproduce.playing.stage import HeldFollowers
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from kafka_chaos.conformance.reproduce.breaches.reading import BROKERS, BreachStep
+from kafka_chaos.conformance.reproduce.breaches.stories import BROKERS, BreachStep
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.harness.cluster.broker import error_codes
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, BrokerClient

@@ -12,10 +12,9 @@ from typing import Any
 from kafka_chaos.conformance.engine import Say, TakenStep, TraceNotReproduced, play_trace
 from kafka_chaos.conformance.reproduce.breaches.controllers import ELECT, LEARNS, WITNESS, Controllers
 from kafka_chaos.conformance.reproduce.breaches.observed import Observed, differs, held_by, observe
-from kafka_chaos.conformance.reproduce.breaches.reading import BROKERS, BreachStep, ReadBreach, read
-from kafka_chaos.conformance.reproduce.breaches.stories import BreachStory
-from kafka_chaos.conformance.reproduce.playing.evidence import Evidence
-from kafka_chaos.conformance.reproduce.playing.followers import ONE_BATCH, HeldFollowers
+from kafka_chaos.conformance.reproduce.breaches.stories import BROKERS, BreachStep, BreachStory, ReadBreach, read
+from kafka_chaos.conformance.reproduce.playing.player import Evidence
+from kafka_chaos.conformance.reproduce.playing.stage import ONE_BATCH, HeldFollowers
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
 from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafka_chaos.conformance.engine import TraceNotReproduced
+from kafka_chaos.conformance.reproduce.claims import StoryStep
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage
-from kafka_chaos.conformance.reproduce.stories.reading import StoryStep
 from kafka_chaos.faults.coordination.session_expiry import SessionExpiry
 from kafka_chaos.faults.storage.disks import PowerLoss
 from kafka_chaos.faults.target import Target

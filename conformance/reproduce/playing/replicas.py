@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafka_chaos.conformance.engine import await_no_difference
+from kafka_chaos.conformance.reproduce.claims import StoryStep
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage
-from kafka_chaos.conformance.reproduce.stories.reading import StoryStep
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lane.state import FOLLOWER
 

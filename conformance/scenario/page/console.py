@@ -24,10 +24,11 @@ from kafka_chaos.conformance.scenario.page.replica_table import (
     LEGEND,
     partition_lines,
     replica_table,
+    transaction_lines,
+    transactions_table,
     value_text,
 )
 from kafka_chaos.conformance.scenario.page.results import collect, result_of
-from kafka_chaos.conformance.scenario.page.transactions import transaction_lines, transactions_table
 from kafka_chaos.conformance.scenario.record import (
     PARTITIONS,
     ActRecord,

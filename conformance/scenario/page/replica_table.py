@@ -1,4 +1,5 @@
-"""The replicas after a step as a table for the terminal: on Kafka and in the model, differences in red.
+"""What there is after a step as tables for the terminal, on Kafka and in the model, differences in red: the replicas,
+or the partitions with transactions.
 
 Guarantee: every difference is red in the row of its replica. If several states of the model match, the table shows all
 their values as `1 | 2`. A broker that does not run has only the values of its files.
@@ -6,7 +7,7 @@ their values as `1 | 2`. A broker that does not run has only the values of its f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rich.box import Box
@@ -15,9 +16,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from kafka_chaos.conformance.scenario.page.frames import believed_leader, printable, tell_belief
+from kafka_chaos.conformance.scenario.page.frames import believed_leader, printable, tell_belief, tell_transactions
 from kafka_chaos.conformance.scenario.record import ActRecord, StepRecord
 from kafka_chaos.reference_model.lockstep.observation.cluster import NO_EPOCH, Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation.transactions import PartitionObservation, TransactionsObservation
 from kafka_chaos.reference_model.lockstep.state import NOBODY
 
 Log = tuple[tuple[int, str, int], ...]
@@ -219,3 +221,40 @@ def _beside_model(step: StepRecord, name: str, differs: bool) -> Text:
 
 def _values(allowed: Iterable[Observation], name: str) -> list[str]:
     return list(dict.fromkeys(value_text(name, getattr(state, name)) for state in allowed))
+
+
+_TRANSACTION_HEADINGS = (
+    "partition",
+    "on",
+    "log",
+    "high\nwatermark",
+    "last stable\noffset",
+    "read_committed",
+    "read_uncommitted",
+)
+
+
+def transactions_table(step: StepRecord) -> Table:
+    """A row per partition, and below it one for each state of the model that differs there."""
+    table = plain_table(*_TRANSACTION_HEADINGS)
+    for number, seen in _of(step).partitions.items():
+        table.add_row(str(number), "Kafka", *_transaction_cells(seen))
+        expected = [allowed.transactions.partitions[number] for allowed in step.allowed if allowed.transactions]
+        for other in dict.fromkeys(one for one in expected if one != seen):
+            table.add_row("", "model", *_transaction_cells(other), style=DIFFERS)
+    return table
+
+
+def transaction_lines(step: StepRecord) -> Iterator[Text]:
+    """Transactional ids, producers and the group's offset."""
+    for line in tell_transactions(_of(step)):
+        yield Text(line)
+
+
+def _transaction_cells(seen: PartitionObservation) -> list[Text | str]:
+    given = (" ".join(names) or "nothing" for names in (seen.read_committed, seen.read_uncommitted))
+    return [log_text(seen.log), str(seen.high_watermark), str(seen.last_stable_offset), *given]
+
+
+def _of(step: StepRecord) -> TransactionsObservation:
+    return step.observation.transactions or TransactionsObservation()

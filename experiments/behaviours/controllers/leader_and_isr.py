@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_chaos.conformance.controllers import requests
 from kafka_chaos.conformance.controllers.capture import Capture, Exchange
-from kafka_chaos.conformance.controllers.refusals import (
+from kafka_chaos.conformance.controllers.requests import (
     AUTHORIZER_CONFIGS,
     allow_cluster_action_to_brokers_only,
     take_log_directory_away,

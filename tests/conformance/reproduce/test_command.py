@@ -12,9 +12,9 @@ import pytest
 from kafka_chaos.conformance.reproduce import command, plays
 from kafka_chaos.conformance.reproduce.breaches.player import PlayedBreach
 from kafka_chaos.conformance.reproduce.breaches.stories import BreachStory
+from kafka_chaos.conformance.reproduce.claims import Claim
 from kafka_chaos.conformance.reproduce.playing.player import Shown
 from kafka_chaos.conformance.reproduce.plays import How
-from kafka_chaos.conformance.reproduce.stories.claims import Claim
 from kafka_chaos.contract.anomalies import Verdict
 from tests.commands import ended
 

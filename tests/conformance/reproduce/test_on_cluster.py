@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.conformance.reproduce.playing.evidence import STORY_FILE
+from kafka_chaos.conformance.reproduce.playing.player import STORY_FILE
 from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.harness.cli.main import cli
 

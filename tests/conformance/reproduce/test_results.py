@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.conformance.reproduce.breaches.stories import STORIES
-from kafka_chaos.conformance.reproduce.playing.refusals import refusal, remarks
+from kafka_chaos.conformance.reproduce.claims import Claim, claim, matrix
+from kafka_chaos.conformance.reproduce.playing.actions import refusal, remarks
 from kafka_chaos.conformance.reproduce.results import Results, key_of, load, page
-from kafka_chaos.conformance.reproduce.stories.claims import Claim, claim, matrix
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.lanes import Lane

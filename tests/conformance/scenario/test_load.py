@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool, ClusterProfile
-from kafka_chaos.conformance.scenario.power_loss import cut_last_batch
+from kafka_chaos.conformance.scenario.fault_steps import cut_last_batch
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.experiments.behaviours.upgrading.load import LoadBeside, count
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec

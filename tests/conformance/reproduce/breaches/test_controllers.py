@@ -10,8 +10,7 @@ import pytest
 
 from kafka_chaos.conformance.reproduce.breaches import controllers
 from kafka_chaos.conformance.reproduce.breaches.controllers import Controllers
-from kafka_chaos.conformance.reproduce.breaches.reading import BROKERS, BreachStep, read
-from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
+from kafka_chaos.conformance.reproduce.breaches.stories import BROKERS, STORIES, BreachStep, BreachStory, read
 from kafka_chaos.harness.cluster.metadata.protocol import PartitionRecord
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 

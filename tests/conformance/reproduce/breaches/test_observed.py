@@ -11,7 +11,7 @@ import pytest
 
 from kafka_chaos.conformance.reproduce.breaches.controllers import has_taken
 from kafka_chaos.conformance.reproduce.breaches.observed import Observed, ObservedReplica, differs
-from kafka_chaos.conformance.reproduce.breaches.reading import BreachStep, Replica
+from kafka_chaos.conformance.reproduce.breaches.stories import BreachStep, Replica
 
 LEADER = Replica(("m0",), 0, leader=1, leader_epoch=2)
 FOLLOWER = Replica(("m0",), 0, leader=1, leader_epoch=2)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.conformance.reproduce.breaches.player import BREACH_FILE, BreachPlayer
-from kafka_chaos.conformance.reproduce.breaches.reading import read
-from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
+from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory, read
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.faults.links.on_frames import why_no_links
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.conformance.reproduce.breaches.reading import BROKERS, NoSuchStep, read
-from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
+from kafka_chaos.conformance.reproduce.breaches.stories import BROKERS, STORIES, BreachStory, NoSuchStep, read
 from kafka_chaos.conformance.reproduce.results import NO_VERSION
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.reference_model.protocol.rules import rules_in

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.conformance.reproduce.playing import followers as module
-from kafka_chaos.conformance.reproduce.playing.followers import HeldFollowers
+from kafka_chaos.conformance.reproduce.playing import stage as module
+from kafka_chaos.conformance.reproduce.playing.stage import HeldFollowers
 from kafka_chaos.harness.errors import WaitTimeout
 
 

@@ -7,12 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.conformance.reproduce.playing.actions import ACTIONS
-from kafka_chaos.conformance.reproduce.playing.evidence import TakenStep
-from kafka_chaos.conformance.reproduce.playing.player import profile_of
-from kafka_chaos.conformance.reproduce.playing.refusals import assignment, refusal, remark
-from kafka_chaos.conformance.reproduce.stories.claims import claim, matrix
-from kafka_chaos.conformance.reproduce.stories.reading import Story
+from kafka_chaos.conformance.reproduce.claims import Story, claim, matrix
+from kafka_chaos.conformance.reproduce.playing.actions import ACTIONS, assignment, refusal, remark
+from kafka_chaos.conformance.reproduce.playing.player import TakenStep, profile_of
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane

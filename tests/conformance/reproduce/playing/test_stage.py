@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kafka_chaos.conformance.engine import TraceNotReproduced
+from kafka_chaos.conformance.reproduce.claims import claim
 from kafka_chaos.conformance.reproduce.playing import replicas, stage
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, PRODUCER
 from kafka_chaos.conformance.reproduce.playing.stage import Part, Stage
-from kafka_chaos.conformance.reproduce.stories.claims import claim
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.identity import encode_identity
 from kafka_chaos.contract.lanes import Lane

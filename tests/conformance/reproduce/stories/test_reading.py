@@ -6,8 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.conformance.reproduce.stories.claims import Claim, claim, distinct_lanes, grouped, matrix
-from kafka_chaos.conformance.reproduce.stories.reading import Story, UnknownStory, read_story
+from kafka_chaos.conformance.reproduce.claims import (
+    Claim,
+    Story,
+    UnknownStory,
+    claim,
+    distinct_lanes,
+    grouped,
+    matrix,
+    read_story,
+)
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending

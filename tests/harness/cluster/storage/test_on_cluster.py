@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Producer
 
-from kafka_chaos.conformance.scenario.power_loss import cut_last_batch
+from kafka_chaos.conformance.scenario.fault_steps import cut_last_batch
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
