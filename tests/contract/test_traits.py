@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.families import ALL_ANOMALIES
 from kafka_chaos.contract.files import toml_of
 from kafka_chaos.contract.traits import TRAITS, those
@@ -30,3 +31,21 @@ def test_every_anomaly_is_there_and_nothing_else() -> None:
 )
 def test_what_makes_a_lane_unknown_stays_so(trait: str, anomalies: set[str]) -> None:
     assert set(those(ALL_ANOMALIES, trait)) == anomalies
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "gravest"),
+    [
+        ([], Verdict.CONFORMS),
+        (["conforms", "conforms"], Verdict.CONFORMS),
+        (["conforms", "unknown"], Verdict.UNKNOWN),
+        (["unknown", "violation", "conforms"], Verdict.VIOLATION),
+    ],
+)
+def test_the_gravest_verdict_counts(verdicts: list[str], gravest: Verdict) -> None:
+    assert Verdict.gravest(verdicts) is gravest
+    assert Verdict.gravest(Verdict(verdict) for verdict in verdicts) is gravest
+
+
+def test_no_verdict_is_what_the_caller_says() -> None:
+    assert Verdict.gravest([], of_none=Verdict.UNKNOWN) is Verdict.UNKNOWN

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from confluent_kafka import KafkaError
 
 from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
-from kafka_chaos.harness.workload.application.handles import ConsumerHandle
+from kafka_chaos.harness.workload.application.handles import ApplicationThread, ConsumerHandle
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from tests.plugin.application.fakes import Message
 from tests.plugin.application.producing import LANE
@@ -94,3 +97,25 @@ def test_poll_times_increase_over_all_clients(recorded: Path) -> None:
         client.poll(0.1)
     times = [row["poll_ns"] for row in consuming.rows()]
     assert times == sorted(set(times))
+
+
+def test_a_function_that_raises_is_told_with_its_own_error() -> None:
+    def broken() -> None:
+        raise ValueError("no stock")
+
+    thread = ApplicationThread(broken, what="the producer function of lane orders", over=threading.Event())
+    thread.start()
+    with pytest.raises(
+        ClusterFailure, match="the producer function of lane orders raised ValueError: no stock"
+    ) as reported:
+        thread.end()
+    assert isinstance(reported.value.__cause__, ValueError)
+
+
+def test_a_function_that_does_not_return_is_told_what_to_do() -> None:
+    stuck = threading.Event()
+    thread = ApplicationThread(lambda: stuck.wait(30), what="the consumer function", over=threading.Event())
+    thread.start()
+    with pytest.raises(ClusterFailure, match=r"let it loop while handle\.running"):
+        thread.end(timeout=0.05)
+    stuck.set()

@@ -10,9 +10,23 @@ from itertools import permutations
 
 import pytest
 
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model import Lane
 from kafka_chaos.reference_model.lane.bounds import keeps_too_much, pairs_of_logs, without_producer
-from kafka_chaos.reference_model.lane.state import NOWHERE, RETRY, Record, canonical, initial_state
+from kafka_chaos.reference_model.lane.exchanges import send
+from kafka_chaos.reference_model.lane.state import (
+    ENOUGH,
+    FOLLOWER,
+    LEADER,
+    NEW,
+    NOWHERE,
+    RETRY,
+    ZOMBIE,
+    LaneReplica,
+    LaneState,
+    Record,
+    canonical,
+    initial_state,
+)
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.entries import appended, leader_epoch_of
@@ -89,3 +103,24 @@ def test_many_faults_of_a_kind_cost_no_more_than_a_few(kind: str, replicas: int)
         found = predict(replace(lane, faults=(kind,) * count), budget=budget)
         told.append((budget.states, {anomaly: answer.status for anomaly, answer in found.anomalies.items()}))
     assert told[0] == told[1]
+
+
+LANE = Lane(lane="m", acks="1", faults=("partition",))
+FOLLOWS = LaneReplica(FOLLOWER, False)
+CUT_OFF = LaneReplica(ZOMBIE, False, believed_isr=ENOUGH)
+LEADS = LaneReplica(LEADER, True, leader_epoch=1)
+RECORDS = (Record(NEW, 2, NOWHERE), Record(NEW, 1, NOWHERE))
+
+
+@pytest.mark.parametrize("replicas", [(FOLLOWS, CUT_OFF, LEADS), (LEADS, CUT_OFF, FOLLOWS)])
+def test_a_producer_that_knows_of_neither_may_address_both(replicas: tuple[LaneReplica, ...]) -> None:
+    """Its metadata may be as old as the zombie: nobody need have announced the successor to it."""
+    state = LaneState(replicas, 1, RECORDS, 0, ())
+    reached = {action.broker: after.known_epoch for action, after in send(state, LANE)}
+    assert reached == {replicas.index(CUT_OFF): 0, replicas.index(LEADS): 1}
+
+
+@pytest.mark.parametrize("replicas", [(FOLLOWS, CUT_OFF, LEADS), (LEADS, CUT_OFF, FOLLOWS)])
+def test_a_producer_that_knows_of_the_successor_addresses_no_zombie(replicas: tuple[LaneReplica, ...]) -> None:
+    state = LaneState(replicas, 1, RECORDS, 0, (), known_epoch=1)
+    assert [action.broker for action, _ in send(state, LANE)] == [replicas.index(LEADS)]

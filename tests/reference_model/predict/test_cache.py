@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kafka_chaos
-from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.reference_model import Lane, LockstepStep, Status, predict
+from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, Prediction, Status, predict
+from kafka_chaos.reference_model.predict import answers
 from kafka_chaos.reference_model.predict import cache as cache_module
+from kafka_chaos.reference_model.predict.prediction import AnomalyPrediction
 
 LANE = Lane(lane="cached", acks="0", faults=("kill",), replication_factor=2)
 
@@ -105,3 +110,31 @@ def test_the_default_is_under_the_xdg_cache_home(tmp_path: Path, monkeypatch: py
     assert cache_module.default_cache_dir() == tmp_path / "kafka-chaos" / "predictions"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     assert cache_module.default_cache_dir().is_absolute()
+
+
+PLAIN = Prediction({a: AnomalyPrediction(Status.FORBIDDEN, ("none",)) for a in Anomaly}, 1, True, {"records": 2})
+TOLD = {a: AnomalyPrediction(Status.PERMITTED, (f"the way to {a}", "the end")) for a in TransactionAnomaly}
+WITH_TRANSACTIONS = Prediction(PLAIN.anomalies, 1, True, PLAIN.bounds, TOLD)
+
+
+@pytest.mark.parametrize("prediction", [PLAIN, WITH_TRANSACTIONS])
+def test_what_is_written_is_read_back(prediction: Prediction) -> None:
+    assert Prediction.from_json(json.loads(json.dumps(prediction.to_json()))) == prediction
+
+
+def test_a_lane_without_transactions_has_no_such_part() -> None:
+    assert "transactions" not in PLAIN.to_json()
+
+
+def test_all_anomalies_of_transactions_are_named_or_none() -> None:
+    body: dict[str, Any] = WITH_TRANSACTIONS.to_json()
+    del body["transactions"]["aborted_read"]
+    with pytest.raises(ValueError, match="every anomaly of transactions, or none"):
+        Prediction.from_json(body)
+
+
+@pytest.mark.parametrize("prediction", [PLAIN, WITH_TRANSACTIONS])
+def test_a_shipped_answer_carries_transactions(prediction: Prediction, monkeypatch: pytest.MonkeyPatch) -> None:
+    content: Mapping[str, Any] = json.loads(answers.as_file("model", [("key", prediction)]))
+    monkeypatch.setattr(answers, "_content", lambda: content)
+    assert answers.shipped("key", "model") == prediction

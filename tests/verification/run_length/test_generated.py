@@ -7,6 +7,7 @@ from pathlib import Path
 from generated_histories import LaneShape, LaneTables, lane_tables, write_run
 
 from kafka_chaos.verification import RunVerdict
+from kafka_chaos.verification.run_length.stride import Sampled, Stride, strides
 from tests.verification.samples.engines import Verified
 
 
@@ -46,3 +47,30 @@ def test_a_history_that_is_dirty_everywhere_is_verified(tmp_path: Path, verified
     lanes = [lane_tables(LaneShape(lane="a", records=25_000, partitions=2, producers=2, retry_share=1.0))]
     verdict = verified(write_run(tmp_path / "run", lanes))
     assert counted(verdict) == {"a": {"duplicate": 25_000}}
+
+
+def rows(lane: str, values: list[int], *, first: int = 0, chain: str | int = 1, partition: int = 0) -> list[Sampled]:
+    return [Sampled(lane, chain, partition, first + index, value) for index, value in enumerate(values)]
+
+
+def test_a_lane_advances_by_its_most_frequent_step() -> None:
+    stored = rows("dealt", [*range(0, 120, 6), 121]) + rows("filled", [*range(4, 24), 100])
+    read = rows("dealt", list(range(10, 30)), chain="c") + rows("filled", [5] * 20, chain="c")
+    assert strides(stored, read) == {"dealt": Stride(6, 1), "filled": Stride(1, 0), "": Stride(6, 1)}
+
+
+def test_records_in_no_order_are_not_worth_packing() -> None:
+    assert strides(rows("a", [5, 1, 9, 3, 12, 7, 30]), []) is None
+    assert strides([], []) is None
+
+
+def test_only_neighbouring_offsets_of_one_chain_count() -> None:
+    apart = [Sampled("a", 1, 0, 10 * index, index) for index in range(20)]
+    assert strides(apart, []) is None
+    two_partitions = rows("a", list(range(0, 40, 2))) + rows("a", list(range(1, 41, 2)), partition=1)
+    assert strides(two_partitions, []) == {"a": Stride(2, 0), "": Stride(2, 0)}
+
+
+def test_the_order_of_the_sample_does_not_matter() -> None:
+    stored = rows("a", list(range(0, 90, 3)))
+    assert strides(list(reversed(stored)), []) == strides(stored, [])

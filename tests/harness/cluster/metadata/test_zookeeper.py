@@ -6,6 +6,11 @@ from typing import Any, cast
 
 import pytest
 
+from kafka_chaos.harness.cluster.broker.answers import QuorumAnswer
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.metadata import kraft
+from kafka_chaos.harness.cluster.metadata.kraft import Quorum
+from kafka_chaos.harness.cluster.metadata.protocol import Members
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode
 from kafka_chaos.harness.errors import ClusterFailure
 
@@ -69,3 +74,36 @@ def test_a_broker_that_ended_for_another_reason_does_not(monkeypatch: pytest.Mon
     with pytest.raises(ClusterFailure):
         start(broker, monkeypatch)
     assert broker.starts == 1
+
+
+ADDRESSES = {1: "one", 2: "two", 3: "three"}
+
+
+def test_all_brokers_are_asked_until_one_knows_the_active_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    answers: dict[str, QuorumAnswer | None] = {}
+
+    class Broker:
+        def __init__(self, address: str, **_: Any) -> None:
+            self._address = address
+
+        def __enter__(self) -> Broker:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def quorum(self) -> QuorumAnswer | None:
+            asked.append(self._address)
+            if self._address not in answers:
+                raise BrokerUnreachable("no answer in time")
+            return answers[self._address]
+
+    monkeypatch.setattr(kraft, "BrokerClient", Broker)
+    quorum = Quorum(Members(), ADDRESSES)
+    assert quorum.controller() is None
+    assert sorted(asked) == ["one", "three", "two"]
+    assert quorum.controller_epoch() == 0
+    answers["two"] = QuorumAnswer(102, 7)
+    assert quorum.controller() == 102
+    assert quorum.controller_epoch() == 7

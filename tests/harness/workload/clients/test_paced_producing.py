@@ -7,8 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.clients.paced_producing import Life, PacedProducing
+from kafka_chaos.harness.workload.clients.partitions import InTurn
 
 
 class Sender:
@@ -124,3 +127,21 @@ def test_one_that_leaves_is_served_until_it_has_its_outcomes() -> None:
     sending.clear()
     thread.join(10)
     assert producing.finish(1, threading.Event()) == 1 + 0
+
+
+def test_each_record_stays_in_the_partition_that_it_was_sent_to() -> None:
+    partitions = InTurn(2)
+    sent = [seq % partitions.count for seq in range(5)]
+    partitions.grow(3, 5)
+    sent += [seq % partitions.count for seq in range(5, 12)]
+    partitions.grow(4, 12)
+    sent += [seq % partitions.count for seq in range(12, 20)]
+    assert partitions.of(np.arange(20)).tolist() == sent
+    assert partitions.of(np.array([19, 0, 6])).tolist() == [sent[19], sent[0], sent[6]]
+    assert set(sent) == {0, 1, 2, 3}
+
+
+def test_growth_before_the_first_record_holds_for_all() -> None:
+    partitions = InTurn(1)
+    partitions.grow(3, 0)
+    assert partitions.of(np.arange(6)).tolist() == [0, 1, 2, 0, 1, 2]

@@ -96,3 +96,13 @@ def test_checkpoints_hold_offsets(tmp_path: Path, entry: object, problem: str) -
     path.write_text(json.dumps({"brokers": {"01": {}}}))
     with pytest.raises(RunDirectoryError, match=r"brokers\.01: expected a broker's number"):
         read_checkpoints(path, LANES)
+
+
+def test_the_epochs_of_a_partition_are_those_of_the_replica_with_the_newest_one(tmp_path: Path) -> None:
+    chains = {"1": [[0, 0], [2, 7]], "2": [[0, 0], [3, 5]], "3": [[0, 0]]}
+    brokers = {
+        broker: {"a/0": {"high_watermark": 9, "log_end_offset": 9, "leader_epochs": chain}}
+        for broker, chain in chains.items()
+    }
+    (tmp_path / "checkpoints.json").write_text(json.dumps({"brokers": brokers}))
+    assert read_checkpoints(tmp_path / "checkpoints.json", [Lane(lane="a")]).epochs == {("a", 0): ((0, 0), (3, 5))}
