@@ -128,8 +128,8 @@ def faults() -> str:
 def anomalies() -> str:
     """Every anomaly with its short meaning and its specification: the docstring of its function."""
     from kafka_chaos.contract.anomalies import Anomaly
+    from kafka_chaos.contract.families import TRAITS
     from kafka_chaos.contract.groups import GroupAnomaly
-    from kafka_chaos.contract.traits import TRAITS
     from kafka_chaos.contract.transactions import TransactionAnomaly
     from kafka_chaos.verification.detection import anomalies as functions
     from kafka_chaos.verification.groups import anomalies as of_groups

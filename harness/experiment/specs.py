@@ -18,8 +18,7 @@ from pydantic import AfterValidator, Field
 
 from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
-from kafka_chaos.faults.coordination.reassignment import Reassignment
+from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
 from kafka_chaos.faults.fault import Fault, concerns
 from kafka_chaos.faults.target import MEMBER, OF_CLIENTS
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka_chaos.reference_model.explore.pairs import Pair, examine
 from kafka_chaos.reference_model.explore.state import (
     NO_EPOCH,
     NO_LEADER,
@@ -24,7 +23,9 @@ from kafka_chaos.reference_model.explore.state import (
     Controller,
     CoreState,
     Local,
+    Pair,
     Tables,
+    examine,
 )
 from kafka_chaos.reference_model.protocol import Protocol
 from kafka_chaos.reference_model.protocol.entries import appended

@@ -9,11 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_chaos.reference_model import Anomaly, Lane, Status, predict
-from kafka_chaos.reference_model.explore import pairs
+from kafka_chaos.reference_model.explore import state
 from kafka_chaos.reference_model.explore.core import Core, CoreScope, CoreStep
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
-from kafka_chaos.reference_model.explore.pairs import examine
-from kafka_chaos.reference_model.explore.state import CoreState, Local
+from kafka_chaos.reference_model.explore.state import CoreState, Local, examine
 from kafka_chaos.reference_model.lane import effects as lane_effects
 from kafka_chaos.reference_model.lane import exchanges as lane_protocol
 from kafka_chaos.reference_model.lane import membership as lane_membership
@@ -208,7 +207,7 @@ def test_no_broker_joins_the_isr_of_the_core_while_the_high_watermark_is_below_t
 
 
 def test_dropping_the_condition_on_the_epoch_start_breaks_strong_isr(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "reached_own_epoch", lambda leader: True)
+    monkeypatch.setattr(state, "reached_own_epoch", lambda leader: True)
     scope = CoreScope(brokers=3, records=1, leader_epochs=3)
     assert "strong_isr" in broken(explore(KIP320, scope, until=frozenset({"strong_isr"})))
 

@@ -7,11 +7,10 @@ lane conforms with one that was not judged.
 from __future__ import annotations
 
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.families import AnyAnomaly
+from kafka_chaos.contract.families import AnyAnomaly, those
 from kafka_chaos.contract.groups import OF_LOOPS, GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
-from kafka_chaos.contract.traits import those
 from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import GroupFacts, LaneFacts

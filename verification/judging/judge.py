@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.families import AnyAnomaly
+from kafka_chaos.contract.families import TRAITS, AnyAnomaly
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.recovery import RecoveryAnomaly
-from kafka_chaos.contract.traits import TRAITS
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import EvidenceAssessment, assessment_of

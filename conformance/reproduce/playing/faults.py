@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kafka_chaos.conformance.engine import TraceNotReproduced
 from kafka_chaos.conformance.reproduce.claims import StoryStep
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage
-from kafka_chaos.faults.coordination.session_expiry import SessionExpiry
+from kafka_chaos.faults.coordination.leader_transfer import SessionExpiry
 from kafka_chaos.faults.storage.disks import PowerLoss
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.node import Node

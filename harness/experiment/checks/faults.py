@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kafka_chaos.faults.clients.members import ClientPause
 from kafka_chaos.faults.clock.clocks import MovedClock
-from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
-from kafka_chaos.faults.coordination.reassignment import Reassignment
+from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
 from kafka_chaos.faults.fault import Fault, concerns, fits, parameters
 from kafka_chaos.faults.target import GROUP_COORDINATOR, OF_CLIENTS, TRANSACTION_COORDINATOR, Target, TargetError
 from kafka_chaos.harness.clients.kinds import IN_PROCESS

@@ -8,10 +8,8 @@ from functools import partial
 import pytest
 
 from kafka_chaos.faults.cluster import Leadership
-from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, LeaderTransfer
-from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
-from kafka_chaos.faults.coordination.reassignment import Reassignment
-from kafka_chaos.faults.coordination.session_expiry import SessionExpiry
+from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, LeaderTransfer, SessionExpiry
+from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
 from kafka_chaos.faults.fault import Nodes, Proof
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.broker import reassignment

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.cluster import Leadership
-from kafka_chaos.faults.coordination.partition_growth import PartitionGrowth
+from kafka_chaos.faults.coordination.reassignment import PartitionGrowth
 from kafka_chaos.faults.fault import Nodes
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.experiment.file import parse_experiment

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.faults.cluster import Registration
-from kafka_chaos.faults.coordination.session_expiry import SessionExpiry
+from kafka_chaos.faults.coordination.leader_transfer import SessionExpiry
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import password_of
 from kafka_chaos.harness.experiment.file import parse_experiment

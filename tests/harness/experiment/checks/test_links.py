@@ -1,4 +1,4 @@
-"""Connections pass links only for faults that act on single requests; what these can't do is refused."""
+"""Connections pass links, and clocks can be moved, only for faults that need it; what these can't do is refused."""
 
 from __future__ import annotations
 
@@ -66,3 +66,60 @@ def test_what_a_link_cannot_do_is_refused(faults: list[str], cluster: str, refus
 def test_what_is_encrypted_can_pass_no_link() -> None:
     with pytest.raises(UsageFailure, match="links, which can't read what is encrypted"):
         ClusterLayout(links=True, security="mtls")
+
+
+def experiment_with_clocks(fault: str, *, lane: str = "", cluster: str = "") -> str:
+    return f"""
+name: clocks
+cluster: {{{cluster}}}
+lanes: [{{lane: orders{lane}}}]
+schedule: [{{{fault}, target: broker:1, at: 1, duration: 5}}]
+"""
+
+
+def test_only_a_fault_of_clocks_gets_clocks_that_can_be_moved() -> None:
+    assert parse_experiment(experiment_with_clocks("fault: clock-step"), "clocks.yaml").layout.clocks
+    assert not parse_experiment(experiment_with_clocks("fault: kill"), "clocks.yaml").layout.clocks
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            experiment_with_clocks("fault: clock-step, seconds: -60", lane=", topic_configs: {retention.ms: 60000}"),
+            r"schedule\[0\].seconds: 60 s is past the retention.ms of lane orders, 60000: brokers would delete",
+        ),
+        (
+            experiment_with_clocks(
+                "fault: clock-drift, percent: 50", cluster="broker_configs: {log.retention.ms: 2000}"
+            ),
+            r"schedule\[0\].percent: 2.5 s is past the retention.ms of lane orders, 2000",
+        ),
+        (
+            experiment_with_clocks("fault: clock-step", lane=", transactional: {timeout_ms: 10000}"),
+            r"seconds: 60 s is past the timeout_ms of lane orders, 10000: its coordinator would abort",
+        ),
+    ],
+)
+def test_clocks_that_would_delete_or_abort_are_refused(given: str, message: str) -> None:
+    with pytest.raises(UsageFailure, match=message):
+        parse_experiment(given, "clocks.yaml")
+
+
+def test_clocks_within_these_limits_are_fine() -> None:
+    lane = ", topic_configs: {retention.ms: 60001}, transactional: {timeout_ms: 5001}"
+    assert parse_experiment(experiment_with_clocks("fault: clock-step, seconds: 5", lane=lane), "clocks.yaml")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lacking"),
+    [
+        (ClusterLayout(disk_mib=512), "start it with disk_mib=512"),
+        (ClusterLayout(links=True), "start it with links"),
+        (ClusterLayout(clocks=True), "start it with clocks"),
+    ],
+)
+def test_a_cluster_that_runs_already_says_what_it_lacks(wanted: ClusterLayout, lacking: str) -> None:
+    assert lacking in str(ClusterLayout().lacks(wanted))
+    assert wanted.lacks(wanted) is None
+    assert wanted.lacks(ClusterLayout()) is None

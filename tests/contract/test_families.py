@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.families import ALL_ANOMALIES
+from kafka_chaos.contract.families import ALL_ANOMALIES, TRAITS, those
 from kafka_chaos.contract.files import toml_of
-from kafka_chaos.contract.traits import TRAITS, those
 
 OF_HISTORIES = {"lost_write", "duplicate", "reordered", "phantom", "false_failure", "unseen"}
 OF_TRANSACTIONS = {
