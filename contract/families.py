@@ -1,11 +1,13 @@
 """All families of anomalies, side by side: those of every lane, of transactions, of groups and loops, of recovery; the
-meaning of each anomaly and the evidence that its judgement rests on, stated once: in anomalies.toml.
+meaning of each anomaly and the evidence that its judgement rests on, stated once: in anomalies.toml; and the names
+of the causes of lost and duplicated records, of which docs/ledger.md says on what evidence each is named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly
@@ -54,3 +56,20 @@ TRAITS: Mapping[AnyAnomaly, Traits] = {anomaly: Traits(**_GIVEN[anomaly]) for an
 def those(anomalies: Iterable[A], trait: str) -> tuple[A, ...]:
     """The anomalies that have a trait."""
     return tuple(anomaly for anomaly in anomalies if getattr(TRAITS[anomaly], trait))
+
+
+class Cause(StrEnum):
+    """Why a record was lost or stored twice. In findings/, details follow the name after a colon."""
+
+    TRUNCATION = "truncation"
+    ELECTION = "election"
+    UNCLEAN_ELECTION = "unclean_election"
+    FAULT = "fault"
+    RETRY = "retry"
+    PRODUCER_EPOCH = "producer_epoch"
+    UNEXPLAINED = "unexplained"
+
+
+LOST = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ)
+CAUSED = (*LOST, Anomaly.DUPLICATE)
+"""The anomalies whose every case has a cause."""

@@ -41,8 +41,8 @@ from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.replica import NoReplica, ReplicaFiles, read_replicas
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
-from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY, NONE, OFFLINE
 
 UNKNOWN_TOPIC_OR_PARTITION = 3

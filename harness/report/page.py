@@ -14,8 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.causes import CAUSED, Cause
-from kafka_chaos.contract.families import TRAITS, anomaly_named
+from kafka_chaos.contract.families import CAUSED, TRAITS, Cause, anomaly_named
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.report import ledger, matrix, offsets, sequence, words
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict

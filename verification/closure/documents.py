@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_chaos.contract.groups import AUTO, IN_TRANSACTION, group_of
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.replicas import limit_of
 

@@ -24,7 +24,7 @@ from kafka_chaos.verification.closure import stored
 from kafka_chaos.verification.closure.documents import documents, limits
 from kafka_chaos.verification.closure.relations import VIEWS, asked
 from kafka_chaos.verification.closure.small import evaluated
-from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables.blocks import hashed

@@ -11,7 +11,7 @@ from kafka_chaos.contract.families import AnyAnomaly, those
 from kafka_chaos.contract.groups import OF_LOOPS, GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
-from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import GroupFacts, LaneFacts
 

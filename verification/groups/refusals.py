@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from kafka_chaos.contract.groups import COMMIT_OUTCOMES
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.contract.transactions import ISOLATION_LEVELS
-from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.refusals import place_of, refuse_partition, refuse_stray_lane

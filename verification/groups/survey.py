@@ -18,7 +18,7 @@ from kafka_chaos.verification.agreement.pieces import Agreement
 from kafka_chaos.verification.groups import tables
 from kafka_chaos.verification.groups.refusals import refuse_stray_values
 from kafka_chaos.verification.groups.tables import GROUP, Tables, Visible
-from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables import evidence

@@ -26,12 +26,16 @@ from kafka_chaos.contract.run_directory import (
     WITH_TRANSACTIONS,
     RunDirectoryError,
 )
-from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, read_checkpoints
+from kafka_chaos.verification.inputs.documents.checkpoints import (
+    Checkpoints,
+    CommittedOffsets,
+    read_checkpoints,
+    read_groups,
+)
 from kafka_chaos.verification.inputs.documents.events import Events, read_events
-from kafka_chaos.verification.inputs.documents.groups import CommittedOffsets, read_groups
+from kafka_chaos.verification.inputs.documents.experiment import read_timings
 from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions, with_steps
 from kafka_chaos.verification.inputs.documents.reading import expect, read_versioned
-from kafka_chaos.verification.inputs.documents.timings import read_timings
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 

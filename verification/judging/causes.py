@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kafka_chaos.contract.causes import Cause
 from kafka_chaos.contract.events import LeaderElected, LogTruncated
+from kafka_chaos.contract.families import Cause
 from kafka_chaos.contract.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.inputs.documents.events import Change, is_unclean

@@ -24,7 +24,7 @@ from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.families import anomaly_named
 from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.plain.anomalies import LOOKED_FOR, SAMPLED, check_sample, find

@@ -12,14 +12,13 @@ from itertools import pairwise
 from operator import attrgetter
 
 from kafka_chaos.contract.anomalies import MOST_ROWS, Anomaly, Engine
-from kafka_chaos.contract.causes import CAUSED, Cause
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.events import HighWatermark
-from kafka_chaos.contract.families import AnyAnomaly, anomaly_named
+from kafka_chaos.contract.families import CAUSED, AnyAnomaly, Cause, anomaly_named
 from kafka_chaos.contract.groups import group_of
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification.inputs.documents.groups import groups_of_lane
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT
 from kafka_chaos.verification.tables.evidence import Frames

@@ -20,8 +20,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, PREDICTION_FILE
 from kafka_chaos.verification.inputs.file_systems.storage import is_remote, run_path
 from kafka_chaos.verification.inputs.topics.java_client import read_client_config, spark_options
-from kafka_chaos.verification.watch.follow import Announcer, Ending, Follow, await_cluster
-from kafka_chaos.verification.watch.running import RunningRun, find_run
+from kafka_chaos.verification.watch.follow import Announcer, Ending, Follow, RunningRun, await_cluster, find_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, GroupModel
 from kafka_chaos.reference_model.lockstep.groups.steps import first_state, group_step
-from kafka_chaos.reference_model.lockstep.observation.groups import GIVEN, PROCESSED, GroupObservation
+from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, PROCESSED, GroupObservation
 
 _OFTEN = 9
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, StepRecord
+from kafka_chaos.reference_model.lockstep.observation.clients import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import NO_EPOCH, Observation, ReplicaObservation
-from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY
 
 Entry = tuple[int, str, int]

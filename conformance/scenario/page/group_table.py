@@ -10,8 +10,8 @@ from rich.text import Text
 
 from kafka_chaos.conformance.scenario.page.replica_table import DIFFERS
 from kafka_chaos.conformance.scenario.record import ActRecord, StepRecord
+from kafka_chaos.reference_model.lockstep.observation.clients import NOBODY, GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP
-from kafka_chaos.reference_model.lockstep.observation.groups import NOBODY, GroupObservation, MemberObservation
 
 HEADINGS = ("step", "in the group", "has the partition", "committed")
 _UNKNOWN = "–"

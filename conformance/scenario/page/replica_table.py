@@ -18,8 +18,8 @@ from rich.text import Text
 
 from kafka_chaos.conformance.scenario.page.frames import believed_leader, printable, tell_belief, tell_transactions
 from kafka_chaos.conformance.scenario.record import ActRecord, StepRecord
+from kafka_chaos.reference_model.lockstep.observation.clients import PartitionObservation, TransactionsObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import NO_EPOCH, Observation, ReplicaObservation
-from kafka_chaos.reference_model.lockstep.observation.transactions import PartitionObservation, TransactionsObservation
 from kafka_chaos.reference_model.lockstep.state import NOBODY
 
 Log = tuple[tuple[int, str, int], ...]

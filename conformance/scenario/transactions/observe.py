@@ -27,8 +27,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
-from kafka_chaos.reference_model.lockstep.observation.transactions import (
+from kafka_chaos.reference_model.lockstep.observation.clients import (
     ABORT,
     COMMIT,
     OffsetsObservation,
@@ -36,6 +35,7 @@ from kafka_chaos.reference_model.lockstep.observation.transactions import (
     TransactionObservation,
     TransactionsObservation,
 )
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 
 _MARKERS = {0: ABORT, 1: COMMIT}
 """The type of a control record, behind its version in the key."""

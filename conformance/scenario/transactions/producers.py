@@ -16,7 +16,7 @@ from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.reference_model.lockstep.observation.transactions import ProducerObservation
+from kafka_chaos.reference_model.lockstep.observation.clients import ProducerObservation
 
 PATIENCE = 40.0
 """Seconds in which a request must get an answer."""

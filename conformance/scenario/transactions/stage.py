@@ -18,7 +18,7 @@ from kafka_chaos.faults.links.on_frames import Hold
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation
+from kafka_chaos.reference_model.lockstep.observation.clients import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel, transaction_step
 from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
 from kafka_chaos.reference_model.transactions.rules import V2, v1_in

@@ -30,12 +30,12 @@ from kafka_chaos.reference_model.groups.state import (
 )
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step
 from kafka_chaos.reference_model.lockstep.groups.steps import ACTIONS, GroupState, of_group
-from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Comparison, Difference, Observation, nearest
-from kafka_chaos.reference_model.lockstep.observation.groups import (
+from kafka_chaos.reference_model.lockstep.observation.clients import (
     NOBODY,
     GroupObservation,
     MemberObservation,
 )
+from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Comparison, Difference, Observation, nearest
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterState
 from kafka_chaos.reference_model.machine import shown

@@ -18,7 +18,7 @@ from kafka_chaos.reference_model.groups.state import (
     with_member,
 )
 from kafka_chaos.reference_model.lockstep.cluster_model import Step
-from kafka_chaos.reference_model.lockstep.observation.groups import COMMITTED, GIVEN, PROCESSED, REFUSED, Deed
+from kafka_chaos.reference_model.lockstep.observation.clients import COMMITTED, GIVEN, PROCESSED, REFUSED, Deed
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.tuples import exchanged
 

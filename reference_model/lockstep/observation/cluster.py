@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
-from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation
-from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation
+from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation, TransactionsObservation
 from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterState, Replica
 
 NO_EPOCH = -1

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.reference_model.lockstep.cluster_model import Step
-from kafka_chaos.reference_model.lockstep.observation.cluster import TRANSACTIONS, Comparison, Observation, nearest
-from kafka_chaos.reference_model.lockstep.observation.transactions import (
+from kafka_chaos.reference_model.lockstep.observation.clients import (
     ABORT,
     COMMIT,
     OffsetsObservation,
@@ -17,6 +16,7 @@ from kafka_chaos.reference_model.lockstep.observation.transactions import (
     TransactionObservation,
     TransactionsObservation,
 )
+from kafka_chaos.reference_model.lockstep.observation.cluster import TRANSACTIONS, Comparison, Observation, nearest
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.transactions.steps import (
     ACTIONS,

@@ -19,8 +19,8 @@ from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, Scena
 from kafka_chaos.conformance.scenario.transactions.client import DescribedTransaction, Producer, TransactionClient
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
 from kafka_chaos.harness.cluster.storage.segments import read_segment
+from kafka_chaos.reference_model.lockstep.observation.clients import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import TRANSACTIONS, Difference, Observation
-from kafka_chaos.reference_model.lockstep.observation.transactions import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel, transaction_step
 from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
 

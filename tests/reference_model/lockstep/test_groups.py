@@ -15,8 +15,8 @@ from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
 from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, GroupModel, observe_group
 from kafka_chaos.reference_model.lockstep.groups.steps import first_state, group_step
+from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Observation
-from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
 

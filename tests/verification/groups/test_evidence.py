@@ -16,8 +16,8 @@ from kafka_chaos.contract.groups import GroupAnomaly as A
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.verification.inputs.documents.checkpoints import read_groups
 from kafka_chaos.verification.inputs.documents.events import Events
-from kafka_chaos.verification.inputs.documents.groups import read_groups
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, read_lanes
 from kafka_chaos.verification.inputs.tables import Table

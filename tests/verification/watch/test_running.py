@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.verification.watch.running import find_run
+from kafka_chaos.verification.watch.follow import find_run
 
 
 def write(run_dir: Path, *events: dict[str, Any], mtime: float | None = None) -> Path:

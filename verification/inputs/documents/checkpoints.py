@@ -1,4 +1,5 @@
-"""checkpoints.json: each broker's high watermarks and leader epochs.
+"""What brokers had in the end: checkpoints.json with their high watermarks and leader epochs, and groups.json with the
+offsets that each group had committed, as it was asked for them.
 
 Guarantee: if a broker reported no high watermark of a partition, it is None, never 0. Earlier versions wrote 0 with a
 log that is not empty if a broker had no checkpoint: that becomes None, too.
@@ -12,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from kafka_chaos.contract.errors import quoted
+from kafka_chaos.contract.groups import group_of, loop_group_of
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.reading import (
@@ -84,3 +86,37 @@ def _parsed(path: RunPath, key: str, entry: Any) -> tuple[int | None, tuple[tupl
 
 _OFFSETS = ("high_watermark", "log_end_offset", "recovery_point")
 _KEYS = (*_OFFSETS, "leader_epochs")
+
+
+CommittedOffsets = Mapping[str, Mapping[int, int]]
+"""By group and partition."""
+
+
+def groups_of_lane(lane: Lane) -> dict[str, str]:
+    """The groups of a lane, each with the lane that it reads: that of a loop reads its source."""
+    own = {} if lane.group is None else {group_of(lane.lane): lane.lane}
+    return own if lane.loop is None else {**own, loop_group_of(lane.lane): lane.loop.source}
+
+
+def read_groups(path: RunPath, lanes: Sequence[Lane]) -> CommittedOffsets:
+    """The content of a groups.json, if it exists; `RunDirectoryError` names the key at fault."""
+    if not is_given(path):
+        return {}
+    document = read_json(path)
+    groups = document.get("groups") if isinstance(document, dict) else None
+    if not isinstance(groups, dict):
+        raise RunDirectoryError(path, "expected an object of groups", column="groups")
+    known = {group: reads for lane in lanes for group, reads in groups_of_lane(lane).items()}
+    partitions = {lane.lane: lane.partitions for lane in lanes}
+    found: dict[str, dict[int, int]] = {}
+    for group, entries in groups.items():
+        key = f"groups.{group}"
+        expect(group in known, path, key, f"no group of a lane; they are {', '.join(known) or 'none'}")
+        expect(isinstance(entries, dict), path, key, "expected an object of partitions")
+        for name, offset in entries.items():
+            at = f"{key}.{name}"
+            lane, number = partition_named(path, at, name, partitions)
+            expect(lane == known[group], path, at, f"group {group!r} reads lane {known[group]!r}")
+            expect(is_offset(offset), path, at, f"{quoted(offset)}, expected an offset of at least 0")
+            found.setdefault(group, {})[number] = offset
+    return found

@@ -1,6 +1,8 @@
-"""experiment.yaml beside lanes.json: what the one says of a lane, the other must say, too.
+"""What is said of lanes beside lanes.json: experiment.yaml, and timings.json with their time-outs, from which bounds of
+recovery follow.
 
-Guarantee: a file that is no experiment is refused. A run without experiment.yaml was written by another tool.
+Guarantee: what experiment.yaml says of a lane, lanes.json says, too, and a file that is no experiment is refused. A run
+without experiment.yaml was written by another tool.
 """
 
 from __future__ import annotations
@@ -9,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kafka_chaos.contract.errors import quoted
+from kafka_chaos.contract.errors import LaneError, quoted
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.run_directory import LANES_FILE, RunDirectoryError
-from kafka_chaos.verification.inputs.documents.reading import expect, is_given, opened, parsed_yaml
+from kafka_chaos.contract.recovery import Timings
+from kafka_chaos.contract.run_directory import FORMAT_VERSION, LANES_FILE, RunDirectoryError
+from kafka_chaos.verification.inputs.documents.reading import expect, is_given, opened, parsed_yaml, read_versioned
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 _SETTINGS = (
@@ -86,3 +89,21 @@ def _planned(path: RunPath) -> tuple[dict[str, Mapping[str, Any]], Mapping[str, 
             found[lane["lane"]] = lane
     cluster = document.get("cluster")
     return found, cluster if isinstance(cluster, dict) else {}
+
+
+def read_timings(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Timings]:
+    """The content of a timings.json by lane, if it exists; `RunDirectoryError` names the key at fault."""
+    if not is_given(path):
+        return {}
+    given = read_versioned(path, (FORMAT_VERSION,)).get("lanes")
+    if not isinstance(given, dict):
+        raise RunDirectoryError(path, "expected an object of lanes", column="lanes")
+    names = [lane.lane for lane in lanes]
+    found = {}
+    for name, entry in given.items():
+        expect(name in names, path, f"lanes.{name}", f"no such lane; they are {', '.join(names)}")
+        try:
+            found[name] = Timings.from_json(entry)
+        except LaneError as error:
+            raise RunDirectoryError(path, str(error), column=f"lanes.{name}") from error
+    return found

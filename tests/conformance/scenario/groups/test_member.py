@@ -16,7 +16,7 @@ from kafka_chaos.conformance.scenario.groups.member import SteppedMember
 from kafka_chaos.conformance.scenario.groups.members import MemberProcess, Members
 from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, Group
 from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.reference_model.lockstep.observation.groups import MemberObservation
+from kafka_chaos.reference_model.lockstep.observation.clients import MemberObservation
 
 
 class Record:

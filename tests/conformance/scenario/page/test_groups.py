@@ -10,8 +10,8 @@ from kafka_chaos.conformance.scenario.page.group_table import group_headings, gr
 from kafka_chaos.conformance.scenario.page.results import read_results, results_json
 from kafka_chaos.conformance.scenario.record import ActRecord, StepRecord
 from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Difference, Observation
-from kafka_chaos.reference_model.lockstep.observation.groups import GroupObservation, MemberObservation
 from tests.conformance.scenario.page.test_console import printed
 from tests.conformance.scenario.page.test_document import files
 from tests.conformance.scenario.samples import act, look, replica, scenario_record, step

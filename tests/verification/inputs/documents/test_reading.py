@@ -9,8 +9,7 @@ import pytest
 
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents.checkpoints import read_checkpoints
-from kafka_chaos.verification.inputs.documents.groups import read_groups
+from kafka_chaos.verification.inputs.documents.checkpoints import read_checkpoints, read_groups
 from kafka_chaos.verification.inputs.documents.reading import DEEPEST, parsed, read_json
 
 LANES = [Lane.from_json({"lane": "a", "partitions": 2, "group": {}})]
