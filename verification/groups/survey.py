@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.verification.agreement.pieces import Agreement
 from kafka_chaos.verification.groups import tables
-from kafka_chaos.verification.groups.refusals import refuse_stray_values
 from kafka_chaos.verification.groups.tables import GROUP, Tables, Visible
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -25,6 +24,7 @@ from kafka_chaos.verification.tables import evidence
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import GroupFacts, GroupPartitionFacts, LaneFacts
 from kafka_chaos.verification.tables.history import gathered, local_frame
+from kafka_chaos.verification.tables.refusals import refuse_stray_groups
 from kafka_chaos.verification.tables.scope import keep
 from kafka_chaos.verification.transactions.survey import Transactions
 
@@ -67,7 +67,7 @@ def groups_of(
     known = [(lane.lane, reads, group) for lane in run.lanes for group, reads in groups_of_lane(lane).items()]
     if not known or frames.assignments is None or frames.commits is None:
         return None
-    counted = refuse_stray_values(run, frames)
+    counted = refuse_stray_groups(run, frames)
     small = evidence.is_small(run)
     named = local_frame(spark, _GROUPS, known)
     assigned = keep(tables.assigned(frames.assignments, named), small=small)

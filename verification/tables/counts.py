@@ -24,7 +24,7 @@ from kafka_chaos.verification.tables.blocks import hashed
 from kafka_chaos.verification.tables.evidence import Frames, is_large, is_small
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts, ReplicaFacts
 from kafka_chaos.verification.tables.history import OK, OUTCOME_CODE, READ, SENT, STORED, gathered, local_frame
-from kafka_chaos.verification.tables.refusals import refuse_outcome, refuse_partition, refuse_stray_lane
+from kafka_chaos.verification.tables.refusals import refuse_outcome, require_place
 from kafka_chaos.verification.tables.scope import keep
 
 ENDS = schema("lane string, partition int32, read_end int64, end_reached boolean")
@@ -95,17 +95,13 @@ def packed_facts(packed: DataFrame) -> DataFrame:
 def facts_of(run: RunDirectory, frames: Frames, rows: Iterable[Mapping[str, Any]]) -> dict[str, LaneFacts]:
     """The facts from the rows of `packed_facts`, without nulls. Raises for stray values."""
     partitions: dict[str, dict[int | None, PartitionFacts]] = {}
-    counts = {lane.lane: lane.partitions for lane in run.lanes}
     for row in rows:
         found = dict(row)
         lane, partition = found.pop("lane", None), found.pop("partition", None)
-        if lane not in counts:
-            refuse_stray_lane(run, frames, list(counts))
+        limits = (found.pop(name, None) for name in ("lowest_partition", "highest_partition"))
+        require_place(run, frames, lane, partition, *limits)
         if found.pop("bad_outcomes"):
             refuse_outcome(run, frames)
-        for number in (partition, found.pop("lowest_partition", None), found.pop("highest_partition", None)):
-            if number is not None and not 0 <= number < counts[lane]:
-                refuse_partition(run, frames, lane, number)
         partitions.setdefault(lane, {})[partition] = PartitionFacts(**found, **_committed(frames, lane, partition))
     return {lane: LaneFacts(places) for lane, places in partitions.items()}
 
@@ -138,14 +134,10 @@ def with_replicas(run: RunDirectory, frames: Frames, facts: Mapping[str, LaneFac
     """The facts with those of replicas/, by partition and broker. Raises `RunDirectoryError` for stray values."""
     if frames.replica_sums is None:
         return dict(facts)
-    counts = {lane.lane: lane.partitions for lane in run.lanes}
     found: dict[str, dict[int, dict[int, ReplicaFacts]]] = {}
     columns = (F.sum("n").alias("rows"), F.min("first").alias("first"), F.max("last").alias("last"))
     for row in frames.replica_sums.groupBy("lane", "partition", "broker").agg(*columns).collect():
-        if row.lane not in counts:
-            refuse_stray_lane(run, frames, list(counts))
-        if not 0 <= row.partition < counts[row.lane]:
-            refuse_partition(run, frames, row.lane, row.partition)
+        require_place(run, frames, row.lane, row.partition)
         replica = ReplicaFacts(row.rows, row["first"], row["last"])
         found.setdefault(row.lane, {}).setdefault(row.partition, {})[row.broker] = replica
     lanes = {**dict.fromkeys(found, LaneFacts()), **facts}

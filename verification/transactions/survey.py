@@ -23,9 +23,9 @@ from kafka_chaos.verification.tables import evidence
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import CommittedEnds, LaneFacts, OpenEnd, TransactionFacts
 from kafka_chaos.verification.tables.history import FAIL, OK, gathered
+from kafka_chaos.verification.tables.refusals import refuse_stray_transactions
 from kafka_chaos.verification.tables.scope import keep
 from kafka_chaos.verification.transactions import anomalies, tables
-from kafka_chaos.verification.transactions.refusals import refuse_stray_values
 from kafka_chaos.verification.transactions.stored import BY_COMMIT, Stored, stored_pieces, stored_rows
 from kafka_chaos.verification.transactions.tables import ABORTED, COMMITTED, Tables
 
@@ -102,7 +102,7 @@ def transactions_of(run: RunDirectory, frames: Frames, agreement: Agreement | No
     lanes = tuple(lane.lane for lane in run.lanes if lane.transactional is not None)
     if not lanes or frames.transactions is None or frames.assignments is None:
         return None
-    refuse_stray_values(run, frames)
+    refuse_stray_transactions(run, frames)
     small = evidence.is_small(run)
     produced, consumed = (_of(lanes, table) for table in (frames.produced, frames.consumed))
     ended = keep(tables.ended(_of(lanes, frames.transactions), small=small), small=small)
