@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafka_chaos.faults.fault import Fault, Proof
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.packet_filter import chain_name
 from kafka_chaos.faults.network.partition import Isolate, Partition
@@ -21,6 +20,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
 from tests.faults.fakes import Notes
+from tests.faults.on_brokers import proof_of
 
 pytestmark = pytest.mark.cluster
 
@@ -31,15 +31,6 @@ def topic(make_topic: Callable[..., str], admin: ClusterAdmin) -> Iterator[str]:
     name = make_topic()
     yield name
     admin.await_full_isr([name])
-
-
-def proof_of(fault: Fault, view: ClusterView) -> Proof:
-    nodes = fault.target.resolve(view, 0)
-    return wait_until(lambda: _if_bit(fault.proof(view, nodes)), f"{fault.kind} to bite", timeout=15)
-
-
-def _if_bit(proof: Proof) -> Proof | None:
-    return proof if proof.took_effect else None
 
 
 @pytest.mark.parametrize("kind", [Kill, pytest.param(Stop, marks=pytest.mark.slow)])

@@ -14,19 +14,18 @@ from kafka_chaos.faults.fault import Proof
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
-from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of
+from tests.clusters import EQUIPPED, NEWEST_EQUIPPED
+from tests.faults.on_brokers import in_both_modes, proof_of
 
 pytestmark = pytest.mark.cluster
 BROKER = Target.parse("broker:1")
 TOPIC = "stamped"
 
 
-@pytest.fixture(scope="module", params=[EQUIPPED, pytest.param(NEWEST_EQUIPPED, marks=pytest.mark.slow)], ids=mode_of)
-def layout(request: pytest.FixtureRequest) -> ClusterLayout:
-    return request.param
+layout = in_both_modes(EQUIPPED, NEWEST_EQUIPPED)
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +54,11 @@ def broken(fault: MovedClock, view: ClusterView) -> Iterator[Proof]:
     fault.inject(view, nodes)
     fault.inject(view, nodes)
     try:
-        yield wait_until(lambda: _bitten(fault, view), f"{fault.kind} to bite", timeout=15)
+        yield proof_of(fault, view, nodes)
     finally:
         fault.heal(view, nodes)
         fault.heal(view, nodes)
     assert not fault.proof(view, nodes).took_effect
-
-
-def _bitten(fault: MovedClock, view: ClusterView) -> Proof | None:
-    proof = fault.proof(view, fault.target.resolve(view, 0))
-    return proof if proof.took_effect else None
 
 
 def stamped_ahead(cluster: Cluster) -> float:
@@ -106,8 +100,10 @@ def test_a_clock_stays_off_over_a_restart(clocked: Cluster) -> None:
         kill = Kill(target=BROKER)
         kill.inject(view, BROKER.resolve(view, 0))
         kill.heal(view, BROKER.resolve(view, 0))
-        again = wait_until(lambda: _bitten(ClockStep(target=BROKER, seconds=120), view), "the clock", timeout=15)
+        again = proof_of(ClockStep(target=BROKER, seconds=120), view)
         assert again.evidence["broker-1"]["ahead"] == pytest.approx(120, abs=1)
+            120, abs=1
+        )
     ClusterAdmin(clocked.bootstrap_servers).await_full_isr([TOPIC])
     wait_until(lambda: abs(stamped_ahead(clocked)) < 1, "the clock to be right again", timeout=20)
 

@@ -15,21 +15,20 @@ from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.broker import reassignment
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.error_codes import NONE
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane
 from kafka_chaos.harness.cluster.storage.replica import NoReplica, read_replica
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.waiting import wait_until
-from tests.clusters import NEWEST, PLAIN, mode_of
+from tests.clusters import NEWEST, PLAIN
+from tests.faults.on_brokers import in_both_modes, proof_of
 
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture(scope="module", params=[PLAIN, pytest.param(NEWEST, marks=pytest.mark.slow)], ids=mode_of)
-def layout(request: pytest.FixtureRequest) -> ClusterLayout:
-    return request.param
+layout = in_both_modes(PLAIN, NEWEST)
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def test_a_broker_whose_session_is_over_is_replaced_and_registers_anew(running: 
     nodes = fault.target.resolve(view, 0)
     fault.inject(view, nodes)
     fault.inject(view, nodes)
-    proof = wait_until(lambda: _if_bit(fault.proof(view, nodes)), "the broker to register again", timeout=20)
+    proof = proof_of(fault, view, nodes)
     assert proof.evidence["broker-1"]["Pid"] == running.brokers[1].state()["Pid"]
     first, second = proof.evidence["broker-1"]["broker_epoch"]
     assert first < second
@@ -109,7 +108,7 @@ def test_a_controller_is_elected_again_and_nobody_else_moves(running: Cluster) -
     assert not fault.proof(view, nodes).took_effect
     fault.inject(view, nodes)
     fault.inject(view, nodes)
-    proof = wait_until(lambda: _if_bit(fault.proof(view, nodes)), "the next controller", timeout=20)
+    proof = proof_of(fault, view, nodes)
     first, second = proof.evidence[nodes[0].name]["controller_epoch"]
     assert second == first + 1
     fault.heal(view, nodes)
@@ -125,13 +124,7 @@ def _moved(view: ClusterView, **keys: str) -> tuple[Reassignment, Nodes, Proof]:
     nodes = fault.target.resolve(view, 0)
     fault.inject(view, nodes)
     fault.inject(view, nodes)
-    proof = wait_until(
-        lambda: _if_bit(fault.proof(view, nodes)),
-        "the replicas to move",
-        timeout=30,
-        seen=lambda: fault.proof(view, nodes).reason,
-    )
-    return fault, nodes, proof
+    return fault, nodes, proof_of(fault, view, nodes, timeout=30)
 
 
 @pytest.mark.slow
@@ -223,7 +216,7 @@ def test_a_topic_grows_by_partitions_that_the_targets_lead(running: Cluster) -> 
     nodes = fault.target.resolve(view, 0)
     fault.inject(view, nodes)
     fault.inject(view, nodes)
-    wait_until(lambda: _if_bit(fault.proof(view, nodes)), "the new partitions", timeout=20)
+    proof_of(fault, view, nodes)
     fault.heal(view, nodes)
     now = view.leadership()
     assert [now["grows", number].replicas for number in range(4)] == [(1, 2), (2, 3), (3, 1), (2, 3)]
@@ -248,7 +241,3 @@ def _takes(client: BrokerClient, topic: str, partition: int) -> bool:
 def _place_of(state: Leadership) -> tuple[int | None, int, tuple[int, ...]]:
     """Who leads and who holds it: on a slow machine, a follower may leave the ISR for a moment."""
     return state.leader, state.leader_epoch, state.replicas
-
-
-def _if_bit(proof: Proof) -> Proof | None:
-    return proof if proof.took_effect else None

@@ -26,6 +26,7 @@ from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of
 from tests.faults.fakes import Notes
+from tests.faults.on_brokers import in_both_modes
 
 LACKS = why_no_links()
 pytestmark = [
@@ -37,9 +38,7 @@ one_mode = pytest.mark.parametrize("layout", [EQUIPPED], indirect=True, ids=mode
 _topics = itertools.count(1)
 
 
-@pytest.fixture(scope="module", params=[EQUIPPED, pytest.param(NEWEST_EQUIPPED, marks=pytest.mark.slow)], ids=mode_of)
-def layout(request: pytest.FixtureRequest) -> ClusterLayout:
-    return request.param
+layout = in_both_modes(EQUIPPED, NEWEST_EQUIPPED)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
 from tests.faults.fakes import Notes
+from tests.faults.on_brokers import proof_of
 
 pytestmark = pytest.mark.cluster
 
@@ -84,7 +85,7 @@ def test_packets_are_treated_so_and_replication_goes_on(
     fault.inject(view, nodes)
     took = seconds_for(cluster, topic, records=5, size=20_000)
     assert took >= at_least
-    proof = wait_until(lambda: _bitten(fault, view), f"{fault.kind} to bite", timeout=15)
+    proof = proof_of(fault, view, nodes)
     assert set(proof.evidence) == {node.name for node in nodes}
     fault.heal(view, nodes)
     fault.heal(view, nodes)
@@ -92,11 +93,6 @@ def test_packets_are_treated_so_and_replication_goes_on(
     for node in nodes:
         assert chain_name(fault) not in node.must_execute("iptables", "-w", "-t", "mangle", "-S")
     assert seconds_for(cluster, topic, records=5, size=20_000) < max(1.0, at_least)
-
-
-def _bitten(fault: Fault, view: ClusterView) -> Any:
-    proof = fault.proof(view, fault.target.resolve(view, 0))
-    return proof if proof.took_effect else None
 
 
 def test_a_queue_whose_process_dies_holds_nothing_up_and_is_noticed(
@@ -125,15 +121,15 @@ def test_a_broker_that_comes_back_meanwhile_has_its_queue_again(
         PacketDelay(target=Target.parse("broker:1"), seconds=0.1, direction="both", at=0.0, duration=25.0),
         Kill(target=Target.parse("broker:1"), at=0.5, duration=0.5),
     ]
-    notes, again = Notes(), []
+    notes = Notes()
     with Injector(view, notes, seed=1) as injector:
         runs = threading.Thread(
             target=lambda: injector.run(faults, start=time.monotonic(), cancelled=threading.Event())
         )
         runs.start()
         wait_until(lambda: "kill-2 healed" in notes.lines, "the broker to be back", timeout=30)
-        again.append(wait_until(lambda: _bitten(faults[0], view), "packets to wait again", timeout=10))
+        again = proof_of(faults[0], view)
         runs.join()
-    assert again[0].evidence["broker-1"]["waited"] > 0
+    assert again.evidence["broker-1"]["waited"] > 0
     assert sum("proven" in line for line in notes.lines) == sum("healed" in line for line in notes.lines) == 2
     assert not [line for line in notes.lines if "not proven" in line]

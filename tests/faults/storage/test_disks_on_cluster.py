@@ -11,20 +11,21 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-from kafka_chaos.faults.fault import Fault, Proof
+from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk, why_no_disks
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.run.shared_cluster import restore
 from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of
 from tests.faults.fakes import Notes
+from tests.faults.on_brokers import in_both_modes, proof_of
 
 LACKS = why_no_disks()
 pytestmark = [
@@ -36,9 +37,7 @@ one_mode = pytest.mark.parametrize("layout", [EQUIPPED], indirect=True, ids=mode
 """For what has nothing to do with metadata."""
 
 
-@pytest.fixture(scope="module", params=[EQUIPPED, pytest.param(NEWEST_EQUIPPED, marks=pytest.mark.slow)], ids=mode_of)
-def layout(request: pytest.FixtureRequest) -> ClusterLayout:
-    return request.param
+layout = in_both_modes(EQUIPPED, NEWEST_EQUIPPED)
 
 
 @pytest.fixture
@@ -102,13 +101,8 @@ def inject_twice(fault: Fault, view: ClusterView) -> dict[str, object]:
     for _ in range(2):
         fault.inject(view, nodes)
         # As the injector does: a broker that still writes may free a block for a moment.
-        proof = wait_until(lambda: _if_effective(fault, view), f"{fault.kind} to take effect", timeout=10)
+        proof = proof_of(fault, view, nodes)
     return dict(proof.evidence["broker-1"])
-
-
-def _if_effective(fault: Fault, view: ClusterView) -> Proof | None:
-    proof = fault.proof(view, fault.target.resolve(view, 0))
-    return proof if proof.took_effect else None
 
 
 def heal_twice(fault: Fault, view: ClusterView, cluster: Cluster) -> None:

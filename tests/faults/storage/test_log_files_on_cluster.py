@@ -9,19 +9,18 @@ from kafka_chaos.faults.fault import build
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.replica import read_replica
-from tests.clusters import NEWEST, PLAIN, mode_of
+from tests.clusters import NEWEST, PLAIN
+from tests.faults.on_brokers import in_both_modes
 
 pytestmark = pytest.mark.cluster
 
 RECORDS = 500
 
 
-@pytest.fixture(scope="module", params=[PLAIN, pytest.param(NEWEST, marks=pytest.mark.slow)], ids=mode_of)
-def layout(request: pytest.FixtureRequest) -> ClusterLayout:
-    return request.param
+layout = in_both_modes(PLAIN, NEWEST)
 
 
 def filled(cluster: Cluster, admin: ClusterAdmin, topic: str, replicas: tuple[int, ...]) -> None:
