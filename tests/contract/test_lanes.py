@@ -8,7 +8,9 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.groups import Group, Loop
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.run_directory import lanes_document
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 
 ENTRY = {"lane": "transfers", "idempotence": True, "transactional": {"size": 5, "abort": 0.25, "producers": 2}}
@@ -44,3 +46,67 @@ def test_transactions_need_idempotence() -> None:
 def test_the_anomalies_of_transactions_are_looked_for_where_there_are_some() -> None:
     assert Lane.from_json(ENTRY).anomalies == (*Anomaly, *TransactionAnomaly)
     assert Lane(lane="a").anomalies == tuple(Anomaly)
+
+
+KRAFT = {"kafka_version": "4.3.1", "metadata_mode": "kraft"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "key"),
+    [
+        ({"group": {"members": 0}}, "group.members"),
+        ({"group": {"crashes": True}}, "group.crashes"),
+        ({"group": {"assignor": "sticky"}}, "group.assignor"),
+        ({"group": {"assignor": None}}, "group.assignor"),
+        ({"group": {"commits": "transaction"}}, "group.commits"),
+        ({"group": {"static": 1}}, "group.static"),
+        ({"group": {"max_poll_interval_ms": 5_999}}, "group.max_poll_interval_ms"),
+        ({"group": {"members": 2, "joins": 1, "leaves": 3}}, "group.leaves"),
+        ({"group": {"member": 2}}, "group.member"),
+        ({"group": 3}, "group"),
+        ({"group": {"protocol": "consumer"}}, "group.protocol"),
+        ({"group": {"protocol": "consumer"}, "kafka_version": "3.9.1", "metadata_mode": "kraft"}, "group.protocol"),
+        ({"group": {"protocol": "consumer", "assignor": "range"}, **KRAFT}, "group.assignor"),
+        ({"loop": {}}, "loop.source"),
+        ({"loop": {"source": "out"}}, "loop.source"),
+        ({"loop": {"source": "in", "offsets": "auto"}}, "loop.offsets"),
+        ({"loop": {"source": "in", "offsets": "after", "group": {"commits": "auto"}}}, "loop.group.commits"),
+        ({"loop": {"source": "in", "offsets": "after", "group": {"members": 0}}}, "loop.group.members"),
+        ({"loop": {"source": "in", "offsets": "after", "group": {"protocol": "consumer"}}}, "loop.group.protocol"),
+        ({"loop": {"source": "in"}}, "transactional"),
+        ({"loop": {"source": "in", "offsets": "after"}, "transactional": {}}, "transactional"),
+        ({"loop": {"source": "in"}, "transactional": {"producers": 2}}, "transactional.producers"),
+        ({"loop": {"source": "in"}, "transactional": {"producers": 3, "restarts": 1}}, "transactional.restarts"),
+    ],
+)
+def test_what_is_refused_names_its_key(entry: dict[str, Any], key: str) -> None:
+    with pytest.raises(LaneError) as refused:
+        Lane.from_json({"lane": "out", "idempotence": True, **entry})
+    assert refused.value.key == key
+
+
+def test_a_lane_with_groups_is_read_as_it_was_written() -> None:
+    group = Group(members=4, protocol="consumer", assignor=None, crashes=2)
+    lane = Lane(
+        lane="out",
+        idempotence=True,
+        transactional=Transactional(producers=4),
+        group=Group(commits="auto", static=True),
+        loop=Loop(source="in", group=group),
+        kafka_version="4.3.1",
+        metadata_mode="kraft",
+    )
+    assert Lane.from_json(lane.to_json()) == lane
+    assert Lane.from_json({**lane.to_json(), "loop": {"source": "in", "group": {"members": 4, "protocol": "consumer"}}})
+
+
+def test_a_group_needs_the_second_format() -> None:
+    assert lanes_document([Lane(lane="a")])["format_version"] == 1
+    assert lanes_document([Lane(lane="a"), Lane(lane="b", group=Group())])["format_version"] == 2
+
+
+def test_settings_are_described_in_words() -> None:
+    assert Group(crashes=1, joins=2).described == (
+        "3 members, assigned by cooperative-sticky, commits after processing, session time-out 6 s, "
+        "at most 10 s between polls, 1 crash, 2 joins"
+    )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.contract.errors import Interrupted
+from kafka_chaos.contract.command_line import run_and_exit
+from kafka_chaos.contract.errors import EnvironmentFailure, Interrupted, UsageFailure
 from kafka_chaos.harness.cli import main
 from kafka_chaos.harness.cluster.containers import cleanup, engine, labels
 from kafka_chaos.harness.experiment.file import parse_experiment
@@ -88,3 +94,117 @@ def test_the_seed_of_the_command_line_overrides_the_file() -> None:
     text = "name: x\nseed: 1\nlanes: [{lane: a}]\n"
     assert parse_experiment(text, "x.yaml", overrides={"seed": 2}).seed == 2
     assert "instead of the seed in the file" in " ".join(CliRunner().invoke(main.cli, ["run", "--help"]).output.split())
+
+
+def raising(error: BaseException) -> Callable[[], int]:
+    def command() -> int:
+        raise error
+
+    return command
+
+
+def end(error: BaseException) -> int:
+    with pytest.raises(SystemExit) as ended:
+        run_and_exit(raising(error))
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+ERRORS = [
+    (SystemExit(1), 1, ""),
+    (SystemExit(None), 0, ""),
+    (UsageFailure("the file is odd"), 64, "the file is odd"),
+    (EnvironmentFailure("no Docker"), 3, "no Docker"),
+    (click.UsageError("no such option"), 64, "no such option"),
+    (KeyboardInterrupt(), 130, "interrupted"),
+    (click.exceptions.Abort(), 130, "interrupted"),
+    (OSError(errno.ENOSPC, "full", "/data/x"), 3, "/data/x: No space left on device: free some space"),
+    (OSError(errno.EROFS, "read-only", "/data/x"), 3, "/data/x: Read-only file system: choose"),
+    (RuntimeError("Job aborted: java.io.IOException: No space left on device\n\tat x"), 3, "No space left on device"),
+    (NotADirectoryError(errno.ENOTDIR, "no", "/f/x"), 64, "/f/x: Not a directory: a file is where"),
+    (PermissionError(errno.EACCES, "no", "/f/x"), 64, "/f/x: Permission denied: choose"),
+    (MemoryError(), 3, "no memory is left"),
+    (ModuleNotFoundError("No module named 'pyspark'", name="pyspark"), 3, "package pyspark is not installed"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "message"), ERRORS, ids=[repr(error)[:40] for error, *_ in ERRORS])
+def test_an_error_has_its_exit_code_and_one_line(
+    error: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert end(error) == code
+    said = capsys.readouterr().err
+    assert message in said
+    assert "Traceback" not in said
+
+
+BUGS = [
+    ZeroDivisionError("division by zero"),
+    SystemExit("a message"),
+    FileNotFoundError(errno.ENOENT, "No such file or directory"),
+    ModuleNotFoundError("No module named 'kafka_chaos.x'", name="kafka_chaos.x"),
+    RecursionError(),
+    AssertionError("this\nand that"),
+]
+
+
+@pytest.mark.parametrize("error", BUGS, ids=repr)
+def test_an_error_of_ours_is_70_and_its_traceback_is_in_a_file(
+    error: BaseException, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert end(error) == 70
+    (line,) = capsys.readouterr().err.splitlines()
+    (file,) = tmp_path.iterdir()
+    assert line.startswith("kafka-chaos: internal error: ")
+    assert line.endswith(f"; the traceback is in {file}")
+    assert "Traceback (most recent call last)" in file.read_text()
+
+
+def test_debug_prints_the_traceback(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["kafka-chaos", "--debug", "run"])
+    assert end(ZeroDivisionError("x")) == 70
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert "in raising" in said or "raise error" in said
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["runs", "list"], ["explore", "--brokers", "1", "--records", "1"]])
+def test_an_output_that_is_full_or_closed_is_no_violation(arguments: list[str]) -> None:
+    assert_no_violation([sys.executable, "-m", "kafka_chaos.harness.cli.main", *arguments])
+
+
+def test_a_table_for_a_reader_that_has_ended_is_no_violation() -> None:
+    code = (
+        "from kafka_chaos.contract.command_line import console, run_and_exit\n"
+        "run_and_exit(lambda: console().print('a table') or 0)"
+    )
+    assert_no_violation([sys.executable, "-c", code])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_after_the_result_does_not_change_it(number: int) -> None:
+    code = (
+        "import atexit, os\n"
+        "from kafka_chaos.contract.command_line import run_and_exit\n"
+        # Callbacks run in reverse order: this one after the command has ended.
+        f"atexit.register(os.kill, os.getpid(), {int(number)})\n"
+        "run_and_exit(lambda: 2)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "")
+
+
+def assert_no_violation(command: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr

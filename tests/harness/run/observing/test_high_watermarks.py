@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from kafka_chaos.contract.events import Event, HighWatermark, LastStableOffset
-from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.contract.events import Event, HarnessPaused, HighWatermark, LastStableOffset
+from kafka_chaos.harness.cluster.admin import ClusterAdmin, PartitionState
 from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.run.observing import collection, pauses
+from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
+from kafka_chaos.harness.run.observing.pauses import PauseWatch, scheduled, share_waited
 from kafka_chaos.harness.waiting import wait_until
 
 
@@ -99,3 +106,77 @@ def test_the_last_stable_offset_of_a_transactional_lane_waits_for_its_transactio
         )
     stable = [event.last_stable_offset for event in found if isinstance(event, LastStableOffset)]
     assert stable == [0, 2], "an unchanged answer is not reported again"
+
+
+STATES = {"b": PartitionState(1, (1, 2), (1, 2)), "c": PartitionState(3, (3, 1), (3, 1))}
+ENDS = {"b": 20, "c": 30}
+
+
+class Admin(ClusterAdmin):
+    """An admin client without a cluster; lane a has the topic b, and lane b the topic c."""
+
+    def __init__(self) -> None:
+        self._topics = {"a": "b", "b": "c"}
+
+    def partitions(self, topic: str) -> dict[int, PartitionState]:
+        return {0: STATES[self.topic(topic)]}
+
+    def end_offsets(
+        self, topic: str, partitions: Sequence[int], *, committed: bool = False, timeout: float = 30
+    ) -> dict[int, int]:
+        return {number: ENDS[self.topic(topic)] for number in partitions}
+
+
+def test_a_topic_may_have_the_name_of_another_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    awaited: list[str] = []
+    monkeypatch.setattr(collection, "await_replicated", lambda admin, lanes: awaited.extend(map(admin.topic, lanes)))
+    found = leader_ends(Admin(), [StoredLane("a", "b", 1), StoredLane("b", "c", 1)])
+    assert awaited == ["b", "c"]
+    assert found == {("b", 0): LeaderEnd(1, 20, (1, 2)), ("c", 0): LeaderEnd(3, 30, (3, 1))}
+
+
+def told_of(monkeypatch: pytest.MonkeyPatch, moments: list[float], shares: list[float]) -> list[float]:
+    """The waits that a watch tells of, which finds these moments and shares, one for each interval of a second."""
+    told: list[Event] = []
+    left, over = iter(moments), threading.Event()
+    of_intervals = iter(shares)
+
+    def now() -> float:
+        moment = next(left, None)
+        if moment is None:
+            over.set()
+            return moments[-1] + 1
+        return moment
+
+    clock: Any = SimpleNamespace(monotonic=now)
+    monkeypatch.setattr(pauses, "time", clock)
+    monkeypatch.setattr(pauses, "share_waited", lambda *_: next(of_intervals, 0.0))
+    watch = PauseWatch(EventBus(told.append))
+    waits: Any = SimpleNamespace(wait=lambda _: over.is_set(), set=over.set)
+    monkeypatch.setattr(watch, "_stop", waits)
+    with watch:
+        assert over.wait(timeout=30)
+    return [event.seconds for event in told if isinstance(event, HarnessPaused)]
+
+
+def test_a_watch_that_wakes_up_late_tells_by_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told_of(monkeypatch, [0.0, 1.0, 2.05, 8.05, 9.05], []) == [5.0]
+
+
+def test_waits_for_a_processor_count_by_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told_of(monkeypatch, [0.0, 1.0, 2.0, 3.0], [0.05, 0.5, 0.8]) == [0.5, 0.8]
+
+
+def test_the_share_is_of_the_time_in_which_threads_had_work() -> None:
+    before = {"1": (1.0, 1.0), "2": (0.0, 0.0), "gone": (5.0, 5.0)}
+    after = {"1": (1.5, 2.5), "2": (0.5, 0.5), "new": (9.0, 0.0)}
+    assert share_waited(before, after) == pytest.approx(2 / 3)
+    assert share_waited({"1": (1.0, 1.0)}, {"1": (1.0, 1.005)}) == 0.0
+    assert share_waited({}, {}) == 0.0
+
+
+def test_this_process_is_scheduled() -> None:
+    before = scheduled()
+    sum(range(3_000_000))
+    ran = [scheduled()[task][0] - at[0] for task, at in before.items() if task in scheduled()]
+    assert max(ran) > 0
