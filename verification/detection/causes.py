@@ -1,6 +1,6 @@
 """Gives every lost or duplicated record its cause, joined by partition, offset and time.
 
-Guarantee: the cause begins with one of the names in `contract.causes`. The events' side of the join is small and
+Guarantee: the cause begins with one of the names in `contract.families`. The events' side of the join is small and
 broadcast; findings never leave Spark.
 """
 
@@ -53,7 +53,7 @@ def explained(
     few: bool,
     small: bool,
 ) -> DataFrame:
-    """CASES of lost and duplicated records (`contract.causes.CAUSED`), each with its cause.
+    """CASES of lost and duplicated records (`contract.families.CAUSED`), each with its cause.
 
     `replicas`: those of idempotent producers that show duplicates. `few`, `small`: see `scope.keys`.
     """
