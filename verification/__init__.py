@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
-from kafka_chaos.verification.spark.errors import SparkUnavailableError
+from kafka_chaos.verification.spark.jars import SparkUnavailableError
 from kafka_chaos.verification.spark.session import spark_session
 
 if TYPE_CHECKING:

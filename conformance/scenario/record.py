@@ -6,7 +6,7 @@ The verdict is `conforms` if the model allows what was observed after every step
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any
 
@@ -38,26 +38,16 @@ def plain(value: Any) -> Any:
 
 def observation_json(observation: Observation) -> dict[str, Any]:
     """An observation as JSON values; what was not observed is left out."""
-    found: dict[str, Any] = {
-        "partition": {
-            name: plain(getattr(observation, name))
-            for name in ("leader", "leader_epoch", "isr", "controller_epoch")
-            if getattr(observation, name) is not None
-        },
-        "replicas": {str(broker): _replica_json(replica) for broker, replica in observation.replicas.items()},
+    of_replicas = [one.name for one in fields(ReplicaObservation)]
+    return {
+        "partition": _known(observation, ("leader", "leader_epoch", "isr", "controller_epoch")),
+        "replicas": {str(broker): _known(replica, of_replicas) for broker, replica in observation.replicas.items()},
+        **_known(observation, ("acknowledged", "group", "transactions")),
     }
-    if observation.acknowledged is not None:
-        found["acknowledged"] = plain(observation.acknowledged)
-    if observation.group is not None:
-        found["group"] = plain(observation.group)
-    if observation.transactions is not None:
-        found["transactions"] = plain(observation.transactions)
-    return found
 
 
-def _replica_json(replica: ReplicaObservation) -> dict[str, Any]:
-    values = {one.name: getattr(replica, one.name) for one in fields(ReplicaObservation)}
-    return {name: plain(value) for name, value in values.items() if value is not None}
+def _known(observed: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: plain(value) for name in names if (value := getattr(observed, name)) is not None}
 
 
 _PLAIN = PlainSerializer(plain)

@@ -8,7 +8,7 @@ as the observations allow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -70,8 +70,13 @@ class Step:
 
 def step(name: str, **arguments: Any) -> Step:
     """A step by name; an unknown one raises `ActionError`."""
-    if name not in ACTIONS:
-        raise ActionError(f"{name!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
+    return step_of(ACTIONS, name, **arguments)
+
+
+def step_of(actions: Collection[str], name: str, **arguments: Any) -> Step:
+    """A step by the name of one of these actions; an unknown one raises `ActionError`."""
+    if name not in actions:
+        raise ActionError(f"{name!r}: expected an action out of {', '.join(sorted(actions))}")
     return Step(name, tuple(sorted(arguments.items())))
 
 

@@ -28,7 +28,7 @@ MOST_RECORDS = 100_000
 class Observation:
     """How often an anomaly was found in a lane, in its own unit, and the first few cases.
 
-    `causes`: how many cases have which cause (`contract.families`); empty for anomalies that have none. `records`: of all
+    `causes`: how many cases have which cause (`contract.families`); empty for anomalies without any. `records`: of all
     cases, up to `MOST_RECORDS`, where the run recorded what a known defect needs.
     """
 

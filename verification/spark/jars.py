@@ -16,8 +16,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from kafka_chaos.contract.errors import EnvironmentFailure
 from kafka_chaos.contract.files import cache_home
-from kafka_chaos.verification.spark.errors import SparkUnavailableError
+
+
+class SparkUnavailableError(EnvironmentFailure):
+    """No Spark session is possible here; the message says what to do."""
+
 
 POM = Path(__file__).parent / "spark-jars" / "pom.xml"
 _CORE = re.compile(r"spark-core_(?P<scala>\d+\.\d+)-(?P<line>\d+\.\d+)\..*\.jar")

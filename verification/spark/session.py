@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.files import toml_of
-from kafka_chaos.verification.spark.errors import SparkUnavailableError
-from kafka_chaos.verification.spark.jars import cache_dir, ensure_jars
+from kafka_chaos.verification.spark.jars import SparkUnavailableError, cache_dir, ensure_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

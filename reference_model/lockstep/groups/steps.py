@@ -17,7 +17,7 @@ from kafka_chaos.reference_model.groups.state import (
     slots_in,
     with_member,
 )
-from kafka_chaos.reference_model.lockstep.cluster_model import Step
+from kafka_chaos.reference_model.lockstep.cluster_model import Step, step_of
 from kafka_chaos.reference_model.lockstep.observation.clients import COMMITTED, GIVEN, PROCESSED, REFUSED, Deed
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.tuples import exchanged
@@ -126,8 +126,6 @@ ACTIONS: Mapping[str, Callable[..., Iterator[GroupState]]] = {
 
 def group_step(name: str, *, member: int, partition: int | None = None, former: int | None = None) -> Step:
     """A step of a member by name, `former` being the one whose place it takes; an unknown one raises `ActionError`."""
-    if name not in ACTIONS:
-        raise ActionError(f"{name!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
-    where = () if partition is None else (("partition", partition),)
-    whose = () if former is None else (("former", former - 1),)
-    return Step(name, (*whose, *where, ("slot", member - 1)))
+    where = {} if partition is None else {"partition": partition}
+    whose = {} if former is None else {"former": former - 1}
+    return step_of(ACTIONS, name, slot=member - 1, **where, **whose)

@@ -130,18 +130,9 @@ def nearest(
 
 def observe_replica(replica: Replica) -> ReplicaObservation:
     """A replica of the model, as one would observe it."""
-    return ReplicaObservation(
-        log=tuple((entry.offset, entry.record, entry.leader_epoch) for entry in replica.log),
-        log_start=replica.log_start,
-        log_end=replica.log_end,
-        high_watermark=replica.high_watermark,
-        checkpointed_high_watermark=replica.checkpointed_high_watermark,
-        epochs=replica.epochs,
-        role=replica.role,
-        leader=replica.leader,
-        leader_epoch=replica.leader_epoch,
-        isr=replica.isr,
-    )
+    values = {one.name: getattr(replica, one.name) for one in fields(ReplicaObservation)}
+    values["log"] = tuple((entry.offset, entry.record, entry.leader_epoch) for entry in replica.log)
+    return ReplicaObservation(**values)
 
 
 def observe_state(state: ClusterState) -> Observation:

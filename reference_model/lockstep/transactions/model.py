@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.reference_model.lockstep.cluster_model import Step
+from kafka_chaos.reference_model.lockstep.cluster_model import Step, step_of
 from kafka_chaos.reference_model.lockstep.observation.clients import (
     ABORT,
     COMMIT,
@@ -17,7 +17,6 @@ from kafka_chaos.reference_model.lockstep.observation.clients import (
     TransactionsObservation,
 )
 from kafka_chaos.reference_model.lockstep.observation.cluster import TRANSACTIONS, Comparison, Observation, nearest
-from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.transactions.steps import (
     ACTIONS,
     TransactionsConfig,
@@ -43,9 +42,7 @@ _MARKERS = {machine_state.COMMIT: COMMIT, machine_state.ABORT: ABORT}
 
 def transaction_step(name: str, **arguments: Any) -> Step:
     """A step by name; an unknown one raises `ActionError`."""
-    if name not in ACTIONS:
-        raise ActionError(f"{name!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
-    return Step(name, tuple(sorted(arguments.items())))
+    return step_of(ACTIONS, name, **arguments)
 
 
 @dataclass(slots=True)

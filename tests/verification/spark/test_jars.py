@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.verification.spark.errors import SparkUnavailableError
-from kafka_chaos.verification.spark.jars import cache_dir, kafka_source
+from kafka_chaos.verification.spark.jars import SparkUnavailableError, cache_dir, kafka_source
 
 
 def home(folder: Path, jar: str) -> str:
