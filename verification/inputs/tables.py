@@ -10,7 +10,6 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from os import SEEK_END
 
 from kafka_chaos.contract.columns import TABLES
@@ -123,14 +122,14 @@ def _why_unread(table: str, entry: RunPath) -> str:
 
 def _copies(files: Sequence[RunPath], footers: Sequence[Footer]) -> list[tuple[RunPath, RunPath]]:
     """Files that repeat the content of an earlier one; only files of equal size are compared."""
-    sized = sorted((size_of(file), str(file), file) for file, footer in zip(files, footers, strict=True) if footer.rows)
+    by_size: dict[int, list[RunPath]] = {}
+    for file, footer in zip(files, footers, strict=True):
+        if footer.rows:
+            by_size.setdefault(size_of(file), []).append(file)
     copies: list[tuple[RunPath, RunPath]] = []
-    for _, group in groupby(sized, key=lambda entry: entry[0]):
-        same_size = [file for _, _, file in group]
-        if len(same_size) == 1:
-            continue
+    for same_size in by_size.values():
         seen: dict[str, RunPath] = {}
-        for file in same_size:
+        for file in same_size if len(same_size) > 1 else ():
             original = seen.setdefault(_digest(file), file)
             if original is not file:
                 copies.append((original, file))
@@ -138,8 +137,5 @@ def _copies(files: Sequence[RunPath], footers: Sequence[Footer]) -> list[tuple[R
 
 
 def _digest(file: RunPath) -> str:
-    digest = hashlib.sha256()
     with open_binary(file) as binary:
-        while piece := binary.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
+        return hashlib.file_digest(binary, "sha256").hexdigest()  # type: ignore[arg-type]

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from kafka_chaos.contract.columns import TABLES, arrow_type
-from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.verification.inputs.parquet import batches_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.plain.rows import (
     Assigned,
@@ -64,21 +63,11 @@ def parts_of(run: RunDirectory) -> list[Part]:
 
 def batches(run: RunDirectory, table: str, names: Sequence[str]) -> Iterator[tuple[Path, pa.RecordBatch]]:
     """These columns of a table, piece by piece, each with its file. Columns that a file lacks are null."""
-    types = {column.name: arrow_type(column) for column in TABLES[table] if column.name in names}
+    known = {column.name: column for column in TABLES[table]}
     for file in run.tables[table].files if run.has(table) else ():
         assert isinstance(file, Path)
-        try:
-            with pq.ParquetFile(file) as opened:
-                for batch in opened.iter_batches(columns=list(names)):
-                    found = {
-                        name: batch.column(name).cast(types[name])
-                        if name in batch.schema.names
-                        else pa.nulls(len(batch), types[name])
-                        for name in names
-                    }
-                    yield file, pa.RecordBatch.from_pydict(found)
-        except (OSError, pa.ArrowException) as error:
-            raise RunDirectoryError(file, "can't be read, expected a whole Parquet file") from error
+        for batch in batches_where([file], [known[name] for name in names], {}):
+            yield file, batch
 
 
 def values_of(column: pa.Array) -> list[Any]:

@@ -15,13 +15,13 @@ from typing import Any
 from kafka_chaos.contract.errors import quoted
 from kafka_chaos.contract.groups import group_of, loop_group_of
 from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.reading import (
     expect,
     is_given,
     is_offset,
     is_whole,
     number_named,
+    object_in,
     partition_named,
     read_json,
 )
@@ -47,10 +47,7 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
     """The content of a checkpoints.json, if it exists; `RunDirectoryError` names the key at fault."""
     if not is_given(path):
         return Checkpoints()
-    document = read_json(path)
-    brokers = document.get("brokers") if isinstance(document, dict) else None
-    if not isinstance(brokers, dict):
-        raise RunDirectoryError(path, "expected an object of brokers", column="brokers")
+    brokers = object_in(path, read_json(path), "brokers")
     partitions = {lane.lane: lane.partitions for lane in lanes}
     epochs: dict[Place, tuple[tuple[int, int], ...]] = {}
     marks: dict[Place, dict[int, int | None]] = {}
@@ -102,10 +99,7 @@ def read_groups(path: RunPath, lanes: Sequence[Lane]) -> CommittedOffsets:
     """The content of a groups.json, if it exists; `RunDirectoryError` names the key at fault."""
     if not is_given(path):
         return {}
-    document = read_json(path)
-    groups = document.get("groups") if isinstance(document, dict) else None
-    if not isinstance(groups, dict):
-        raise RunDirectoryError(path, "expected an object of groups", column="groups")
+    groups = object_in(path, read_json(path), "groups")
     known = {group: reads for lane in lanes for group, reads in groups_of_lane(lane).items()}
     partitions = {lane.lane: lane.partitions for lane in lanes}
     found: dict[str, dict[int, int]] = {}

@@ -14,8 +14,15 @@ from typing import Any
 from kafka_chaos.contract.errors import LaneError, quoted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.recovery import Timings
-from kafka_chaos.contract.run_directory import FORMAT_VERSION, LANES_FILE, RunDirectoryError
-from kafka_chaos.verification.inputs.documents.reading import expect, is_given, opened, parsed_yaml, read_versioned
+from kafka_chaos.contract.run_directory import LANES_FILE, RunDirectoryError
+from kafka_chaos.verification.inputs.documents.reading import (
+    expect,
+    is_given,
+    object_in,
+    opened,
+    parsed_yaml,
+    read_versioned,
+)
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 _SETTINGS = (
@@ -95,9 +102,7 @@ def read_timings(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Timings]:
     """The content of a timings.json by lane, if it exists; `RunDirectoryError` names the key at fault."""
     if not is_given(path):
         return {}
-    given = read_versioned(path, (FORMAT_VERSION,)).get("lanes")
-    if not isinstance(given, dict):
-        raise RunDirectoryError(path, "expected an object of lanes", column="lanes")
+    given = object_in(path, read_versioned(path), "lanes")
     names = [lane.lane for lane in lanes]
     found = {}
     for name, entry in given.items():

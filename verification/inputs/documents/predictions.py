@@ -16,7 +16,7 @@ from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly, anomaly_nam
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
 from kafka_chaos.contract.transactions import PREDICTED_IN
-from kafka_chaos.verification.inputs.documents.reading import expect, is_given, read_versioned
+from kafka_chaos.verification.inputs.documents.reading import expect, is_given, object_in, read_versioned
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 if TYPE_CHECKING:
@@ -58,9 +58,7 @@ def read_predictions(path: RunPath) -> dict[str, GivenPrediction]:
     """The content of prediction.json by lane; empty if the file does not exist."""
     if not is_given(path):
         return {}
-    lanes = read_versioned(path).get("lanes")
-    if not isinstance(lanes, dict):
-        raise RunDirectoryError(path, "expected an object of lanes", column="lanes")
+    lanes = object_in(path, read_versioned(path), "lanes")
     return {name: _lane_prediction(path, name, entry) for name, entry in lanes.items()}
 
 
@@ -112,9 +110,8 @@ def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | Non
             raise
         return LanePrediction(given.statuses, PREDICTION_FILE, steps)
     answers: dict[AnyAnomaly, AnomalyPrediction] = {}
-    answers.update(computed.anomalies.items())
-    answers.update(computed.transactions.items())
-    answers.update(computed.groups.items())
+    for part in (computed.anomalies, computed.transactions, computed.groups):
+        answers.update(part.items())
     statuses = {anomaly: Status(answers[anomaly].status) for anomaly in lane.anomalies if anomaly in answers}
     for anomaly, status in (given.statuses if given else {}).items():
         if anomaly not in statuses:

@@ -91,6 +91,14 @@ def read_object(path: RunPath) -> dict[str, Any]:
     return dict(document)
 
 
+def object_in(path: RunPath, document: Any, key: str) -> dict[str, Any]:
+    """The object under a key such as `lanes`, an object of lanes, which is the document's only content."""
+    found = document.get(key) if isinstance(document, dict) else None
+    if not isinstance(found, dict):
+        raise RunDirectoryError(path, f"expected an object of {key}", column=key)
+    return found
+
+
 def json_lines(path: RunPath, *, torn: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a document that has one on each line, with the lines' numbers; blank lines are left out.
 
