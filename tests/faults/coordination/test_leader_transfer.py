@@ -1,13 +1,16 @@
-"""Which partitions move, to whom, and what the proof says when they did not."""
+"""Leadership that moves, of partitions or of the controller, and sessions that end: who is hit, and what the proof says
+when nothing happened.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.faults.cluster import Leadership
-from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, LeaderTransfer
+from kafka_chaos.faults.cluster import Leadership, Registration
+from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, LeaderTransfer, SessionExpiry
 from kafka_chaos.faults.target import Target
+from kafka_chaos.harness.cluster.metadata.zookeeper_client import password_of
 from kafka_chaos.harness.experiment.file import parse_experiment
 from tests.faults.fakes import FakeCluster
 
@@ -178,3 +181,80 @@ def test_a_controller_of_which_there_is_none_can_not_move(cluster: str, target: 
     schedule = f"schedule: [{{fault: controller-move, target: '{target}', at: 1}}]"
     with pytest.raises(UsageFailure, match=message):
         parse_experiment(f"name: moved\ncluster: {cluster}\nlanes: [{{lane: orders}}]\n{schedule}\n", "moved.yaml")
+
+
+EXPIRY = SessionExpiry(target=Target.parse("broker:1"))
+
+
+def registered(**states: Registration) -> FakeCluster:
+    return FakeCluster(registrations={int(name[-1]): state for name, state in states.items()})
+
+
+def test_a_broker_that_registers_anew_has_lost_its_session() -> None:
+    cluster = registered(broker_1=Registration(20, 0x100), broker_2=Registration(21, 0x200))
+    nodes = EXPIRY.target.resolve(cluster, 0)
+    assert EXPIRY.proof(cluster, nodes).reason == "broker-1: it was not registered"
+    EXPIRY.inject(cluster, nodes)
+    EXPIRY.inject(cluster, nodes)
+    assert cluster.registrations == {1: Registration(30, 0x101), 2: Registration(21, 0x200)}
+    proof = EXPIRY.proof(cluster, nodes)
+    assert proof.took_effect
+    assert proof.evidence["broker-1"]["session"] == ["0x100", "0x101"]
+    words = "registered again under broker epoch 30 (before: 20) by the same process, 0"
+    assert EXPIRY.describe_evidence(proof.evidence["broker-1"]) == words
+    EXPIRY.heal(cluster, nodes)
+    later = SessionExpiry(target=Target.parse("broker:1"), at=5)
+    assert not later.proof(cluster, nodes).took_effect
+
+
+def test_it_can_begin_once_every_target_is_registered() -> None:
+    cluster = registered(broker_1=Registration(20, 0x100))
+    both = SessionExpiry(target=Target.parse("brokers:1,2"))
+    nodes = both.target.resolve(cluster, 0)
+    assert not both.can_begin(cluster, nodes)
+    cluster.registrations[2] = Registration(21, 0x200)
+    assert both.can_begin(cluster, nodes)
+
+
+def test_a_broker_that_does_not_come_back_is_no_proof_yet() -> None:
+    cluster = registered(broker_1=Registration(20, 0x100))
+    cluster.registers_again = False
+    nodes = EXPIRY.target.resolve(cluster, 0)
+    EXPIRY.inject(cluster, nodes)
+    assert EXPIRY.proof(cluster, nodes).reason == "broker-1: its registration is gone, and it has not registered again"
+
+
+def test_a_session_that_goes_on_and_a_process_that_ends_are_no_proof() -> None:
+    cluster = registered(broker_1=Registration(20, 0x100))
+    nodes = EXPIRY.target.resolve(cluster, 0)
+    EXPIRY.inject(cluster, nodes)
+    cluster.registrations[1] = Registration(20, 0x100)
+    assert EXPIRY.proof(cluster, nodes).reason == "broker-1: its session goes on"
+    cluster.registrations[1] = Registration(30, 0x101)
+    cluster.brokers[1].running = False
+    assert EXPIRY.proof(cluster, nodes).reason == "broker-1: its process ended"
+
+
+@pytest.mark.parametrize(
+    ("session", "password"),
+    [
+        (72057594037927936, "f22acd4a97e69d6d20a49bb638eadb38"),
+        (-1152921504606846975, "054cc74a37327db215e702e20c73f005"),
+        (216202937562529793, "df0aaa5a40c4ee19b4b7677588ad69a0"),
+    ],
+)
+def test_a_session_s_password_is_the_one_that_java_makes(session: int, password: str) -> None:
+    assert password_of(session).hex() == password
+
+
+@pytest.mark.parametrize(
+    ("cluster", "target", "message"),
+    [
+        ("{metadata_mode: kraft}", "broker:1", "hold their heartbeats"),
+        ("{}", "zookeeper", "session-expiry hits brokers, and no other server"),
+    ],
+)
+def test_in_kraft_mode_no_session_of_zookeeper_expires(cluster: str, target: str, message: str) -> None:
+    schedule = f"schedule: [{{fault: session-expiry, target: '{target}', at: 1}}]"
+    with pytest.raises(UsageFailure, match=message):
+        parse_experiment(f"name: over\ncluster: {cluster}\nlanes: [{{lane: orders}}]\n{schedule}\n", "over.yaml")
