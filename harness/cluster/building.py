@@ -13,6 +13,7 @@ from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import ROLE
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
+from kafka_chaos.harness.cluster.node import Node
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
@@ -44,46 +45,48 @@ class NodeBuilder:
     ports: Iterator[int]
     disks: Mapping[int, Disk] = field(default_factory=dict)
 
+    def node(self, role: str, number: int, name: str, started_text: str, *, host_port: int | None = None) -> Node:
+        """A node, whose container is described next."""
+        disk = None if role == "zookeeper" else self.disks.get(number)
+        return Node(name, role, number, self.addresses[name], host_port, started_text, disk)
+
     def container(
         self,
-        name: str,
+        node: Node,
         server: str,
         properties: str,
         *,
         version: KafkaVersion,
         jvm_options: Sequence[str],
-        published: tuple[int, int] | None = None,
+        port: int,
         environment: Mapping[str, str] | None = None,
-        disk: Disk | None = None,
         **options: object,
     ) -> DockerContainer:
         """A container that runs `server` (see docker/kafka/bin/start-server) with this server.properties.
 
-        `published`: a port of the container, and the one of 127.0.0.1 that leads to it. `disk` holds the log
-        directories.
+        `port`: that of the container to which the node's port of 127.0.0.1 leads, if it has one.
         """
         from docker.types import EndpointConfig
         from testcontainers.core.container import DockerContainer
 
         api_version = docker_client().api._version
-        endpoint = EndpointConfig(version=api_version, aliases=[name], ipv4_address=self.addresses[name])
+        endpoint = EndpointConfig(version=api_version, aliases=[node.name], ipv4_address=node.address)
         image = ensure_image(version.number, clock=self.spec.clocks)
-        container = DockerContainer(image, name=f"kafka-chaos-{self.run_id}-{name}")
+        container = DockerContainer(image, name=f"kafka-chaos-{self.run_id}-{node.name}")
         # Not in the container's own environment: what else runs inside is to have the true time.
         preloaded = ["env", *(f"{key}={value}" for key, value in PRELOADED.items())] if self.spec.clocks else []
         container.with_command([*preloaded, "/opt/kafka/bin/start-server", server, *jvm_options])
         # Not copied into the container: that costs every start a mount of its file system.
         for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():
             container.with_env(key, value)
-        if published is not None:
-            inside, outside = published
-            container.ports[f"{inside}/tcp"] = ("127.0.0.1", outside)  # type: ignore[assignment]
-        if disk is not None:
+        if node.host_port is not None:
+            container.ports[f"{port}/tcp"] = ("127.0.0.1", node.host_port)  # type: ignore[assignment]
+        if node.disk is not None:
             for number, path in enumerate(LOG_DIRECTORIES[: self.spec.log_directories]):
-                container.with_volume_mapping(str(disk.folder(number)), path, "rw")
+                container.with_volume_mapping(str(node.disk.folder(number)), path, "rw")
         container.with_kwargs(
-            hostname=name,
-            labels={**self.labels, ROLE: name},
+            hostname=node.name,
+            labels={**self.labels, ROLE: node.name},
             # Docker's own names vanish with their container; names in real networks stay.
             extra_hosts=dict(self.addresses),
             network=self.network,

@@ -57,8 +57,8 @@ class Node:
     address: str
     host_port: int | None
     started_text: str
-    testcontainer: DockerContainer
     disk: Disk | None = None
+    testcontainer: DockerContainer = field(init=False)
     link: Link | None = None
     packets: PacketQueues = field(init=False)
     clock: Clock | None = None

@@ -35,11 +35,9 @@ class Maker(Protocol):
 
     def must_execute(self, *command: str) -> str:
         """Run a command; raises `ClusterFailure` if it fails."""
-        ...
 
     def read_file(self, path: str) -> bytes:
         """A file of the container."""
-        ...
 
 
 _PEM_FOLDER = "/etc/kafka-chaos/pem"

@@ -58,29 +58,27 @@ class KRaftMode:
     def make(self) -> Members:
         """Brokers, and controllers of their own where the layout asks for some."""
         controllers = {number: self.controller(number) for number in range(1, self._spec.controllers + 1)}
-        brokers = {broker: self._broker(broker) for broker in range(1, self._spec.brokers + 1)}
+        brokers = {
+            broker: self._node("broker", broker, properties.broker_name(broker), next(self._build.ports))
+            for broker in range(1, self._spec.brokers + 1)
+        }
         return Members(brokers, controllers=controllers)
 
     def controller(self, number: int, configs: Mapping[str, object] | None = None) -> Node:
         """A controller that is no broker; `configs` go over the cluster's own."""
-        return self._node(
-            "controller", properties.CONTROLLER_IDS + number, properties.controller_name(number), None, configs
-        )
-
-    def _broker(self, broker: int) -> Node:
-        return self._node("broker", broker, properties.broker_name(broker), next(self._build.ports))
+        name = properties.controller_name(number)
+        return self._node("controller", properties.CONTROLLER_IDS + number, name, None, configs)
 
     def _node(
         self, role: str, node_id: int, name: str, host_port: int | None, configs: Mapping[str, object] | None = None
     ) -> Node:
-        version = self._spec.version_of(node_id)
-        container = self._container(role, node_id, name, host_port, version, configs or {})
-        disk = self._build.disks.get(node_id)
-        return Node(name, role, node_id, self._build.addresses[name], host_port, STARTED, container, disk)
+        node = self._build.node(role, node_id, name, STARTED, host_port=host_port)
+        node.testcontainer = self._container(node, self._spec.version_of(node_id), configs or {})
+        return node
 
     def container(self, node: Node, kafka_version: str) -> DockerContainer:
         """The node's container in this version."""
-        return self._container(node.role, node.number, node.name, node.host_port, known_version(kafka_version), {})
+        return self._container(node, known_version(kafka_version), {})
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
         """All at once: whoever finds no quorum asks again within a moment."""
@@ -129,28 +127,19 @@ class KRaftMode:
         serving = [state for state in (node.state() for node in voters) if state["Running"] and not state["Paused"]]
         return 2 * len(serving) > len(voters)
 
-    def _container(
-        self,
-        role: str,
-        node_id: int,
-        name: str,
-        host_port: int | None,
-        version: KafkaVersion,
-        configs: Mapping[str, object],
-    ) -> DockerContainer:
+    def _container(self, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> DockerContainer:
         container = self._build.container(
-            name,
+            node,
             "kraft",
-            self.properties(role, node_id, name, host_port, version, configs),
+            self.properties(node, version, configs),
             version=version,
-            jvm_options=BROKER_OPTIONS if role == "broker" else CONTROLLER_OPTIONS,
-            published=None if host_port is None else (properties.CLIENT_PORT, host_port),
+            jvm_options=BROKER_OPTIONS if node.role == "broker" else CONTROLLER_OPTIONS,
+            port=properties.CLIENT_PORT,
             environment={
                 "CLUSTER_ID": self._cluster_id,
                 "FORMATTED_DIRECTORY": properties.BROKER_DATA,
                 "FEATURES": self._features,
             },
-            disk=self._build.disks.get(node_id),
             # Partitions are rules inside the node's own network namespace.
             cap_add=["NET_ADMIN"],
         )
@@ -161,27 +150,19 @@ class KRaftMode:
             container.with_copy_into_container(checkpoint, f"{_FORMATTED}/{self._features}/{_FIRST_METADATA}")
         return container
 
-    def properties(
-        self,
-        role: str,
-        node_id: int,
-        name: str,
-        host_port: int | None,
-        version: KafkaVersion,
-        configs: Mapping[str, object] | None = None,
-    ) -> str:
+    def properties(self, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
         """The text of a node's server.properties; `configs` go over the cluster's own."""
-        both = ("broker", "controller") if role == "broker" and node_id in self.voters else (role,)
+        both = ("broker", "controller") if node.role == "broker" and node.number in self.voters else (node.role,)
         return properties.kraft_properties(
-            node_id=node_id,
-            host=name,
+            node_id=node.number,
+            host=node.name,
             roles=both,
             voters=self.voters,
             brokers=self._spec.brokers,
-            host_port=host_port or 0,
+            host_port=node.host_port or 0,
             version=version,
-            configs={**self._spec.broker_configs, **self._spec.configs_of.get(node_id, {}), **(configs or {})},
-            log_directories=self._spec.log_directories if role == "broker" else 1,
+            configs={**self._spec.broker_configs, **self._spec.configs_of.get(node.number, {}), **configs},
+            log_directories=self._spec.log_directories if node.role == "broker" else 1,
             security=self._spec.security,
         )
 

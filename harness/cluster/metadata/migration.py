@@ -111,14 +111,13 @@ class Migration:
 
     def join(self, broker: Node) -> None:
         """A broker with ZooKeeper that registers with the controllers, too."""
-        assert broker.host_port is not None
         version = self._spec.version_of(broker.number)
         configs = {
             **_ENABLED,
             **properties.quorum_properties(self._with_controllers.voters),
             "inter.broker.protocol.version": version.protocol,
         }
-        text = self._zookeeper.broker_properties(broker.number, broker.host_port, version, configs)
+        text = self._zookeeper.broker_properties(broker, version, configs)
         broker.write_file(properties.PROPERTIES_FILE, text)
 
     def convert(self, broker: Node) -> None:
@@ -138,7 +137,7 @@ class Migration:
 
     def _become(self, node: Node) -> None:
         version = self._spec.version_of(node.number)
-        text = self._with_controllers.properties(node.role, node.number, node.name, node.host_port, version)
+        text = self._with_controllers.properties(node, version, {})
         node.write_file(properties.PROPERTIES_FILE, text)
         node.started_text = kraft.STARTED
 

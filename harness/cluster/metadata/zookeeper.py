@@ -55,10 +55,8 @@ class ZooKeeperMode:
     def container(self, node: Node, kafka_version: str) -> DockerContainer:
         """A broker's container in this version. It speaks the protocol of those that the cluster was started with."""
         assert node.role == "broker", f"{node.name} has no version of its own"
-        assert node.host_port is not None
-        version = known_version(kafka_version)
         configs = {"inter.broker.protocol.version": self._spec.oldest.protocol}
-        return self._container(node.number, node.host_port, version, configs)
+        return self._container(node, known_version(kafka_version), configs)
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
         """The brokers; the first to register becomes controller, so it goes alone where it is chosen."""
@@ -109,55 +107,52 @@ class ZooKeeperMode:
             )
 
     def _zookeeper(self, number: int) -> Node:
+        alone = _SERVER_STARTED[0 if self._spec.version.at_least("2.4") else 1]
+        started = "LEADER ELECTION TOOK" if len(self._names) > 1 else alone
         name, host_port = properties.zookeeper_name(number), next(self._build.ports)
-        container = self._build.container(
-            name,
+        node = self._build.node("zookeeper", number, name, started, host_port=host_port)
+        node.testcontainer = self._build.container(
+            node,
             "zookeeper",
             properties.zookeeper_properties(zookeepers=self._names),
             version=self._spec.version,
             jvm_options=ZOOKEEPER_OPTIONS,
-            published=(properties.ZOOKEEPER_PORT, host_port),
+            port=properties.ZOOKEEPER_PORT,
         )
         if len(self._names) > 1:
-            container.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
-        alone = _SERVER_STARTED[0 if self._spec.version.at_least("2.4") else 1]
-        started = "LEADER ELECTION TOOK" if len(self._names) > 1 else alone
-        return Node(name, "zookeeper", number, self._build.addresses[name], host_port, started, container)
+            node.testcontainer.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
+        return node
 
     def _broker(self, broker: int) -> Node:
         name, host_port = properties.broker_name(broker), next(self._build.ports)
-        container = self._container(broker, host_port, self._spec.version_of(broker), self._spec.protocol_configs)
-        disk = self._build.disks.get(broker)
-        return Node(name, "broker", broker, self._build.addresses[name], host_port, STARTED, container, disk)
+        node = self._build.node("broker", broker, name, STARTED, host_port=host_port)
+        node.testcontainer = self._container(node, self._spec.version_of(broker), self._spec.protocol_configs)
+        return node
 
-    def _container(
-        self, broker: int, host_port: int, version: KafkaVersion, configs: Mapping[str, object]
-    ) -> DockerContainer:
+    def _container(self, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> DockerContainer:
         return self._build.container(
-            properties.broker_name(broker),
+            node,
             "broker",
-            self.broker_properties(broker, host_port, version, configs),
+            self.broker_properties(node, version, configs),
             version=version,
             jvm_options=BROKER_OPTIONS,
-            published=(properties.CLIENT_PORT, host_port),
-            disk=self._build.disks.get(broker),
+            port=properties.CLIENT_PORT,
             # Partitions are rules inside the broker's own network namespace.
             cap_add=["NET_ADMIN"],
         )
 
-    def broker_properties(
-        self, broker: int, host_port: int, version: KafkaVersion, configs: Mapping[str, object]
-    ) -> str:
+    def broker_properties(self, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
         """The text of a broker's server.properties; the cluster's own configs go over `configs`."""
+        assert node.host_port is not None
         return properties.broker_properties(
-            broker,
+            node.number,
             brokers=self._spec.brokers,
-            host_port=host_port,
+            host_port=node.host_port,
             zookeepers=self._names,
             version=version,
             # A controller of KRaft knows no such listener: it sends what it has for brokers to the replication port.
             control_plane=self._spec.oldest.has_control_plane and not self._spec.migration_controllers,
-            configs={**configs, **self._spec.broker_configs, **self._spec.configs_of.get(broker, {})},
+            configs={**configs, **self._spec.broker_configs, **self._spec.configs_of.get(node.number, {})},
             log_directories=self._spec.log_directories,
             security=self._spec.security,
         )
