@@ -13,10 +13,9 @@ from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.transactions import transactional_id
 from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker import reassignment
+from kafka_chaos.harness.cluster.broker import leadership
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.leadership import newest_leadership, transfer
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
@@ -159,7 +158,7 @@ class ClusterView(Generic[N]):
 
     def leadership(self) -> Mapping[Partition, Leadership]:
         """What the brokers that run tell of the highest leader epoch."""
-        return newest_leadership(self._running, self._own.broker_client)
+        return leadership.newest_leadership(self._running, self._own.broker_client)
 
     @property
     def _running(self) -> list[int]:
@@ -168,20 +167,20 @@ class ClusterView(Generic[N]):
 
     def transfer(self, heirs: Mapping[Partition, int]) -> None:
         """Ask the controller, or in KRaft mode any broker, which passes it on."""
-        transfer(heirs, self.leadership, self._broker_for_admins)
+        leadership.transfer(heirs, self.leadership, self._broker_for_admins)
 
     def moving(self) -> Collection[Partition] | None:
         """As the controller lists them."""
-        return reassignment.moving(self._broker_for_admins)
+        return leadership.moving(self._broker_for_admins)
 
     def move_replicas(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
         """Ask the controller, as for a transfer. What it refuses stays as it is."""
-        reassignment.move(replicas, self._broker_for_admins)
+        leadership.move(replicas, self._broker_for_admins)
 
     def end_moves(self, partitions: Collection[Partition]) -> None:
         """Ask until the controller lists none of them."""
         if partitions:
-            reassignment.end_moves(partitions, self._broker_for_admins)
+            leadership.end_moves(partitions, self._broker_for_admins)
 
     def add_partitions(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
         """Asked again for a few seconds. What is refused by then is not there, as the metadata tells."""

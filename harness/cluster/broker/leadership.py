@@ -1,9 +1,9 @@
-"""Who leads which partition, as brokers tell clients, and leadership that moves on request (KIP-455, KIP-460)."""
+"""Who leads which partition, as brokers tell clients; leaders and replicas that move on request (KIP-455, KIP-460)."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
@@ -24,6 +24,8 @@ Ask = Callable[[], BrokerClient]
 
 _PATIENCE = 10.0
 _AGAIN = 0.2
+_MOVES_TIMEOUT = 120.0
+_CANCEL_TIMEOUT = 30.0
 _REASSIGN = 0
 _ELECT_LEADERS = 1
 _PREFERRED = 0
@@ -111,6 +113,72 @@ def reassignments(client: BrokerClient) -> frozenset[Partition] | None:
     if answer.error_code != NONE:
         return None
     return frozenset((topic.name, found.partition_index) for topic in answer.topics for found in topic.partitions)
+
+
+def moving(ask: Ask) -> frozenset[Partition] | None:
+    """The partitions whose replicas are being moved; None where nobody tells for a few seconds."""
+    found: frozenset[Partition] | None = None
+
+    def told(client: BrokerClient) -> bool:
+        nonlocal found
+        found = reassignments(client)
+        return found is not None
+
+    _insist(told, ask, "the list of reassignments")
+    return found
+
+
+def move(replicas: Mapping[Partition, tuple[int, ...] | None], ask: Ask) -> None:
+    """Ask for these replicas of each partition, preferred leader first; None ends what moves it now.
+
+    What is refused for a few seconds stays as it is.
+    """
+    left = dict(replicas)
+
+    def all_taken(client: BrokerClient) -> bool:
+        client.wait(_PATIENCE)
+        refused = reassign(client, left)
+        for partition in left.keys() - refused.keys():
+            del left[partition]
+        return not left
+
+    _insist(all_taken, ask, "replicas to be reassigned")
+
+
+def _insist(done: Callable[[BrokerClient], bool], ask: Ask, what: str) -> None:
+    """Ask until it is done, for a few seconds: a controller may move meanwhile."""
+
+    def asked() -> bool:
+        with contextlib.suppress(BrokerUnreachable), ask() as client:
+            return done(client)
+        return False
+
+    with contextlib.suppress(WaitTimeout):
+        wait_until(asked, what, timeout=_PATIENCE, interval=_AGAIN)
+
+
+def end_moves(partitions: Collection[Partition], ask: Ask) -> None:
+    """Wait until none of these partitions moves; a move that takes too long is cancelled.
+
+    Raises `WaitTimeout` where a partition moves even then.
+    """
+    ongoing = set(partitions)
+
+    def ended() -> bool:
+        told = moving(ask)
+        if told is not None:
+            ongoing.intersection_update(told)
+        return told is not None and not ongoing
+
+    def seen() -> str:
+        return ", ".join(f"{topic}-{number}" for topic, number in sorted(ongoing))
+
+    what = "replicas to be where they were reassigned to"
+    with contextlib.suppress(WaitTimeout):
+        wait_until(ended, what, timeout=_MOVES_TIMEOUT, interval=_AGAIN, seen=seen)
+        return
+    move(dict.fromkeys(ongoing), ask)
+    wait_until(ended, "cancelled reassignments to end", timeout=_CANCEL_TIMEOUT, interval=_AGAIN, seen=seen)
 
 
 def elect_preferred(client: BrokerClient, partitions: Iterable[Partition]) -> int:

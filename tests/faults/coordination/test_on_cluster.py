@@ -12,7 +12,7 @@ from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, Lead
 from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
 from kafka_chaos.faults.fault import Nodes, Proof
 from kafka_chaos.faults.target import Target
-from kafka_chaos.harness.cluster.broker import reassignment
+from kafka_chaos.harness.cluster.broker import leadership
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.error_codes import NONE
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -194,7 +194,7 @@ def test_a_move_that_does_not_end_is_cancelled(running: Cluster, monkeypatch: py
         fault.inject(view, nodes)
         assert view.moving() == {("cancelled", 0)}
         assert "cancelled-0 has not moved" in fault.proof(view, nodes).reason
-        monkeypatch.setattr(reassignment, "_MOVES_TIMEOUT", 2.0)
+        monkeypatch.setattr(leadership, "_MOVES_TIMEOUT", 2.0)
         fault.heal(view, nodes)
         assert view.moving() == frozenset()
     finally:
