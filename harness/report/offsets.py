@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from markupsafe import Markup
 
@@ -16,7 +17,7 @@ from kafka_chaos.contract.events import LeaderElected, LogTruncated
 from kafka_chaos.contract.families import ALL_ANOMALIES
 from kafka_chaos.harness.report.inputs.ranges import FindingRange
 from kafka_chaos.harness.report.inputs.series import Series
-from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks, picture
+from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks, picture, state
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
 from kafka_chaos.harness.report.words import join, label
 
@@ -30,27 +31,16 @@ EPOCHS_SHOWN = 200
 
 
 @dataclass(frozen=True)
-class Line:
-    """A range of findings in words, for the table under the picture."""
-
-    anomaly: str
-    where: str
-    count: int
-    cause: str
-
-
-@dataclass(frozen=True)
 class Panel:
     """One partition of a lane, or one producer's sequence where records have no offsets.
 
-    `end` is the last offset of the final log, None where it is unknown; `total` counts all ranges, also those that
-    `lines` leaves out.
+    `lines`: ranges of findings for the table under the picture: anomaly, where, how many, and why. `total` counts all
+    ranges, also those that `lines` leaves out.
     """
 
-    lane: str
     title: str
     picture: Markup
-    lines: Sequence[Line]
+    lines: Sequence[tuple[str, str, int, str]]
     total: int
 
 
@@ -58,17 +48,28 @@ def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most:
     """Per lane the panels of its partitions with findings: at most `most` panels with `lines` ranges in words each."""
     groups: dict[tuple[str, int | None, int | None], list[FindingRange]] = {}
     for found in series.ranges:
-        if found.anomaly not in ALL_ANOMALIES:
-            continue
-        partition = None if found.by_sequence else found.partition
-        groups.setdefault((found.lane, partition, found.producer_id), []).append(found)
+        if found.anomaly in ALL_ANOMALIES:
+            partition = None if found.by_sequence else found.partition
+            groups.setdefault((found.lane, partition, found.producer_id), []).append(found)
+    order = [anomaly.value for anomaly in ALL_ANOMALIES]
     shown: dict[str, list[Panel]] = {}
-    for number, ((lane, partition, producer), ranges) in enumerate(groups.items()):
-        if number >= most:
-            break
-        shown.setdefault(lane, []).append(
-            _panel(series, timeline_events, (lane, partition, producer), ranges, number, lines)
+    for number, ((lane, partition, producer), ranges) in enumerate(islice(groups.items(), most)):
+        if producer is not None:
+            title = f"producer {producer}, by sequence number"
+        else:
+            title = f"partition {partition}, by offset" if partition is not None else "partition not known, by offset"
+        place = (lane, partition if partition is not None else -1)
+        elections = sorted(timeline_events.elections.get(place, ()), key=lambda won: won.leader_epoch)
+        truncations = timeline_events.truncations.get(place, ())
+        largest = sorted(ranges, key=lambda found: -found.count)[:lines]
+        told = sorted(largest, key=lambda found: (order.index(found.anomaly), found.first))
+        panel = Panel(
+            title=title,
+            picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get(place), number),
+            lines=[(label(one.anomaly), where(one), one.count, cause(one, elections)) for one in told],
+            total=len(ranges),
         )
+        shown.setdefault(lane, []).append(panel)
     return shown
 
 
@@ -86,34 +87,6 @@ def cause(found: FindingRange, elections: Sequence[LeaderElected]) -> str:
             f"{begin.leader_epoch}; f{first}"
         )
     return f"F{first}"
-
-
-def _panel(
-    series: Series,
-    timeline_events: TimelineEvents,
-    key: tuple[str, int | None, int | None],
-    ranges: Sequence[FindingRange],
-    number: int,
-    lines: int,
-) -> Panel:
-    lane, partition, producer = key
-    if producer is not None:
-        title = f"producer {producer}, by sequence number"
-    else:
-        title = f"partition {partition}, by offset" if partition is not None else "partition not known, by offset"
-    place = (lane, partition if partition is not None else -1)
-    elections = sorted(timeline_events.elections.get(place, ()), key=lambda won: won.leader_epoch)
-    truncations = timeline_events.truncations.get(place, ())
-    largest = sorted(ranges, key=lambda found: -found.count)[:lines]
-    order = [anomaly.value for anomaly in ALL_ANOMALIES]
-    shown = sorted(largest, key=lambda found: (order.index(found.anomaly), found.first))
-    return Panel(
-        lane=lane,
-        title=title,
-        picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get(place), number),
-        lines=[Line(label(one.anomaly), where(one), one.count, cause(one, elections)) for one in shown],
-        total=len(ranges),
-    )
 
 
 def where(found: FindingRange) -> str:
@@ -166,19 +139,12 @@ def _mark(found: FindingRange, x: Scale, y: float) -> Markup:
 
 def _epochs(elections: Sequence[LeaderElected], end: int | None, x: Scale, y: float) -> list[Markup]:
     drawn = [element("text", "leader epoch", x=LEFT - 8, y=y + 12, class_="row-name", text_anchor="end")]
-    last = x(end + 1) if end is not None else RIGHT
     shown = elections[:EPOCHS_SHOWN]
+    edges = [x(won.start_offset) for won in shown] + [x(end + 1) if end is not None else RIGHT]
     for index, won in enumerate(shown):
-        left = x(won.start_offset)
-        right = x(shown[index + 1].start_offset) if index + 1 < len(shown) else last
         words = f"leader epoch {won.leader_epoch}: broker {won.broker} from offset {won.start_offset:,}"
-        shape = {"x": left, "y": y, "width": max(1.0, right - left - 1), "height": _ROW}
-        drawn.append(element("rect", element("title", words), **shape, class_=f"state state-{index % 2}"))
-        inside = f"{won.leader_epoch} · broker {won.broker}"
-        if right - left > 6.6 * len(inside) + 8:
-            drawn.append(element("text", inside, x=left + 5, y=y + 13, class_="state-name"))
-        elif right - left > 14:
-            drawn.append(element("text", str(won.leader_epoch), x=left + 4, y=y + 13, class_="state-name"))
+        inside = (f"{won.leader_epoch} · broker {won.broker}", str(won.leader_epoch))
+        drawn += state(edges[index], edges[index + 1], y, _ROW, words, inside, f"state state-{index % 2}")
     return drawn
 
 

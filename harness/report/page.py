@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.families import CAUSED, TRAITS, Cause, anomaly_named
+from kafka_chaos.contract.anomalies import Status, Verdict
+from kafka_chaos.contract.families import CAUSED, TRAITS, Cause
 from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.harness.report import ledger, matrix, offsets, sequence, words
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
@@ -24,7 +23,7 @@ from kafka_chaos.harness.report.pages import environment, static
 from kafka_chaos.harness.report.svg import clock, duration
 from kafka_chaos.harness.report.timeline import fault_styles
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts, short
-from kafka_chaos.harness.report.timeline.events import Phase, TimelineEvents
+from kafka_chaos.harness.report.timeline.events import TimelineEvents
 
 LIMIT = 2_000_000
 """The limit of a report's size, in bytes."""
@@ -38,35 +37,6 @@ LEVELS = (
     Detail(charts=4, partitions=1, activity=3, panels=4, lines=2, events=5, rows=60, text=4_000),
     Detail(charts=0, partitions=0, activity=0, panels=0, lines=0, events=0, rows=30, text=0),
 )
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A lane's line of the summary; words say what was not judged or not recorded."""
-
-    row: matrix.Row
-    phase: str
-    produced: str
-    acknowledged: str
-    lost: str
-    lost_state: str
-    duplicated: str
-    duplicated_state: str
-    unexplained: str
-    others: str
-    longest_gap: str
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Why the model predicts a status for an anomaly, and the lanes that it predicts it for."""
-
-    anomaly: str
-    status: str
-    lanes: Sequence[str]
-    found: int
-    deviates: bool
-    steps: Sequence[str]
 
 
 def render(evidence: Evidence, timeline_events: TimelineEvents, series: Series) -> str:
@@ -92,16 +62,11 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
     kept = {row.lane for row in sorted(everything, key=_severity)[: detail.rows]}
     table = [row for row in everything if row.lane in kept]
     phases = [
-        (phase, [row for row in table if timeline_events.phase_of(row.lane) == phase.name])
-        for phase in timeline_events.phases
+        (phase, [row for row in table if timeline_events.phase_of(row.lane) is phase])
+        for phase in (*timeline_events.phases, None)
     ]
-    phases = [(phase, members) for phase, members in phases if members]
-    placed = {row.lane for _, members in phases for row in members}
-    strays = [row for row in table if row.lane not in placed]
-    if strays:
-        phases.append((Phase("other lanes", tuple(row.lane for row in strays)), strays))
-    names = {row.lane: phase.name for phase, members in phases for row in members}
-    charts = draw_charts(table, timeline_events, series, detail, names)
+    named = [(phase.name if phase else "other lanes", members) for phase, members in phases if members]
+    charts = draw_charts(table, timeline_events, series, detail)
     return {
         "style": Markup(static("report.css")) + fault_styles.style_sheet() + sequence.style_sheet(),
         "script": Markup(static("report.js")),
@@ -115,14 +80,15 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "missing": evidence.missing,
         "table": table,
         "left_out": len(everything) - len(table),
-        "phases": phases,
+        "phases": named,
         "anomalies": matrix.columns(everything),
         "meanings": {anomaly: TRAITS[anomaly].meaning for anomaly in matrix.columns(everything)},
         "states": matrix.STATES,
         "notable": matrix.notable_anomalies(everything),
         "quiet_columns": matrix.quiet_columns(everything),
         "clients": {name: lane["client"] for name, lane in evidence.lanes.items() if lane.get("client")},
-        "summaries": {row.lane: summary_of(row, evidence, series, names[row.lane]) for row in table},
+        "summaries": {row.lane: summary_of(row, evidence, series) for row in table},
+        "placed": {row.lane: (name, row.verdict) for name, members in named for row in members},
         "ledger": ledger.ledger_of(evidence),
         "ledger_columns": ledger.COLUMNS,
         "charts": charts,
@@ -175,28 +141,17 @@ def _facts(evidence: Evidence, timeline_events: TimelineEvents, table: Sequence[
     return facts
 
 
-def summary_of(row: matrix.Row, evidence: Evidence, series: Series, phase: str) -> Summary:
-    """A lane's counts in words."""
+def summary_of(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str, str]:
+    """A lane's counts beside those of its cells, in words; these say what was not recorded."""
     entry = evidence.judged[row.lane]
     over_time = series.lanes.get(row.lane)
-    return Summary(
-        row=row,
-        phase=phase,
-        produced=f"{int(entry.get('produced') or 0):,}",
-        acknowledged=f"{int(entry.get('acknowledged') or 0):,}",
-        lost=_counted(row, Anomaly.LOST_WRITE),
-        lost_state=row.cell(Anomaly.LOST_WRITE).state,
-        duplicated=_counted(row, Anomaly.DUPLICATE),
-        duplicated_state=row.cell(Anomaly.DUPLICATE).state,
-        unexplained=_unexplained(as_dict(entry.get("anomalies"))),
-        others=f"{over_time.total('fail'):,} / {over_time.total('info'):,}" if over_time else "not recorded",
-        longest_gap=_longest_gap(over_time),
-    )
-
-
-def _counted(row: matrix.Row, anomaly: Anomaly) -> str:
-    count = row.cell(anomaly).count
-    return "not judged" if count is None else f"{count:,}"
+    return {
+        "longest gap": _longest_gap(over_time),
+        "produced": f"{int(entry.get('produced') or 0):,}",
+        "acknowledged": f"{int(entry.get('acknowledged') or 0):,}",
+        "unexplained": _unexplained(as_dict(entry.get("anomalies"))),
+        "others": f"{over_time.total('fail'):,} / {over_time.total('info'):,}" if over_time else "not recorded",
+    }
 
 
 def _unexplained(anomalies: Mapping[str, Any]) -> str:
@@ -223,29 +178,22 @@ def _fault_times(fault: Any, timeline_events: TimelineEvents) -> tuple[str, str]
     return begun, lasted
 
 
-def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[Trace]:
+def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[dict[str, Any]]:
     """The model's reasons for everything that was found or missed; lanes with the same reasons share them."""
-    groups: dict[tuple[str, str, bool, tuple[str, ...]], list[matrix.Row]] = {}
+    traces: dict[tuple[object, ...], dict[str, Any]] = {}
     for row in table:
         predicted = evidence.predictions_of(row.lane)
         for cell in row.cells:
             why = as_dict(predicted.get(cell.anomaly)).get("why")
             if cell.state in {"confirmed", "violation", "missing", "doubtful"} and isinstance(why, list):
-                deviates = cell.state != "confirmed"
-                key = (cell.anomaly.value, cell.predicted, deviates, tuple(str(step) for step in why[:60]))
-                groups.setdefault(key, []).append(row)
-    traces = [
-        Trace(
-            anomaly=words.label(anomaly),
-            status=status,
-            lanes=[row.lane for row in members],
-            found=sum(row.cell(anomaly_named(anomaly)).count or 0 for row in members),
-            deviates=deviates,
-            steps=steps,
-        )
-        for (anomaly, status, deviates, steps), members in groups.items()
-    ]
-    return sorted(traces, key=lambda trace: (not trace.deviates, trace.status != Status.REQUIRED))
+                deviates, steps = cell.state != "confirmed", tuple(map(str, why[:60]))
+                trace = traces.setdefault(
+                    (cell.anomaly, cell.predicted, deviates, steps),
+                    {"cell": cell, "deviates": deviates, "steps": steps, "lanes": [], "found": 0},
+                )
+                trace["lanes"].append(row.lane)
+                trace["found"] += cell.count or 0
+    return sorted(traces.values(), key=lambda one: (not one["deviates"], one["cell"].predicted != Status.REQUIRED))
 
 
 def _sequences(evidence: Evidence) -> list[tuple[str, Markup]]:

@@ -42,28 +42,19 @@ class Side:
 
     def charts(self, detail: Detail, *, first: int, least_ns: int) -> dict[str, Chart]:
         """The pictures by lane, numbered from `first` on; each covers at least `least_ns`."""
-        rows = self.rows
-        phases = {lane: phase.name for phase in self.timeline_events.phases for lane in phase.lanes}
-        names = {lane: phases.get(lane, "") for lane in rows}
-        events = self.timeline_events
-        drawn = draw_charts(list(rows.values()), events, self.series, detail, names, first=first, least_ns=least_ns)
-        return {chart.lane: chart for chart in drawn}
+        table, events = list(self.rows.values()), self.timeline_events
+        drawn = draw_charts(table, events, self.series, detail, first=first, least_ns=least_ns)
+        return {chart.row.lane: chart for chart in drawn}
 
     def told(self, lane: str) -> Mapping[str, str]:
         """What the run says of a lane, by what it is."""
         row = self.rows.get(lane)
         if row is None:
             return {}
-        counts = summary_of(row, self.evidence, self.series, "")
+        counts = summary_of(row, self.evidence, self.series)
         found = {words.label(cell.anomaly): f"{cell.observed} ({cell.predicted})" for cell in row.cells}
-        return {
-            "verdict": str(row.verdict),
-            "settings": row.settings,
-            **found,
-            "longest gap": counts.longest_gap,
-            "produced": counts.produced,
-            "acknowledged": counts.acknowledged,
-        }
+        counted = {key: counts[key] for key in ("longest gap", "produced", "acknowledged")}
+        return {"verdict": str(row.verdict), "settings": row.settings, **found, **counted}
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,17 @@ def axis(marks: Sequence[tuple[float, str]], left: float, right: float, width: f
     return drawn
 
 
+def state(
+    left: float, right: float, top: float, height: float, title: str, names: Iterable[str], class_: str
+) -> list[Markup]:
+    """A bar for what held from `left` to `right`, with the first of its `names` that fits inside."""
+    width = max(1.0, right - left - 1)
+    drawn = [element("rect", element("title", title), x=left, y=top, width=width, height=height, class_=class_)]
+    fitting = [name for name in names if name and width > 6.3 * len(name) + 8]
+    drawn += [element("text", name, x=left + 5, y=top + height / 2 + 5, class_="state-name") for name in fitting[:1]]
+    return drawn
+
+
 def clock(seconds: float) -> str:
     """A moment of a run: `12.5 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 120:

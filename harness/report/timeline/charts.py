@@ -12,13 +12,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.groups import loop_group_of
 from kafka_chaos.harness.report import matrix
-from kafka_chaos.harness.report.inputs.series import ErrorCount, LaneSeries, Series
+from kafka_chaos.harness.report.inputs.series import ErrorCount, Series
 from kafka_chaos.harness.report.timeline import elections
-from kafka_chaos.harness.report.timeline.activity import Activity
-from kafka_chaos.harness.report.timeline.events import Phase, TimelineEvents
+from kafka_chaos.harness.report.timeline.activity import ORDINARY, Activity, Told, told
+from kafka_chaos.harness.report.timeline.events import TimelineEvents
 from kafka_chaos.harness.report.timeline.frame import Frame
 from kafka_chaos.harness.report.timeline.members import draw_group
 from kafka_chaos.harness.report.timeline.picture import Strip, draw
@@ -50,10 +49,7 @@ class Detail:
 class Chart:
     """A lane's picture over time with its events and errors in words, and those of its transactions and groups."""
 
-    lane: str
-    phase: str
-    verdict: Verdict
-    settings: str
+    row: matrix.Row
     picture: Markup
     events: Sequence[tuple[str, str]]
     left_out: int
@@ -73,69 +69,42 @@ def draw_charts(
     timeline_events: TimelineEvents,
     series: Series,
     detail: Detail,
-    names: Mapping[str, str],
     *,
     first: int = 0,
     least_ns: int = 0,
 ) -> list[Chart]:
-    """The charts of the first lanes of `table` whose time is known; `names` maps lanes to phases.
+    """The charts of the first lanes of `table` whose time is known.
 
     They are numbered from `first` on, and each covers at least `least_ns`.
     """
-    phases = {phase.name: phase for phase in timeline_events.phases}
+    spans = [(row, _span(row.lane, timeline_events, series)) for row in table]
+    known = [(row, span) for row, span in spans if span is not None]
     charts: list[Chart] = []
-    for row in table:
-        if len(charts) == detail.charts:
-            break
+    for number, (row, (start, last)) in enumerate(known[: detail.charts], first):
+        end = max(last, start + least_ns)
         over_time = series.lanes.get(row.lane)
-        span = _span(phases.get(names[row.lane]), over_time)
-        if span is not None:
-            start, end = span[0], max(span[1], span[0] + least_ns)
-            number = first + len(charts)
-            charts.append(_chart(row, (start, end), timeline_events, series, detail, names[row.lane], number))
+        concerned = (fault for fault in timeline_events.faults if fault.concerns(row.lane))
+        faults = [fault for fault in concerned if start <= fault.requested_ns <= end]
+        frame = Frame(short(row.lane), start, end, faults[: detail.events])
+        events, left_out = told(frame, _events(row.lane, timeline_events, frame), detail.events)
+        chart = Chart(
+            row=row,
+            picture=draw(frame, over_time, _strips(row.lane, timeline_events, detail.partitions, end), number),
+            events=events,
+            left_out=left_out,
+            errors=over_time.errors if over_time else (),
+            skipped_epochs=elections.explain_skipped_epochs(row.lane, timeline_events, start, end, detail.lines),
+            activities=_activities(row.lane, frame, timeline_events, series, detail, number),
+        )
+        charts.append(chart)
     return charts
 
 
 def longest_ns(timeline_events: TimelineEvents, series: Series) -> int:
     """How long the longest of a run's lanes took; 0 where the time of none is known."""
-    phases = {lane: phase for phase in timeline_events.phases for lane in phase.lanes}
-    spans = [_span(phases.get(lane), series.lanes.get(lane)) for lane in {*phases, *series.lanes}]
+    lanes = {*series.lanes, *(lane for phase in timeline_events.phases for lane in phase.lanes)}
+    spans = [_span(lane, timeline_events, series) for lane in lanes]
     return max((span[1] - span[0] for span in spans if span is not None), default=0)
-
-
-def _chart(
-    row: matrix.Row,
-    span: tuple[int, int],
-    timeline_events: TimelineEvents,
-    series: Series,
-    detail: Detail,
-    phase: str,
-    number: int,
-) -> Chart:
-    start, end = span
-    over_time = series.lanes.get(row.lane)
-    frame = Frame(
-        lane=short(row.lane),
-        start_ns=start,
-        end_ns=end,
-        faults=[
-            fault for fault in timeline_events.faults if fault.concerns(row.lane) and start <= fault.requested_ns <= end
-        ][: detail.events],
-    )
-    strips = _strips(row.lane, timeline_events, detail.partitions, end)
-    events = _events(row.lane, timeline_events, frame)
-    return Chart(
-        lane=row.lane,
-        phase=phase,
-        verdict=row.verdict,
-        settings=row.settings,
-        picture=draw(frame, over_time, strips, number),
-        events=events[: detail.events],
-        left_out=max(0, len(events) - detail.events),
-        errors=over_time.errors if over_time else (),
-        skipped_epochs=elections.explain_skipped_epochs(row.lane, timeline_events, start, end, detail.lines),
-        activities=_activities(row.lane, frame, timeline_events, series, detail, number),
-    )
 
 
 def _activities(
@@ -175,11 +144,12 @@ def _activities(
     return found
 
 
-def _span(phase: Phase | None, series: LaneSeries | None) -> tuple[int, int] | None:
+def _span(lane: str, timeline_events: TimelineEvents, series: Series) -> tuple[int, int] | None:
     """From the phase's start (or the first record) to its end, the last acknowledgement included."""
+    phase, over_time = timeline_events.phase_of(lane), series.lanes.get(lane)
     edges = [edge for edge in (phase.start_ns, phase.end_ns) if edge is not None] if phase else []
-    if series is not None and series.buckets:
-        edges += [series.start_ns, series.start_ns + (series.buckets[-1].index + 1) * series.width_ns]
+    if over_time is not None and over_time.buckets:
+        edges += [over_time.start_ns, over_time.start_ns + (over_time.buckets[-1].index + 1) * over_time.width_ns]
     return (min(edges), max(edges)) if len(edges) >= 2 else None
 
 
@@ -208,9 +178,9 @@ def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns:
     return strips
 
 
-def _events(lane: str, timeline_events: TimelineEvents, frame: Frame) -> list[tuple[str, str]]:
-    """Elections, truncations, and changes as clients saw them, in order of time and in words."""
-    found: list[tuple[int, str]] = []
+def _events(lane: str, timeline_events: TimelineEvents, frame: Frame) -> list[Told]:
+    """Elections, truncations, and changes as clients saw them, in words."""
+    found: list[Told] = []
 
     def of_lane(by_place: Mapping[Place, Sequence[Any]]) -> Iterator[tuple[int, Any]]:
         for (name, partition), entries in by_place.items():
@@ -219,16 +189,18 @@ def _events(lane: str, timeline_events: TimelineEvents, frame: Frame) -> list[tu
 
     for partition, change in of_lane(timeline_events.leaders):
         leader = "no leader" if change.value == "nobody" else f"broker {change.value} as leader"
-        found.append((change.ts_ns, f"clients see {leader} of partition {partition}"))
+        found.append((change.ts_ns, ORDINARY, f"clients see {leader} of partition {partition}"))
     for partition, change in of_lane(timeline_events.isrs):
-        found.append((change.ts_ns, f"clients see the ISR {change.value} of partition {partition}"))
+        found.append((change.ts_ns, ORDINARY, f"clients see the ISR {change.value} of partition {partition}"))
     for partition, won in of_lane(timeline_events.elections):
         place = f"partition {partition} in leader epoch {won.leader_epoch} from offset {won.start_offset:,}"
-        found.append((won.ts_ns, f"broker {won.broker} logs that it leads {place}"))
+        found.append((won.ts_ns, ORDINARY, f"broker {won.broker} logs that it leads {place}"))
     for partition, cut in of_lane(timeline_events.truncations):
-        found.append((cut.ts_ns, f"broker {cut.broker} truncates partition {partition} to offset {cut.offset:,}"))
+        found.append(
+            (cut.ts_ns, ORDINARY, f"broker {cut.broker} truncates partition {partition} to offset {cut.offset:,}")
+        )
     for before, after in pairwise(timeline_events.controllers):
         if before.value != after.value and frame.start_ns <= after.ts_ns <= frame.end_ns:
             controller = "no controller" if after.value == "nobody" else f"broker {after.value} as controller"
-            found.append((after.ts_ns, f"clients see {controller}"))
-    return [(f"{frame.at(ts_ns):+.2f} s", text) for ts_ns, text in sorted(found)]
+            found.append((after.ts_ns, ORDINARY, f"clients see {controller}"))
+    return found

@@ -113,9 +113,9 @@ class TimelineEvents:
     notices: int = 0
     seconds: float | None = None
 
-    def phase_of(self, lane: str) -> str:
-        """The name of the phase that loaded a lane."""
-        return next((phase.name for phase in self.phases if lane in phase.lanes), WHOLE_RUN)
+    def phase_of(self, lane: str) -> Phase | None:
+        """The phase that loaded a lane; None where no event and not lanes.json names it."""
+        return next((phase for phase in self.phases if lane in phase.lanes), None)
 
 
 def timeline_events_of(evidence: Evidence) -> TimelineEvents:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.harness.report.inputs.groups import Committed, GroupOverTime, Holding
 from kafka_chaos.harness.report.inputs.series import SHORTEST_GAP_NS
-from kafka_chaos.harness.report.svg import duration, element
+from kafka_chaos.harness.report.svg import duration, element, state
 from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, Told, cross, told
 from kafka_chaos.harness.report.timeline.events import MemberChange
 from kafka_chaos.harness.report.timeline.frame import LEFT, RIGHT, Frame, Row, compose, describe_faults, row_name
@@ -98,22 +98,14 @@ def _row(frame: Frame, group: GroupOverTime, partition: int, spans: Sequence[_Sp
     behind: list[Markup] = []
     for index, span in enumerate(spans):
         colour = group.members.index(span.holding.member) % _COLOURS
-        left = frame.x(span.start)
-        width = max(1.0, frame.x(span.end) - left - 0.6)
-        words = element("title", _words(frame, span))
-        shape = {"x": left, "y": top, "width": width, "height": _ROW - 2}
-        drawn.append(element("rect", words, **shape, class_=f"holds member-{colour}"))
-        label = next((text for text in (f"member {span.holding.member}", span.holding.member)
-                      if width > 6.4 * len(text) + 8), "")  # fmt: skip
-        if label:
-            drawn.append(element("text", label, x=left + 5, y=top + 17, class_="state-name"))
+        words, names = _words(frame, span), (f"member {span.holding.member}", span.holding.member)
+        left, right = frame.x(span.start), frame.x(span.end)
+        drawn += state(left, right, top, _ROW - 2, words, names, f"holds member-{colour}")
         following = spans[index + 1].start if index + 1 < len(spans) else span.end
         if following < span.end:
-            start = frame.x(following)
-            shape = {"x": start, "y": top + 15, "width": max(1.0, frame.x(span.end) - start), "height": 8}
-            behind.append(element("rect", words, **shape, class_=f"holds still member-{colour}"))
+            behind += state(frame.x(following), right, top + 15, 8, words, (), f"holds still member-{colour}")
         if not span.is_given_back:
-            behind.append(element("path", words, d=cross(frame.x(span.end), top + 12), class_="ended"))
+            behind.append(element("path", element("title", words), d=cross(right, top + 12), class_="ended"))
     return [*drawn, *behind, *_commits(frame, group, partition, top)]
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from markupsafe import Markup
 
 from kafka_chaos.harness.report.inputs.series import LaneSeries
-from kafka_chaos.harness.report.svg import duration, element
+from kafka_chaos.harness.report.svg import duration, state
 from kafka_chaos.harness.report.timeline import curves
 from kafka_chaos.harness.report.timeline.events import Change
 from kafka_chaos.harness.report.timeline.frame import LEFT, Frame, Row, compose, describe_faults, row_name
@@ -64,16 +64,11 @@ def _describe(frame: Frame, series: LaneSeries | None, strips: Sequence[Strip]) 
 
 def _strip(frame: Frame, strip: Strip, top: float) -> list[Markup]:
     drawn = row_name(strip.name, strip.source, top)
-    changes = list(strip.changes[:STATES_SHOWN])
+    changes = strip.changes[:STATES_SHOWN]
+    edges = [LEFT, *(frame.x(change.ts_ns) for change in changes[1:]), frame.x(frame.end_ns)]
     for index, change in enumerate(changes):
-        following = changes[index + 1].ts_ns if index + 1 < len(changes) else frame.end_ns
-        left = LEFT if index == 0 else frame.x(change.ts_ns)
-        width = max(1.0, frame.x(following) - left - 1)
         nobody = " nobody" if change.value == "nobody" else ""
         words = f"{strip.name}: {change.value} from {frame.clock(change.ts_ns)}, {strip.source}"
-        shape = {"x": left, "y": top, "width": width, "height": _ROW - 2}
-        drawn.append(element("rect", element("title", words), **shape, class_=f"state state-{index % 2}{nobody}"))
-        fitting = next((text for text in (change.value, change.short) if text and width > 6.2 * len(text) + 8), "")
-        if fitting:
-            drawn.append(element("text", fitting, x=left + 5, y=top + 16, class_="state-name"))
+        names = (change.value, change.short)
+        drawn += state(edges[index], edges[index + 1], top, _ROW - 2, words, names, f"state state-{index % 2}{nobody}")
     return drawn

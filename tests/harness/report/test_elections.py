@@ -63,9 +63,7 @@ def test_elections_have_a_band_of_their_own_beside_what_clients_see(tmp_path: Pa
 
 def test_elections_after_the_phase_are_not_drawn_into_it(tmp_path: Path) -> None:
     evidence = read_evidence(run_with(tmp_path, elected(1, 1, 0), elected(30, 1, 1)))
-    (chart,) = draw_charts(
-        rows(evidence), timeline_events_of(evidence), series_of("orders"), LEVELS[0], {"orders": "load"}
-    )
+    (chart,) = draw_charts(rows(evidence), timeline_events_of(evidence), series_of("orders"), LEVELS[0])
     assert "epoch 0 · broker 1" in chart.picture
     assert "epoch 1" not in chart.picture
 
@@ -111,6 +109,6 @@ def test_the_explanation_is_beside_the_picture_and_within_its_detail(tmp_path: P
     assert page.text.count("no broker logs that it became leader") == LEVELS[0].lines
     short = Detail(charts=1, partitions=1, activity=1, panels=0, lines=0, events=0, rows=1, text=0)
     evidence = read_evidence(run)
-    (chart,) = draw_charts(rows(evidence), timeline_events_of(evidence), series_of("orders"), short, {"orders": "load"})
+    (chart,) = draw_charts(rows(evidence), timeline_events_of(evidence), series_of("orders"), short)
     assert chart.skipped_epochs == []
     assert explain_skipped_epochs("orders", TimelineEvents(()), 0, 1, 8) == []
