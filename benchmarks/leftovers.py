@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import RUN
-from kafka_chaos.harness.cluster.disks.journal import Journal
+from kafka_chaos.harness.cluster.disks.healing import Journal
 
 
 def left_of(run_id: str, disks: Iterable[Path]) -> Counter[str]:

@@ -31,7 +31,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from kafka_chaos.conformance.scenario.clients import NAME, Clients
-from kafka_chaos.harness.cluster.broker import error_codes
+from kafka_chaos.harness.cluster.broker.answers import NONE as NO_ERROR
+from kafka_chaos.harness.cluster.broker.answers import NOT_LEADER_OR_FOLLOWER
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -50,9 +51,9 @@ KAFKA_STORAGE_ERROR = 56
 OFFSET_NOT_AVAILABLE = 78
 """A leader whose high watermark has not yet reached the start of its epoch (KIP-207)."""
 _ROLES = {
-    error_codes.NONE: LEADER,
+    NO_ERROR: LEADER,
     OFFSET_NOT_AVAILABLE: LEADER,
-    error_codes.NOT_LEADER_OR_FOLLOWER: FOLLOWER,
+    NOT_LEADER_OR_FOLLOWER: FOLLOWER,
     UNKNOWN_TOPIC_OR_PARTITION: NONE,
     KAFKA_STORAGE_ERROR: OFFLINE,
 }
@@ -173,7 +174,7 @@ class ReplicaObserver:
                 epoch = client.leader_epoch(self.topic, guess=known.leader_epoch)
         except BrokerUnreachable:
             return replace(on_disk, role=UNREACHABLE)
-        answers = fetched.error == error_codes.NONE
+        answers = fetched.error == NO_ERROR
         return replace(
             on_disk,
             role=role,

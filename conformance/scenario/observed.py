@@ -15,8 +15,8 @@ from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage
+from kafka_chaos.harness.cluster.broker.answers import error_name
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER
-from kafka_chaos.harness.cluster.broker.error_codes import error_name
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.waiting import wait_until

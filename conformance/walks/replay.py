@@ -22,7 +22,7 @@ from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.walks.group import BROKERS, CLIENTS, ClientStep, Group, Settings, WalkStep
 from kafka_chaos.contract.errors import KafkaChaosError
 from kafka_chaos.contract.metadata import KRAFT
-from kafka_chaos.harness.cluster.broker.error_codes import error_name
+from kafka_chaos.harness.cluster.broker.answers import error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until

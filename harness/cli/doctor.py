@@ -142,7 +142,7 @@ def check_memory_free() -> Check:
 
 def check_ports() -> Check:
     """Host ports for the brokers' clients."""
-    from kafka_chaos.harness.cluster.containers.ports import free_ports
+    from kafka_chaos.harness.cluster.containers.network import free_ports
 
     try:
         ports = free_ports(BROKERS)

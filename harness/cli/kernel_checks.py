@@ -46,7 +46,7 @@ def check_disks() -> Check:
     """Disks of their own for brokers, which storage faults need: one is made, broken and removed."""
     from kafka_chaos.faults.storage.disks import why_no_disks
     from kafka_chaos.harness.cluster.containers.labels import run_labels
-    from kafka_chaos.harness.cluster.disks.trial import lost_in_trial
+    from kafka_chaos.harness.cluster.disks.disk import lost_in_trial
 
     name, reason = "Disks of brokers", why_no_disks()
     if reason is not None:

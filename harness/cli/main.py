@@ -103,9 +103,9 @@ def prepare_command(
 ) -> None:
     """Build the broker image and fetch the jars of Spark's Kafka source, which all runs share."""
     from kafka_chaos.harness.clients.kinds import fetched
+    from kafka_chaos.harness.cluster.containers.cleanup import try_to_pull_reaper
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.image import ensure_image, is_built
-    from kafka_chaos.harness.cluster.containers.reaper import try_to_pull_reaper
     from kafka_chaos.harness.cluster.containers.versions import known_version
     from kafka_chaos.harness.report.listeners.waiting import Waiting
     from kafka_chaos.verification.spark.jars import cache_dir, ensure_jars

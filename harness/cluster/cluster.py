@@ -21,13 +21,11 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.cluster.containers.cleanup import heal_abandoned_disks, remove_run
+from kafka_chaos.harness.cluster.containers.cleanup import choose_reaper, heal_abandoned_disks, remove_run
 from kafka_chaos.harness.cluster.containers.engine import check_memory, docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image, scratch
 from kafka_chaos.harness.cluster.containers.labels import run_labels
-from kafka_chaos.harness.cluster.containers.network import create_network, node_addresses
-from kafka_chaos.harness.cluster.containers.ports import free_ports
-from kafka_chaos.harness.cluster.containers.reaper import choose_reaper
+from kafka_chaos.harness.cluster.containers.network import create_network, free_ports, node_addresses
 from kafka_chaos.harness.cluster.containers.versions import check_version
 from kafka_chaos.harness.cluster.metadata.migration import Migration
 from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, MetadataMode

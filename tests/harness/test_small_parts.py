@@ -19,7 +19,7 @@ from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties, zookeeper_properties
 from kafka_chaos.harness.cluster.containers.engine import check_memory
 from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner, owner_is_alive, run_labels
-from kafka_chaos.harness.cluster.containers.ports import free_ports
+from kafka_chaos.harness.cluster.containers.network import free_ports
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus, EventFile

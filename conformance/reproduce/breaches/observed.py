@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka_chaos.conformance.reproduce.breaches.stories import BROKERS, BreachStep
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
-from kafka_chaos.harness.cluster.broker import error_codes
+from kafka_chaos.harness.cluster.broker.answers import NONE
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, BrokerClient
 from kafka_chaos.harness.cluster.storage.replica import NoReplica, read_replica
 
@@ -71,8 +71,8 @@ def _replica(lease: ClusterLease, broker: int, topic: str) -> ObservedReplica:
         error, _ = client.latest_offset(topic)
         answer = client.fetch(topic, version=FETCH_FROM_ANY)
     # A broker that has not been told of its replica since it has started knows none.
-    known = answer.error == error_codes.NONE
-    return ObservedReplica(log, answer.high_watermark if known else 0, leads=error == error_codes.NONE)
+    known = answer.error == NONE
+    return ObservedReplica(log, answer.high_watermark if known else 0, leads=error == NONE)
 
 
 def differs(seen: Observed, step: BreachStep, following: BreachStep | None) -> str | None:

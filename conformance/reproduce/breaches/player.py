@@ -16,8 +16,8 @@ from kafka_chaos.conformance.reproduce.breaches.stories import BROKERS, BreachSt
 from kafka_chaos.conformance.reproduce.playing.player import Evidence
 from kafka_chaos.conformance.reproduce.playing.stage import ONE_BATCH, HeldFollowers
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
+from kafka_chaos.harness.cluster.broker.answers import NONE, error_name
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
-from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.waiting import wait_until

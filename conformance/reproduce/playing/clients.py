@@ -8,8 +8,8 @@ from kafka_chaos.conformance.engine import TraceNotReproduced
 from kafka_chaos.conformance.reproduce.claims import StoryStep
 from kafka_chaos.conformance.reproduce.playing.producer import PRODUCER
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage
+from kafka_chaos.harness.cluster.broker.answers import NONE
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
-from kafka_chaos.harness.cluster.broker.error_codes import NONE
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.storage.segments import read_segment, records_of
 from kafka_chaos.harness.waiting import wait_until

@@ -15,8 +15,8 @@ from typing import Any
 
 from kafka_chaos.contract.identity import encode_identity
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.harness.cluster.broker.answers import NONE, error_name
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
 from kafka_chaos.harness.cluster.kafka_python import InitProducerIdRequest
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until

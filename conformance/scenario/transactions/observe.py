@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from kafka_chaos.conformance.scenario.clients import read_partitions
 from kafka_chaos.conformance.scenario.transactions.client import TransactionClient
 from kafka_chaos.conformance.scenario.transactions.producers import Producers, coordinator_of, leader_of
-from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
-from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
+from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.cluster.storage.segments import Record

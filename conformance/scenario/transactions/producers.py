@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
-from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
-from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
+from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.errors import ClusterFailure

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kafka_chaos.harness.cluster.broker.answers import NONE
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.error_codes import NONE
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 
 _PATIENCE = 0.5

@@ -13,12 +13,14 @@ from typing import Any, Self
 from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.answers import (
+    FENCED_LEADER_EPOCH,
+    NONE,
+    UNKNOWN_LEADER_EPOCH,
     CoordinatorKind,
     FetchAnswer,
     MetadataAnswer,
     QuorumAnswer,
 )
-from kafka_chaos.harness.cluster.broker.error_codes import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in, over_tls
 from kafka_chaos.harness.cluster.kafka_python import (
     ApiVersionsRequest,

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kafka_chaos.faults.cluster import Leadership, Partition
+from kafka_chaos.harness.cluster.broker.answers import NONE
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.error_codes import NONE
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.kafka_python import (
     AlterPartitionReassignmentsRequest,

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.broker.answers import NONE
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.error_codes import NONE
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, MechanismUnknown
 from kafka_chaos.harness.waiting import wait_until
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.harness.cluster.containers.labels import KEEP, RUN, owner_is_alive
 from kafka_chaos.harness.cluster.containers.secrets import remove_abandoned_secrets, remove_secrets
-from kafka_chaos.harness.cluster.disks.healing import remove_disks, thaw_disks
-from kafka_chaos.harness.cluster.disks.journal import journals
+from kafka_chaos.harness.cluster.disks.healing import journals, remove_disks, thaw_disks
 from kafka_chaos.harness.signals import signals_held_back
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
 
 _PASSES = 20
 
@@ -130,3 +130,34 @@ def _labels_of_everything(client: DockerClient) -> Iterator[dict[str, str]]:
         yield thing.attrs["Labels"]
     for recorded in journals():
         yield from [dict(recorded.labels)] * len(recorded.disks)
+
+
+def choose_reaper(client: DockerClient, *, keep: bool) -> bool:
+    """Switch the reaper on or off for this process; True when it is used. A kept cluster must not be reaped.
+
+    It removes a session's containers even if the harness is killed with SIGKILL. Where its image is not available,
+    labels and `kafka-chaos clean` do the same.
+    """
+    from docker.errors import ImageNotFound
+    from testcontainers.core.config import testcontainers_config
+
+    try:
+        client.images.get(testcontainers_config.ryuk_image)
+        present = True
+    except ImageNotFound:
+        present = False
+    use = present and not keep and not testcontainers_config.ryuk_disabled
+    testcontainers_config.ryuk_disabled = not use
+    return use
+
+
+def try_to_pull_reaper(client: DockerClient) -> bool:
+    """Get the reaper's image for later runs; False where no registry answers."""
+    from docker.errors import APIError
+    from testcontainers.core.config import testcontainers_config
+
+    try:
+        client.images.pull(testcontainers_config.ryuk_image)
+    except APIError:
+        return False
+    return True

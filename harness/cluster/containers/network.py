@@ -1,14 +1,18 @@
-"""A bridge network whose containers keep their addresses.
+"""A bridge network whose containers keep their addresses, and host ports that brokers keep across a restart.
 
 Docker gives a restarted container the lowest free address: after two brokers were down, each could come back with the
 other's, and every rule of a partition would hit the wrong one. Fixed addresses need a subnet that is asked for by
 name: one that no other network of the engine and no route of this machine uses.
+
+Ports are taken from outside the kernel's ephemeral range: while a broker is down, an outgoing connection could
+otherwise be given its port, and a client that retries to connect to it could even connect to itself.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import random
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from docker.models.networks import Network
 
     from docker import DockerClient
+
 
 _ATTEMPTS = 20
 _FIRST_NODE = 10
@@ -70,3 +75,40 @@ def _routed_subnets() -> Iterator[ipaddress.IPv4Network]:
         address, netmask = (int.from_bytes(bytes.fromhex(text), "little") for text in (destination, mask))
         if netmask:
             yield ipaddress.IPv4Network((address, bin(netmask).count("1")))
+
+
+_LOWEST = 15_000
+_PROBES = 2_000
+
+
+def free_ports(count: int) -> list[int]:
+    """`count` different ports of 127.0.0.1 that nothing listens on at the moment."""
+    highest = _first_ephemeral_port() - 1
+    if highest - _LOWEST < count * 2:
+        highest = 65_535
+    chosen: list[int] = []
+    for candidate in random.SystemRandom().sample(range(_LOWEST, highest), k=min(_PROBES, highest - _LOWEST)):
+        if _is_free(candidate):
+            chosen.append(candidate)
+            if len(chosen) == count:
+                return chosen
+    raise EnvironmentFailure(
+        f"found only {len(chosen)} of {count} free ports on 127.0.0.1 between {_LOWEST} and {highest}: "
+        "end what listens there"
+    )
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _first_ephemeral_port() -> int:
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError):
+        return 32_768

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,8 +16,8 @@ from pathlib import Path
 
 from kafka_chaos.faults.parts import DiskControl
 from kafka_chaos.harness.cluster.disks import kernel
-from kafka_chaos.harness.cluster.disks.healing import take_down
-from kafka_chaos.harness.cluster.disks.journal import DiskFiles, Journal
+from kafka_chaos.harness.cluster.disks.healing import DiskFiles, Journal, remove_disks, take_down, thaw_disks
+from kafka_chaos.harness.errors import ClusterFailure
 
 _FILLER = "filler"
 _LARGEST_PIECE = 1 << 30
@@ -240,3 +241,31 @@ def _lengths(folder: Path) -> dict[Path, int]:
         except FileNotFoundError:
             continue
     return found
+
+
+_MIB = 256
+
+
+def lost_in_trial(run_id: str, labels: Mapping[str, str]) -> int:
+    """Freeze, thaw and cut off a disk: the bytes that were lost, since nothing had flushed them.
+
+    Raises `ClusterFailure` or `OSError` where something of it can't be done, or has no effect.
+    """
+    folder = Path(tempfile.gettempdir(), f"kafka-chaos-disks-{run_id}")
+    try:
+        disk = make_disks(run_id, labels, folder, names={1: "broker-1"}, mib=_MIB, log_directories=1)[1]
+        disk.freeze()
+        if not disk.is_frozen():
+            raise ClusterFailure("a frozen file system takes writes")
+        disk.thaw()
+        unflushed = disk.folder(0) / "trial-0" / "unflushed.log"
+        unflushed.parent.mkdir()
+        unflushed.write_bytes(bytes(4096))
+        disk.cut_power()
+        disk.power_back()
+        if not disk.loss or not disk.loss["lost_bytes"]:
+            raise ClusterFailure("a file system that was cut off lost nothing")
+        return disk.loss["lost_bytes"]
+    finally:
+        thaw_disks(run_id)
+        remove_disks(run_id)

@@ -1,17 +1,21 @@
-"""Heals what a journal names, however far it got: thaws, unmounts, detaches loop devices and removes files.
+"""The journal of a run's disks, and how it is healed: thawed, unmounted, loop devices detached and files removed.
 
-Guarantee: looks at what is there, never at what should be there, so that it may be called at any moment and any number
-of times, by another process too. Touches nothing that the journal does not name.
+Guarantee: whatever exists of a run's disks was named in its journal before, so that healing needs nothing else. It
+looks at what is there, never at what should be there, so that it may be called at any moment and any number of times,
+by another process too. It touches nothing that the journal does not name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kafka_chaos.harness.cluster.disks import kernel
-from kafka_chaos.harness.cluster.disks.journal import DiskFiles, Journal, read_journal
 from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.harness.journal import JournalFile, journaled_runs
 from kafka_chaos.harness.waiting import wait_until
 
 _IN_USE_TIMEOUT = 20.0
@@ -66,3 +70,59 @@ def _remove_folder(folder: Path) -> None:
     # One that is gone, or holds what the journal does not name.
     with suppress(OSError):
         folder.rmdir()
+
+
+_KIND = "disks"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFiles:
+    """Where one node's disk is: its image, and the folder where it is mounted."""
+
+    node: int
+    image: Path
+    point: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a journal tells: whose run it is, the folder that was made for it, and its disks."""
+
+    run_id: str
+    labels: Mapping[str, str]
+    folder: Path
+    disks: tuple[DiskFiles, ...]
+
+
+class Journal(JournalFile):
+    """The journal of a run."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(_KIND, run_id)
+
+    def begin_with(self, labels: Mapping[str, str], folder: Path, disks: tuple[DiskFiles, ...]) -> None:
+        """Name the run by its labels, the folder of its disks, and all that will be made there."""
+        made = [{"node": disk.node, "image": str(disk.image), "point": str(disk.point)} for disk in disks]
+        self.begin({"step": "begin", "labels": dict(labels), "folder": str(folder), "disks": made})
+
+    def note_step(self, step: str, **values: Any) -> None:
+        """Write down what is about to be done; returns once that is on disk."""
+        self.note({"step": step, **values})
+
+
+def journals() -> Iterator[Recorded]:
+    """What all journals of this user tell, in the order of their runs."""
+    for run_id in journaled_runs(_KIND):
+        recorded = read_journal(run_id)
+        if recorded is not None:
+            yield recorded
+
+
+def read_journal(run_id: str) -> Recorded | None:
+    """What a run's journal tells; None where there is none."""
+    lines = Journal(run_id).lines()
+    if not lines:
+        return None
+    begin = lines[0]
+    disks = tuple(DiskFiles(int(one["node"]), Path(one["image"]), Path(one["point"])) for one in begin["disks"])
+    return Recorded(run_id, begin["labels"], Path(begin["folder"]), disks)

@@ -24,8 +24,15 @@ from kafka_chaos.contract.progress import progress
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
 from kafka_chaos.contract.transactions import RECORD_KINDS
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
-from kafka_chaos.harness.cluster.storage import checkpoints
-from kafka_chaos.harness.cluster.storage.files import stream_files
+from kafka_chaos.harness.cluster.storage.files import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    parse_leader_epochs,
+    parse_offsets,
+    stream_files,
+)
 from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader
 from kafka_chaos.harness.cluster.storage.markers import MarkerReader
 from kafka_chaos.harness.cluster.storage.replica import BROKER_FILES
@@ -112,7 +119,7 @@ def _collect_broker(
     everywhere = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
     elsewhere = {place for place, end in ends.items() if end.replicas and node.number not in end.replicas}
     places = {place: lane for place, lane in everywhere.items() if place not in elsewhere}
-    log_starts = _checkpoints(node)[checkpoints.LOG_STARTS]
+    log_starts = _checkpoints(node)[LOG_STARTS]
     led = {place: end.high_watermark for place, end in ends.items() if end.leader == node.number}
     file = f"broker-{node.number}.parquet"
     # No check uses keys, and the histories don't hold them either.
@@ -131,9 +138,9 @@ def _collect_broker(
     marks = _settled_checkpoints(node, stored)
     return {
         f"{places[place]}/{place[1]}": {
-            "high_watermark": marks[checkpoints.HIGH_WATERMARKS].get(place),
+            "high_watermark": marks[HIGH_WATERMARKS].get(place),
             "log_end_offset": found.log_end,
-            "recovery_point": marks[checkpoints.RECOVERY_POINTS].get(place, 0),
+            "recovery_point": marks[RECOVERY_POINTS].get(place, 0),
             "leader_epochs": [list(entry) for entry in found.leader_epochs],
         }
         for place, found in sorted(stored.items())
@@ -149,7 +156,7 @@ def _read_segments(
     final: _Writer,
 ) -> dict[Place, _Stored]:
     readers = {lane: IdentityReader(lane) for lane in places.values()}
-    wanted = re.compile(rf"[^/]+/(\d{{20}}\.log|{checkpoints.LEADER_EPOCHS})")
+    wanted = re.compile(rf"[^/]+/(\d{{20}}\.log|{LEADER_EPOCHS})")
     folders = [f"{topic}-{partition}" for topic, partition in places]
     stored: dict[Place, _Stored] = {}
     markers = {place: MarkerReader() for place in places}
@@ -159,8 +166,8 @@ def _read_segments(
         place = (folder["topic"], int(folder["partition"]))
         found = stored.setdefault(place, _Stored())
         file = f"{node.name}:{name}"
-        if name.endswith(checkpoints.LEADER_EPOCHS):
-            found.leader_epochs = checkpoints.parse_leader_epochs(file, content.read().decode(errors="replace"))
+        if name.endswith(LEADER_EPOCHS):
+            found.leader_epochs = parse_leader_epochs(file, content.read().decode(errors="replace"))
             continue
         lane = places[place]
         found.log_end = max(found.log_end, base_offset_of(file))
@@ -190,10 +197,7 @@ def _checkpoints(node: Node) -> dict[str, dict[Place, int]]:
     found = dict.fromkeys(BROKER_FILES, b"")
     for name, content in stream_files(node, BROKER_DATA, BROKER_FILES, wanted=re.compile("|".join(BROKER_FILES))):
         found[name] = content.read()
-    return {
-        name: checkpoints.parse_offsets(f"{node.name}:{name}", text.decode(errors="replace"))
-        for name, text in found.items()
-    }
+    return {name: parse_offsets(f"{node.name}:{name}", text.decode(errors="replace")) for name, text in found.items()}
 
 
 def _settled_checkpoints(node: Node, stored: Mapping[Place, _Stored]) -> dict[str, dict[Place, int]]:
@@ -201,7 +205,7 @@ def _settled_checkpoints(node: Node, stored: Mapping[Place, _Stored]) -> dict[st
 
     def settled() -> bool:
         marks.update(_checkpoints(node))
-        known = marks[checkpoints.HIGH_WATERMARKS]
+        known = marks[HIGH_WATERMARKS]
         return all(known.get(place, 0) >= found.log_end for place, found in stored.items())
 
     try:

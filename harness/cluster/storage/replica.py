@@ -14,16 +14,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
-from kafka_chaos.harness.cluster.storage import checkpoints
-from kafka_chaos.harness.cluster.storage.files import stream_files
+from kafka_chaos.harness.cluster.storage.files import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    parse_leader_epochs,
+    parse_offsets,
+    stream_files,
+)
 from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, TornTail, read_segment, records_of
 from kafka_chaos.harness.errors import ClusterFailure
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.node import Node
 
-BROKER_FILES = (checkpoints.HIGH_WATERMARKS, checkpoints.RECOVERY_POINTS, checkpoints.LOG_STARTS)
-_WANTED = re.compile(rf"{'|'.join(BROKER_FILES)}|[^/]+/(\d{{20}}\.log|{checkpoints.LEADER_EPOCHS})")
+BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS)
+_WANTED = re.compile(rf"{'|'.join(BROKER_FILES)}|[^/]+/(\d{{20}}\.log|{LEADER_EPOCHS})")
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ def read_replicas(
     folders = {f"{topic}-{partition}": (topic, partition) for topic, partition in places}
     streams = stream_files(node, data, (*folders, *BROKER_FILES), wanted=_WANTED)
     files = {name: content.read() for name, content in streams}
-    marks = {name: checkpoints.parse_offsets(f"{node.name}:{name}", _text(files, name)) for name in BROKER_FILES}
+    marks = {name: parse_offsets(f"{node.name}:{name}", _text(files, name)) for name in BROKER_FILES}
     held = {name.partition("/")[0] for name in files}
     return {place: _replica(node, folder, place, files, marks) for folder, place in folders.items() if folder in held}
 
@@ -101,7 +108,7 @@ def _replica(
 ) -> ReplicaFiles:
     names = sorted(name for name in files if name.startswith(f"{folder}/") and name.endswith(".log"))
     segments = tuple(read_segment(f"{node.name}:{name}", files[name]) for name in names)
-    epochs = f"{folder}/{checkpoints.LEADER_EPOCHS}"
+    epochs = f"{folder}/{LEADER_EPOCHS}"
     # The log start is checkpointed only while it lies within the first segment.
     first = segments[0].base_offset if segments else 0
     return ReplicaFiles(
@@ -109,11 +116,11 @@ def _replica(
         topic=place[0],
         partition=place[1],
         segments=segments,
-        log_start=max(first, marks[checkpoints.LOG_STARTS].get(place, 0)),
+        log_start=max(first, marks[LOG_STARTS].get(place, 0)),
         log_end=segments[-1].next_offset if segments else 0,
-        leader_epochs=checkpoints.parse_leader_epochs(f"{node.name}:{epochs}", _text(files, epochs)),
-        high_watermark=marks[checkpoints.HIGH_WATERMARKS].get(place),
-        recovery_point=marks[checkpoints.RECOVERY_POINTS].get(place),
+        leader_epochs=parse_leader_epochs(f"{node.name}:{epochs}", _text(files, epochs)),
+        high_watermark=marks[HIGH_WATERMARKS].get(place),
+        recovery_point=marks[RECOVERY_POINTS].get(place),
     )
 
 

@@ -13,8 +13,7 @@ from kafka_chaos.conformance.scenario.transactions.client import Producer, Trans
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.faults.links.on_frames import why_no_links
-from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
-from kafka_chaos.harness.cluster.broker.error_codes import NONE, error_name
+from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.predict.cache import predict_cached

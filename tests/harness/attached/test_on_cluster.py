@@ -19,8 +19,7 @@ from kafka_chaos.harness.cluster.containers.cleanup import remove_run
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import run_labels
-from kafka_chaos.harness.cluster.containers.network import create_network, node_addresses
-from kafka_chaos.harness.cluster.containers.ports import free_ports
+from kafka_chaos.harness.cluster.containers.network import create_network, free_ports, node_addresses
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.journal import journaled_runs
 from kafka_chaos.harness.run.attach import Attached, run_attached

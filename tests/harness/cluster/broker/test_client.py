@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kafka_chaos.faults.cluster import Leadership, Partition
+from kafka_chaos.harness.cluster.broker.answers import NONE
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
-from kafka_chaos.harness.cluster.broker.error_codes import NONE
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign, transfer
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in
 from kafka_chaos.harness.cluster.kafka_python import AlterPartitionReassignmentsRequest

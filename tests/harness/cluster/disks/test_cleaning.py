@@ -14,7 +14,7 @@ from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.cluster.containers import cleanup
 from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner
 from kafka_chaos.harness.cluster.disks.disk import Disk, make_disks
-from kafka_chaos.harness.cluster.disks.journal import journals
+from kafka_chaos.harness.cluster.disks.healing import journals
 
 LACKS = why_no_disks()
 pytestmark = pytest.mark.skipif(LACKS is not None, reason=f"storage faults: {LACKS}")

@@ -16,9 +16,8 @@ import pytest
 from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.disks import kernel
-from kafka_chaos.harness.cluster.disks.disk import Disk
-from kafka_chaos.harness.cluster.disks.journal import journals
-from kafka_chaos.harness.cluster.disks.trial import lost_in_trial
+from kafka_chaos.harness.cluster.disks.disk import Disk, lost_in_trial
+from kafka_chaos.harness.cluster.disks.healing import journals
 from tests.harness.cluster.disks.made_disks import segment
 
 LACKS = why_no_disks()

@@ -17,8 +17,7 @@ from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cluster.containers.labels import current_owner, run_labels
 from kafka_chaos.harness.cluster.disks import kernel
 from kafka_chaos.harness.cluster.disks.disk import Disk, make_disks
-from kafka_chaos.harness.cluster.disks.healing import remove_disks, thaw_disks
-from kafka_chaos.harness.cluster.disks.journal import Journal, journals, read_journal
+from kafka_chaos.harness.cluster.disks.healing import Journal, journals, read_journal, remove_disks, thaw_disks
 from kafka_chaos.harness.journal import journal_folder
 from tests.harness.cluster.disks.made_disks import RUN, left, segment
 

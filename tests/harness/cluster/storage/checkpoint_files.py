@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka_chaos.harness.cluster.storage.checkpoints import VERSION
+from kafka_chaos.harness.cluster.storage.files import VERSION
 
 
 def format_offsets(offsets: dict[tuple[str, int], int]) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_chaos.harness.cluster.kafka_python import MemoryRecordsBuilder
-from kafka_chaos.harness.cluster.storage.checkpoints import CheckpointError, parse_leader_epochs, parse_offsets
+from kafka_chaos.harness.cluster.storage.files import CheckpointError, parse_leader_epochs, parse_offsets
 from kafka_chaos.harness.cluster.storage.segments import (
     CODECS,
     HEADER_SIZE,
