@@ -15,7 +15,7 @@ from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import ACKS
 from kafka_chaos.harness.atlas.cells import CellSummary, cells_of
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS
-from kafka_chaos.harness.experiment.yaml_text import text_of
+from kafka_chaos.harness.experiment.file import text_of
 from kafka_chaos.reference_model.forecast.lane_runs import LaneRun
 
 JAVA = "java"

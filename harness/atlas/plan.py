@@ -17,10 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
-from kafka_chaos.harness.experiment.file import experiment_of
-from kafka_chaos.harness.experiment.refusals import refusals
+from kafka_chaos.harness.experiment.file import document_of, experiment_of, line_of, text_of
 from kafka_chaos.harness.experiment.specs import Experiment, dotted
-from kafka_chaos.harness.experiment.yaml_text import document_of, line_of, text_of
+from kafka_chaos.harness.experiment.values import refusals
 from kafka_chaos.harness.nightly.collecting import client_named
 from kafka_chaos.harness.run.shared_cluster import topic_name
 from kafka_chaos.reference_model.forecast.lane_runs import Cell, faults_of, settings_of

@@ -2,19 +2,56 @@
 
 Guarantee: whatever a run has broken and not healed stands in its journal, so that `kafka-chaos clean`, or the next run
 with nodes, heals it from there, without the file of nodes. A journal is for this user alone: commands may hold secrets.
+
+A command that takes longer than its time is ended, with the processes that it started. Messages show its key and the
+end of its output, never its text, which may hold credentials.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kafka_chaos.harness.attached.shell import run_command
 from kafka_chaos.harness.cluster.containers.labels import owner_is_alive, run_labels
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.journal import JournalFile, journaled_runs
+
+_SHOWN = 200
+
+
+def run_command(what: str, text: str, *, timeout: float, environment: Mapping[str, str]) -> str:
+    """Let `sh -c` run a command: its output. `what` names it in messages, such as `broker-1: kill`.
+
+    Raises `ClusterFailure` if it ends with another exit code than 0, or does not end within `timeout` seconds.
+    """
+    # A session of its own: Ctrl-C is for the run, which still has to heal, and a time-out ends whatever it started.
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", text],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **environment},
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise ClusterFailure(f"{what}: the command did not end within {timeout:g} s") from None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    said = output.decode(errors="replace").strip()
+    if process.returncode != 0:
+        last = said.rpartition("\n")[2][-_SHOWN:]
+        raise ClusterFailure(f"{what}: the command ended with exit code {process.returncode}: {last or 'no output'}")
+    return said
+
 
 _KIND = "attached"
 

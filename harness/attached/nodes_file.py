@@ -13,10 +13,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.harness.experiment.refusals import refusals
+from kafka_chaos.harness.experiment.file import document_of, line_of, one_line, text_of
 from kafka_chaos.harness.experiment.specs import dotted
-from kafka_chaos.harness.experiment.values import Seconds, Spec
-from kafka_chaos.harness.experiment.yaml_text import document_of, line_of, one_line, text_of
+from kafka_chaos.harness.experiment.values import Seconds, Spec, refusals
 
 _WHAT = "a file of nodes"
 

@@ -19,10 +19,9 @@ from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.lives import GenerateLives
-from kafka_chaos.harness.experiment.refusals import refusals
 from kafka_chaos.harness.experiment.specs import ExperimentError, dotted, with_phases
-from kafka_chaos.harness.experiment.timeouts import FACTORS, timeouts_of
-from kafka_chaos.harness.experiment.values import Seconds, Spec
+from kafka_chaos.harness.experiment.timings import FACTORS, timeouts_of
+from kafka_chaos.harness.experiment.values import Seconds, Spec, refusals
 
 _DEFAULT_DURATION = WorkloadSpec().duration
 _DEFAULT_BROKERS = ClusterSpec().brokers

@@ -56,10 +56,9 @@ def nightly_command(
     """
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
-    from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in, why_impossible
+    from kafka_chaos.harness.nightly.nightly_run import Nightly, Turn, experiments_in, why_impossible
     from kafka_chaos.harness.nightly.trend import write_trend
-    from kafka_chaos.harness.nightly.turns import Turn
-    from kafka_chaos.harness.report.listeners.job_summary import write_job_summary
+    from kafka_chaos.harness.report.listeners.chosen import write_job_summary
     from kafka_chaos.harness.report.listeners.terminal import on_terminal
 
     def say(text: str) -> None:

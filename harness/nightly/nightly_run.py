@@ -1,4 +1,5 @@
-"""Repeats experiments within a time budget, and counts what every lane showed in all repeats.
+"""Repeats experiments within a time budget, and counts what every lane showed in all repeats; on clusters that take
+turns, if asked to: each supported version in each of its modes, another one every night.
 
 Guarantee: each experiment runs at least once. If the environment fails a run, that is reported, never counted as clean.
 The counts so far are written after every run, so that an interrupted nightly run leaves its summary.
@@ -10,13 +11,16 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.metadata import METADATA_MODES
+from kafka_chaos.harness.cluster.containers.versions import VERSIONS, check_version
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.file import load_experiment
+from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.nightly.collecting import lane_runs_of
 from kafka_chaos.harness.nightly.summary import SETTINGS, LaneCount, RunEntry, Summary, violations_in, write_summary
@@ -164,3 +168,41 @@ class Nightly:
     def _write(self) -> None:
         write_summary(self.folder, self.summary())
         write_trend(self.out)
+
+
+TURN = "turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A version of Kafka and a metadata mode."""
+
+    kafka_version: str
+    metadata_mode: str
+
+    @classmethod
+    def parse(cls, text: str, day: date) -> Turn:
+        """`VERSION/MODE`, or `turn` for that of a day; raises `UsageFailure` for anything else."""
+        if text == TURN:
+            return of_day(day)
+        version, slash, mode = text.partition("/")
+        if not slash or mode not in METADATA_MODES:
+            raise UsageFailure(f"--on {text}: expected VERSION/MODE, such as 4.2.0/kraft or 3.9.1/zookeeper, or {TURN}")
+        check_version(version, mode)
+        return cls(version, mode)
+
+    def load(self, path: Path, seed: int) -> Experiment:
+        """The experiment in a file, on this cluster unless the file has the key `cluster`."""
+        overrides: dict[str, Any] = {"seed": seed}
+        if "cluster" not in experiment_values(path):
+            overrides["cluster"] = {"kafka_version": self.kafka_version, "metadata_mode": self.metadata_mode}
+        return load_experiment(path, overrides=overrides)
+
+    def __str__(self) -> str:
+        return f"Kafka {self.kafka_version}, {self.metadata_mode}"
+
+
+def of_day(day: date) -> Turn:
+    """The day's turn. Versions without idempotent producers (before 0.11) take none: the experiments have some."""
+    turns = [Turn(one.number, mode) for one in VERSIONS.values() if one.has_idempotence for mode in one.modes]
+    return turns[day.toordinal() % len(turns)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.harness.report.inputs.evidence import Evidence
-from kafka_chaos.harness.report.words import join
+from kafka_chaos.harness.report.pages import join
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -18,7 +18,7 @@ from kafka_chaos.contract.lanes import clients_described
 from kafka_chaos.contract.recovery import RecoveryAnomaly
 from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
-from kafka_chaos.harness.report.words import join, label
+from kafka_chaos.harness.report.pages import join, label
 
 STATES = {
     "confirmed": "predicted and found: a confirmation",

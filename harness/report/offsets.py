@@ -17,9 +17,9 @@ from kafka_chaos.contract.events import LeaderElected, LogTruncated
 from kafka_chaos.contract.families import ALL_ANOMALIES
 from kafka_chaos.harness.report.inputs.ranges import FindingRange
 from kafka_chaos.harness.report.inputs.series import Series
+from kafka_chaos.harness.report.pages import join, label
 from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks, picture, state
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
-from kafka_chaos.harness.report.words import join, label
 
 WIDTH = 1000
 LEFT, RIGHT = 150, 992

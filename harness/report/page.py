@@ -15,15 +15,15 @@ from markupsafe import Markup
 from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.families import CAUSED, TRAITS, Cause
 from kafka_chaos.contract.metadata import KRAFT
-from kafka_chaos.harness.report import ledger, matrix, offsets, sequence, words
+from kafka_chaos.harness.report import ledger, matrix, offsets, sequence
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import SLOT_NS, LaneSeries, Series
 from kafka_chaos.harness.report.inputs.trace import has_trace, read_trace
-from kafka_chaos.harness.report.pages import environment, static
+from kafka_chaos.harness.report.pages import environment, label, lateness, static
 from kafka_chaos.harness.report.svg import clock, duration
-from kafka_chaos.harness.report.timeline import fault_styles
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts, short
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
+from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, style_sheet
 
 LIMIT = 2_000_000
 """The limit of a report's size, in bytes."""
@@ -52,7 +52,7 @@ def render(evidence: Evidence, timeline_events: TimelineEvents, series: Series) 
 def _render(evidence: Evidence, timeline_events: TimelineEvents, series: Series, detail: Detail) -> str:
     templates = environment()
     templates.filters["short"] = short
-    templates.filters["label"] = words.label
+    templates.filters["label"] = label
     return templates.get_template("report.html.j2").render(_context(evidence, timeline_events, series, detail))
 
 
@@ -68,7 +68,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
     named = [(phase.name if phase else "other lanes", members) for phase, members in phases if members]
     charts = draw_charts(table, timeline_events, series, detail)
     return {
-        "style": Markup(static("report.css")) + fault_styles.style_sheet() + sequence.style_sheet(),
+        "style": Markup(static("report.css")) + style_sheet() + sequence.style_sheet(),
         "script": Markup(static("report.js")),
         "evidence": evidence,
         "verdict": evidence.verdict,
@@ -111,8 +111,8 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "experiment_cut": len(evidence.experiment_text) > detail.text,
         "commands": _commands(evidence),
         "sequences": _sequences(evidence) if detail.charts else [],
-        "kind_class": fault_styles.kind_class,
-        "fault_patterns": fault_styles.patterns(),
+        "kind_class": kind_class,
+        "fault_patterns": patterns(),
     }
 
 
@@ -173,7 +173,7 @@ def _fault_times(fault: Any, timeline_events: TimelineEvents) -> tuple[str, str]
     starts = [phase.start_ns for phase in timeline_events.phases if phase.start_ns is not None]
     before = [start for start in starts if start <= fault.requested_ns]
     begun = clock((fault.requested_ns - max(before)) / 1e9) if before else "not known"
-    begun = ", ".join(filter(None, (begun, words.lateness(fault.late))))
+    begun = ", ".join(filter(None, (begun, lateness(fault.late))))
     lasted = duration(fault.healed_ns - fault.requested_ns) if fault.healed_ns is not None else "not healed"
     return begun, lasted
 

@@ -1,10 +1,32 @@
-"""The pages' templates: every text in them is escaped, and a name that a template lacks is an error."""
+"""The pages' templates, in which every text is escaped and a missing name is an error; and what is said in words."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+
+
+def label(name: str) -> str:
+    """The name of an anomaly or of a key as a reader sees it."""
+    return name.replace("_", " ")
+
+
+LATE = 1.0
+"""A fault that comes later than its schedule asks by more than this many seconds is named."""
+
+
+def lateness(late: float | None) -> str:
+    """What to say of a fault that came late: `2.3 s late`, or nothing."""
+    return f"{late:.1f} s late" if late is not None and late > LATE else ""
+
+
+def join(words: Iterable[str]) -> str:
+    """`a, b and c`."""
+    *most, last = list(words) or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
 
 _PACKAGE, _FOLDER = "kafka_chaos.harness.report", "templates"
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.harness.report import matrix, words
+from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.evidence import Evidence
 from kafka_chaos.harness.report.inputs.series import Series
 from kafka_chaos.harness.report.page import LEVELS, LIMIT, summary_of
-from kafka_chaos.harness.report.pages import environment, static
-from kafka_chaos.harness.report.timeline import fault_styles
+from kafka_chaos.harness.report.pages import environment, label, static
 from kafka_chaos.harness.report.timeline.charts import Chart, Detail, draw_charts, longest_ns, short
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
+from kafka_chaos.harness.report.timeline.frame import patterns, style_sheet
 
 Difference = tuple[str, str, str]
 """What differs, in the first run, and in the second."""
@@ -52,7 +52,7 @@ class Side:
         if row is None:
             return {}
         counts = summary_of(row, self.evidence, self.series)
-        found = {words.label(cell.anomaly): f"{cell.observed} ({cell.predicted})" for cell in row.cells}
+        found = {label(cell.anomaly): f"{cell.observed} ({cell.predicted})" for cell in row.cells}
         counted = {key: counts[key] for key in ("longest gap", "produced", "acknowledged")}
         return {"verdict": str(row.verdict), "settings": row.settings, **found, **counted}
 
@@ -92,8 +92,8 @@ def _render(sides: tuple[Side, Side], differences: Sequence[Difference], detail:
     templates = environment()
     templates.filters["short"] = short
     return templates.get_template("side_by_side.html.j2").render(
-        style=Markup(static("report.css")) + fault_styles.style_sheet(),
-        fault_patterns=fault_styles.patterns(),
+        style=Markup(static("report.css")) + style_sheet(),
+        fault_patterns=patterns(),
         runs=[side.evidence for side in sides],
         differences=differences,
         story=f"{changed} of {counted(len(names), 'lane')} with another verdict; "

@@ -18,8 +18,7 @@ from confluent_kafka.admin import AdminClient, ResourceType  # type: ignore[attr
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
 from kafka_chaos.contract.events import ConfigurationUnread
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.harness.attached.cluster import AttachedCluster
-from kafka_chaos.harness.attached.configuration import configured, described, given_by
+from kafka_chaos.harness.attached.cluster import AttachedCluster, configured, described, given_by
 from kafka_chaos.harness.attached.faults import by_commands, require_commands
 from kafka_chaos.harness.attached.journal import heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode

@@ -180,7 +180,7 @@ def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | Non
 
 
 def _values(keys: tuple[str, ...]) -> dict[str, Any]:
-    from kafka_chaos.harness.experiment.yaml_text import document_of
+    from kafka_chaos.harness.experiment.file import document_of
 
     for one in keys:
         if not re.match(r"[a-z_]+=", one):

@@ -36,8 +36,8 @@ from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.file import experiment_of
-from kafka_chaos.harness.experiment.refusals import refusals
 from kafka_chaos.harness.experiment.specs import Experiment, dotted
+from kafka_chaos.harness.experiment.values import refusals
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment

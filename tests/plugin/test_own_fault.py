@@ -60,7 +60,7 @@ for old, new in ((": 64", ": many"), (": 64", ": 0"), ("fault: slow", "fault: ki
         print(refusal)
 
 from kafka_chaos import load, slow
-from kafka_chaos.harness.report.timeline.fault_styles import kind_class, patterns, style_sheet
+from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, style_sheet
 print(slow("follower(orders)", kbit_per_second=64).at(3).entry(load(seconds=10)))
 print(kind_class("slow"), 'id="kind-slow"' in patterns(), "--fault-slow:#4a6785" in style_sheet())
 """

@@ -24,7 +24,7 @@ from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.groups.commits import REFUSALS
-from kafka_chaos.harness.workload.groups.configs import member_configs
+from kafka_chaos.harness.workload.groups.work import member_configs
 from kafka_chaos.reference_model.lockstep.observation.clients import (
     COMMITTED,
     GIVEN,

@@ -26,7 +26,7 @@ from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.report.listeners.terminal_live import LiveView
-from kafka_chaos.harness.report.words import label, lateness
+from kafka_chaos.harness.report.pages import label, lateness
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 
 STYLES = {Verdict.CONFORMS: "green", Verdict.UNKNOWN: "yellow", Verdict.VIOLATION: "bold red"}

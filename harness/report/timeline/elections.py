@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from kafka_chaos.contract.events import LeaderElected
+from kafka_chaos.harness.report.pages import join
 from kafka_chaos.harness.report.svg import clock
 from kafka_chaos.harness.report.timeline.events import Change, TimelineEvents
-from kafka_chaos.harness.report.words import join
 
 CLIENTS_LAG_NS = 2_000_000_000
 """How much later than the brokers clients may see a change."""

@@ -15,11 +15,11 @@ from markupsafe import Markup
 from kafka_chaos.contract.errors import counted
 from kafka_chaos.harness.report.inputs.groups import Committed, GroupOverTime, Holding
 from kafka_chaos.harness.report.inputs.series import SHORTEST_GAP_NS
+from kafka_chaos.harness.report.pages import join
 from kafka_chaos.harness.report.svg import duration, element, state
 from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, Told, cross, told
 from kafka_chaos.harness.report.timeline.events import MemberChange
 from kafka_chaos.harness.report.timeline.frame import LEFT, RIGHT, Frame, Row, compose, describe_faults, row_name
-from kafka_chaos.harness.report.words import join
 
 _ROW = 25
 _COLOURS = 6

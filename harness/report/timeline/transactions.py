@@ -17,11 +17,11 @@ from kafka_chaos.contract.errors import counted
 from kafka_chaos.contract.transactions import ABORTED, COMMITTED, IN_DOUBT
 from kafka_chaos.harness.report.inputs.series import SHORTEST_GAP_NS
 from kafka_chaos.harness.report.inputs.transactions import Bar, TransactionalId, totals
+from kafka_chaos.harness.report.pages import join
 from kafka_chaos.harness.report.svg import Scale, area, compact, duration, element
 from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, Told, cross, told
 from kafka_chaos.harness.report.timeline.events import Offsets
 from kafka_chaos.harness.report.timeline.frame import LEFT, RIGHT, Frame, Row, compose, describe_faults, row_name
-from kafka_chaos.harness.report.words import join
 
 _PLACES = {COMMITTED: (0, 11), ABORTED: (13, 5), IN_DOUBT: (20, 5)}
 """Per outcome: how far below the top of its row a bar begins, and its height."""

@@ -20,8 +20,8 @@ from kafka_chaos.harness.workload.application.handles import (
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
 from kafka_chaos.harness.workload.clients.recorded_producer import retries
-from kafka_chaos.harness.workload.groups.configs import committed_by
 from kafka_chaos.harness.workload.groups.rows import GroupTables
+from kafka_chaos.harness.workload.groups.work import committed_by
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, RowBuffer
 from kafka_chaos.harness.workload.settings import LoadSettings
 

@@ -15,7 +15,6 @@ from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
 from kafka_chaos.harness.workload.groups.client_process import ClientProcess
-from kafka_chaos.harness.workload.groups.configs import committed_by
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
 from kafka_chaos.harness.workload.groups.rows import GroupTables, MemberRows, Progress
 from kafka_chaos.harness.workload.groups.settings import (
@@ -25,7 +24,7 @@ from kafka_chaos.harness.workload.groups.settings import (
     REPLACE_ME,
     MemberSettings,
 )
-from kafka_chaos.harness.workload.groups.work import GroupWork, OnChange, StartMember, member_settings
+from kafka_chaos.harness.workload.groups.work import GroupWork, OnChange, StartMember, committed_by, member_settings
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 
 MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
-from kafka_chaos.harness.attached.journal import heal_abandoned
+from kafka_chaos.harness.attached.journal import heal_abandoned, run_command
 from kafka_chaos.harness.attached.node import AttachedNode
-from kafka_chaos.harness.attached.shell import run_command
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.journal import JournalFile, journal_folder, journaled_runs
 from kafka_chaos.harness.waiting import wait_until

@@ -13,7 +13,7 @@ from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.nightly.collecting import lane_runs_of
 from kafka_chaos.harness.nightly.command import DEFAULT_EXPERIMENTS
-from kafka_chaos.harness.nightly.turns import Turn, of_day
+from kafka_chaos.harness.nightly.nightly_run import Turn, of_day
 from tests.harness.report.activity_runs import table
 from tests.harness.report.report_runs import event, judged, lane, write
 

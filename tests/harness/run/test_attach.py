@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.lanes import InternalTopic, Lane
-from kafka_chaos.harness.attached import configuration
+from kafka_chaos.harness.attached import cluster as attached_cluster
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -218,13 +218,13 @@ def read(
         entries = {"min.insync.replicas": "1"} if name.startswith("__") else given[int(name)]
         return {key: SimpleNamespace(value=value, is_default=USUAL.get(key) == value) for key, value in entries.items()}
 
-    monkeypatch.setattr(configuration, "described", described)
+    monkeypatch.setattr(attached_cluster, "described", described)
     admin: Any = SimpleNamespace(
         live_brokers=lambda: set(given),
         partitions=lambda _: {0: SimpleNamespace(replicas=tuple(range(state)))} if state else {},
     )
     experiment = parse_experiment(CONFIGS_TEXT.format(lane=lane, more=more, cluster=cluster), "a.yaml")
-    found, doubts = configuration.configured(experiment, client_configs or {}, admin, NO_CLIENT)
+    found, doubts = attached_cluster.configured(experiment, client_configs or {}, admin, NO_CLIENT)
     assert list(doubts) == [f"of broker {broker}" for broker, configs in given.items() if not configs]
     ((phase, _, known),) = found.lanes()
     assert phase.outside(found.cluster.spec()) == known.faults

@@ -11,9 +11,7 @@ import pytest
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.events import Event, LaneJudged, RunEnded, RunStarted, Step
-from kafka_chaos.harness.report.listeners.chosen import chosen_listeners
-from kafka_chaos.harness.report.listeners.job_summary import JobSummary, write_job_summary
-from kafka_chaos.harness.report.listeners.junit import JunitFile
+from kafka_chaos.harness.report.listeners.chosen import JobSummary, JunitFile, chosen_listeners, write_job_summary
 
 STARTED = RunStarted(run_id="r", experiment="demo", lanes=("good", "bad", "open"))
 

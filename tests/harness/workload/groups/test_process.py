@@ -14,8 +14,8 @@ import pytest
 from kafka_chaos.contract.groups import Group
 from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.groups.configs import member_configs
 from kafka_chaos.harness.workload.groups.settings import ORDER_LEAVE, MemberSettings
+from kafka_chaos.harness.workload.groups.work import member_configs
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 
 MODULE = "kafka_chaos.harness.workload.groups.process"
