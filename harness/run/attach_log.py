@@ -6,12 +6,13 @@ Guarantee: exactly one row per record between the given offsets; a file appears 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from kafka_chaos.contract.columns import LOG, arrow_schema
 from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
@@ -49,61 +50,44 @@ def read_log(
             "isolation.level": "read_uncommitted",
         },
     )
-    writer = HistoryWriter(folder)
+    writer, codec, count = HistoryWriter(folder), IdentityCodec(lane.lane), 0
     try:
-        return _Reading(lane, consumer, writer).read(start_offsets, end_offsets)
+        messages = _messages(consumer, lane.topic_name, start_offsets, end_offsets)
+        while rows := [_row(lane.lane, codec, message) for message in islice(messages, _MOST_ROWS)]:
+            writer.write(pa.Table.from_pylist(rows, schema=LOG_SCHEMA))
+            count += len(rows)
     finally:
         consumer.close()
         writer.close()
+    return count
 
 
-class _Reading:
-    def __init__(self, lane: LaneSpec, consumer: Consumer, writer: HistoryWriter) -> None:
-        self._lane = lane
-        self._consumer = consumer
-        self._writer = writer
-        self._codec = IdentityCodec(lane.lane)
-        self._rows: list[dict[str, Any]] = []
-        self._count = 0
+def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Message]:
+    left = {number for number, end in ends.items() if end > starts[number]}
+    consumer.assign([TopicPartition(topic, number, starts[number]) for number in sorted(left)])
+    deadline = time.monotonic() + _TIMEOUT
+    while left:
+        if time.monotonic() > deadline:
+            raise ClusterFailure(f"the log of topic {topic} was not read to its end within {_TIMEOUT:g} s")
+        for message in consumer.consume(10_000, timeout=0.5):
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                left.discard(message.partition())
+            elif error is not None:
+                raise ClusterFailure(f"the log of topic {topic} can't be read: {error.name()}")
+            elif int(message.offset() or 0) < ends[int(message.partition() or 0)]:
+                yield message
 
-    def read(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> int:
-        topic = self._lane.topic_name
-        left = {number for number, end in ends.items() if end > starts[number]}
-        self._consumer.assign([TopicPartition(topic, number, starts[number]) for number in sorted(left)])
-        deadline = time.monotonic() + _TIMEOUT
-        while left:
-            if time.monotonic() > deadline:
-                raise ClusterFailure(f"the log of topic {topic} was not read to its end within {_TIMEOUT:g} s")
-            for message in self._consumer.consume(10_000, timeout=0.5):
-                error = message.error()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    left.discard(message.partition())
-                elif error is not None:
-                    raise ClusterFailure(f"the log of topic {topic} can't be read: {error.name()}")
-                elif int(message.offset() or 0) < ends[int(message.partition() or 0)]:
-                    self._take(message)
-        self._flush()
-        return self._count
 
-    def _take(self, message: Any) -> None:
-        own = [value for key, value in message.headers() or () if key == IDENTITY_HEADER]
-        carrier = own[-1] if own else message.value()
-        producer_id, seq = self._codec.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
-        self._rows.append(
-            {
-                "lane": self._lane.lane,
-                "partition": message.partition(),
-                "offset": message.offset(),
-                "producer_id": producer_id,
-                "seq": seq,
-                "key": None,
-            }
-        )
-        self._count += 1
-        if len(self._rows) >= _MOST_ROWS:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._rows:
-            self._writer.write(pa.Table.from_pylist(self._rows, schema=LOG_SCHEMA))
-            self._rows = []
+def _row(lane: str, codec: IdentityCodec, message: Any) -> dict[str, Any]:
+    own = [value for key, value in message.headers() or () if key == IDENTITY_HEADER]
+    carrier = own[-1] if own else message.value()
+    producer_id, seq = codec.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
+    return {
+        "lane": lane,
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "producer_id": producer_id,
+        "seq": seq,
+        "key": None,
+    }

@@ -7,7 +7,7 @@ a CI log stays readable.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console, Group
@@ -62,57 +62,51 @@ class TerminalListener:
     def __call__(self, event: Event) -> None:
         """Print one event."""
         self._view.see(event)
-        if not self._prints:
-            return
+        text, *more = self._lines(event) if self._prints else ("",)
+        if text:
+            self._console.print(f"[dim]{(event.ts_ns - self._start) / 1e9:6.1f} s[/dim]  {text}", highlight=False)
+        for line in more:
+            self._console.print(f"          {escape(line)}", highlight=False)
+
+    def _lines(self, event: Event) -> Sequence[str]:
+        """What is printed of an event, and below it; empty if nothing is."""
         match event:
             case event_types.Step():
-                self._line(event, event.text)
+                return (event.text,)
             case event_types.RunStarted():
-                self._line(event, f"run [bold]{event.run_id}[/bold]: {counted(len(event.lanes), 'lane')}")
+                return (f"run [bold]{event.run_id}[/bold]: {counted(len(event.lanes), 'lane')}",)
             case event_types.ClusterReady():
-                self._line(event, f"cluster ready after {event.seconds:.1f} s")
+                return (f"cluster ready after {event.seconds:.1f} s",)
             case event_types.ClusterKept():
-                self._line(event, "[yellow]the cluster is left running[/yellow]")
-                for line in advice_on_kept(event):
-                    self._console.print(f"          {escape(line)}", highlight=False)
+                return ("[yellow]the cluster is left running[/yellow]", *advice_on_kept(event))
             case event_types.FaultRequested(kind="lockstep"):
-                self._line(
-                    event,
-                    f"[magenta]lock-step phase[/magenta] at {escape(event.target)}",
-                )
+                return (f"[magenta]lock-step phase[/magenta] at {escape(event.target)}",)
             case event_types.FaultProven() if event.fault_id.endswith("/lockstep"):
-                self._line(event, f"[magenta]{event.fault_id}[/magenta] ended: every step took effect")
+                return (f"[magenta]{event.fault_id}[/magenta] ended: every step took effect",)
             case event_types.FaultRequested():
                 self._kinds[event.fault_id] = event.kind
+                late = f", [yellow]{lateness(event.late)}[/yellow]" if lateness(event.late) else ""
                 hit = ", ".join(event.resolved) or "nobody"
-                late = lateness(event.late)
-                words = f"[magenta]{event.kind}[/magenta] {escape(event.target)} = {hit}"
-                self._line(event, f"{words}, [yellow]{late}[/yellow]" if late else words)
+                return (f"[magenta]{event.kind}[/magenta] {escape(event.target)} = {hit}{late}",)
             case event_types.FaultProven():
                 evidence = describe_evidence(self._kinds.get(event.fault_id, ""), event.evidence)
-                self._line(event, f"[magenta]{event.fault_id}[/magenta] took effect: {escape(evidence)}")
+                return (f"[magenta]{event.fault_id}[/magenta] took effect: {escape(evidence)}",)
             case event_types.FaultNotProven():
-                self._line(event, f"[red]{event.fault_id} has no proof:[/red] {escape(event.reason)}")
+                return (f"[red]{event.fault_id} has no proof:[/red] {escape(event.reason)}",)
             case event_types.FaultHealed():
-                self._line(event, f"[magenta]{event.fault_id}[/magenta] healed")
+                return (f"[magenta]{event.fault_id}[/magenta] healed",)
             case event_types.DefectPrecondition():
                 what = f"[yellow]precondition of {event.defect}[/yellow] in {escape(event.lane)}"
-                self._line(event, f"{what}: {escape(event.evidence)}")
+                return (f"{what}: {escape(event.evidence)}",)
             case event_types.ClientFailed():
-                self._line(event, f"[red]the {event.role} of {event.lane}[/red] {escape(event.problem)}")
-                for line in event.last_lines:
-                    self._console.print(f"          {escape(line)}", highlight=False)
+                what = f"[red]the {event.role} of {event.lane}[/red] {escape(event.problem)}"
+                return (what, *event.last_lines)
             case event_types.ControllerChanged() if event.before is not None:
-                self._line(
-                    event, f"controller: {_node(event.before)} → {_node(event.controller).removeprefix('broker ')}"
-                )
+                return (f"controller: {_node(event.before)} → {_node(event.controller).removeprefix('broker ')}",)
             case event_types.LeaderChanged() if event.before is not None or event.leader is None:
-                after = "nobody" if event.leader is None else f"broker {event.leader}"
-                self._line(event, f"leader of {event.lane}-{event.partition}: {_broker(event.before)} → {after}")
-
-    def _line(self, event: Event, text: str) -> None:
-        seconds = (event.ts_ns - self._start) / 1e9
-        self._console.print(f"[dim]{seconds:6.1f} s[/dim]  {text}", highlight=False)
+                place = f"{event.lane}-{event.partition}"
+                return (f"leader of {place}: {_broker(event.before)} → {_broker(event.leader)}",)
+        return ("",)
 
 
 @contextmanager

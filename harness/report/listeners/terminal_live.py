@@ -18,6 +18,11 @@ from kafka_chaos.harness.report.listeners.waiting import Doing, duration
 _RATE_OVER = 1.0
 _OTHER_LINES = 10
 _HEALED_SHOWN = 3
+_STATES: Mapping[type[Event], str] = {
+    event_types.FaultProven: "took effect",
+    event_types.FaultNotProven: "no proof",
+    event_types.FaultHealed: "healed",
+}
 
 Counts = Mapping[str, tuple[int, int, int]]
 
@@ -97,12 +102,9 @@ class LiveView:
                 self._faults[event.fault_id] = _Fault(what, since_ns=event.ts_ns)
             case event_types.FaultProven() | event_types.FaultNotProven() if event.fault_id.endswith("/lockstep"):
                 self._faults.pop(event.fault_id, None)
-            case event_types.FaultProven():
-                self._turn(event, "took effect")
-            case event_types.FaultNotProven():
-                self._turn(event, "no proof")
-            case event_types.FaultHealed():
-                self._turn(event, "healed")
+            case event_types.FaultProven() | event_types.FaultNotProven() | event_types.FaultHealed():
+                if known := self._faults.get(event.fault_id):
+                    self._faults[event.fault_id] = _Fault(known.what, _STATES[type(event)], event.ts_ns)
             case event_types.Progress():
                 self._count(event)
 
@@ -116,19 +118,12 @@ class LiveView:
             parts.append(self._table(self._console.height - _OTHER_LINES - len(parts) + 1))
         return Group(*parts)
 
-    def _turn(
-        self, event: event_types.FaultProven | event_types.FaultNotProven | event_types.FaultHealed, state: str
-    ) -> None:
-        if event.fault_id in self._faults:
-            self._faults[event.fault_id] = _Fault(self._faults[event.fault_id].what, state, event.ts_ns)
-
     def _table(self, most: int) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for heading, justify in (
-            ("lane", "left"), ("leader", "left"), ("ISR", "left"), ("sent/s", "right"), ("acknowledged/s", "right"),
-            ("waiting", "right"), ("consumed", "right"), ("longest gap", "right"),
-        ):  # fmt: skip
-            table.add_column(heading, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        for heading in ("lane", "leader", "ISR"):
+            table.add_column(heading, no_wrap=True)
+        for heading in ("sent/s", "acknowledged/s", "waiting", "consumed", "longest gap"):
+            table.add_column(heading, justify="right", no_wrap=True)
         most = max(1, most)
         for lane in self._lanes[:most]:
             sent, acknowledged, consumed = self._counts.get(lane, (0, 0, 0))
