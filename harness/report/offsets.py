@@ -62,11 +62,11 @@ def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most:
         elections = sorted(timeline_events.elections.get(place, ()), key=lambda won: won.leader_epoch)
         truncations = timeline_events.truncations.get(place, ())
         largest = sorted(ranges, key=lambda found: -found.count)[:lines]
-        told = sorted(largest, key=lambda found: (order.index(found.anomaly), found.first))
+        listed = sorted(largest, key=lambda found: (order.index(found.anomaly), found.first))
         panel = Panel(
             title=title,
             picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get(place), number),
-            lines=[(label(one.anomaly), where(one), one.count, cause(one, elections)) for one in told],
+            lines=[(label(one.anomaly), where(one), one.count, cause(one, elections)) for one in listed],
             total=len(ranges),
         )
         shown.setdefault(lane, []).append(panel)

@@ -53,7 +53,7 @@ def draw(requests: Sequence[Traced], title: str) -> Markup:
     places = {name: _TIMES + _MARGIN + 60 + number * _COLUMN for number, name in enumerate(names)}
     width = max(320, _TIMES + _MARGIN + 160 + max(0, len(names) - 1) * _COLUMN)
     height = _TOP + _LINE * (len(events) + 1) + 10
-    parts = [element("title", title), element("desc", _told(shown, len(requests)))]
+    parts = [element("title", title), element("desc", _description(shown, len(requests)))]
     for name, x in places.items():
         parts.append(element("text", name, x=x, y=18, text_anchor="middle", class_="who"))
         parts.append(element("path", d=f"M{x} 26V{height - 8}", class_="life"))
@@ -169,7 +169,7 @@ def _place_of(name: str) -> tuple[int, str]:
     return (0 if name == "clients" else 1 if name.startswith("controller") else 2), name
 
 
-def _told(shown: Sequence[Traced], total: int) -> str:
+def _description(shown: Sequence[Traced], total: int) -> str:
     lines = [f"{one.asked:.3f} s: {one.sender} to {one.node}: {one.api} {one.about}".rstrip() for one in shown]
     more = [f"{total - len(shown)} more are left out"] if total > len(shown) else []
     return "; ".join([*lines, *more])

@@ -46,7 +46,7 @@ class Side:
         drawn = draw_charts(table, events, self.series, detail, first=first, least_ns=least_ns)
         return {chart.row.lane: chart for chart in drawn}
 
-    def told(self, lane: str) -> Mapping[str, str]:
+    def facts(self, lane: str) -> Mapping[str, str]:
         """What the run says of a lane, by what it is."""
         row = self.rows.get(lane)
         if row is None:
@@ -105,7 +105,7 @@ def _render(sides: tuple[Side, Side], differences: Sequence[Difference], detail:
 
 def _compared(sides: tuple[Side, Side], lane: str) -> list[Difference]:
     """What is told of a lane where it differs; the verdict comes first, and always."""
-    one, other = (side.told(lane) for side in sides)
+    one, other = (side.facts(lane) for side in sides)
     keys = dict.fromkeys(["verdict", *one, *other])
     rows = [(key, one.get(key, _NOT_THERE), other.get(key, _NOT_THERE)) for key in keys]
     return [row for row in rows if row[0] == "verdict" or row[1] != row[2]]

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from kafka_chaos.harness.report.timeline.frame import Frame
 
 GRAVE, NOTABLE, ORDINARY = range(3)
-"""What is left out last, and what first, if not everything can be told."""
+"""What is left out last, and what first, if not everything can be listed."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Activity:
     left_out: int
 
 
-Told = tuple[int, int, str]
+EventText = tuple[int, int, str]
 """When, how grave, and what."""
 
 
-def told(frame: Frame, events: Sequence[Told], most: int) -> tuple[list[tuple[str, str]], int]:
-    """At most so many of these events, the gravest, in order of time and in words; and how many are left out."""
+def gravest(frame: Frame, events: Sequence[EventText], most: int) -> tuple[list[tuple[str, str]], int]:
+    """At most so many of these events, the gravest of all, in order of time and in words; and how many are left out."""
     kept = sorted(sorted(events, key=lambda event: (event[1], event[0]))[:most])
     return [(f"{frame.at(ts_ns):+.2f} s", text) for ts_ns, _, text in kept], len(events) - len(kept)
 

@@ -16,7 +16,7 @@ from kafka_chaos.contract.groups import loop_group_of
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.series import ErrorCount, Series
 from kafka_chaos.harness.report.timeline import elections
-from kafka_chaos.harness.report.timeline.activity import ORDINARY, Activity, Told, told
+from kafka_chaos.harness.report.timeline.activity import ORDINARY, Activity, EventText, gravest
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
 from kafka_chaos.harness.report.timeline.frame import Frame
 from kafka_chaos.harness.report.timeline.members import draw_group
@@ -86,7 +86,7 @@ def draw_charts(
         concerned = (fault for fault in timeline_events.faults if fault.concerns(row.lane))
         faults = [fault for fault in concerned if start <= fault.requested_ns <= end]
         frame = Frame(short(row.lane), start, end, faults[: detail.events])
-        events, left_out = told(frame, _events(row.lane, timeline_events, frame), detail.events)
+        events, left_out = gravest(frame, _events(row.lane, timeline_events, frame), detail.events)
         chart = Chart(
             row=row,
             picture=draw(frame, over_time, _strips(row.lane, timeline_events, detail.partitions, end), number),
@@ -178,9 +178,9 @@ def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns:
     return strips
 
 
-def _events(lane: str, timeline_events: TimelineEvents, frame: Frame) -> list[Told]:
+def _events(lane: str, timeline_events: TimelineEvents, frame: Frame) -> list[EventText]:
     """Elections, truncations, and changes as clients saw them, in words."""
-    found: list[Told] = []
+    found: list[EventText] = []
 
     def of_lane(by_place: Mapping[Place, Sequence[Any]]) -> Iterator[tuple[int, Any]]:
         for (name, partition), entries in by_place.items():

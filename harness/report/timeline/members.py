@@ -17,7 +17,7 @@ from kafka_chaos.harness.report.inputs.groups import Committed, GroupOverTime, H
 from kafka_chaos.harness.report.inputs.series import SHORTEST_GAP_NS
 from kafka_chaos.harness.report.pages import join
 from kafka_chaos.harness.report.svg import duration, element, state
-from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, Told, cross, told
+from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, EventText, cross, gravest
 from kafka_chaos.harness.report.timeline.events import MemberChange
 from kafka_chaos.harness.report.timeline.frame import LEFT, RIGHT, Frame, Row, compose, describe_faults, row_name
 
@@ -47,9 +47,9 @@ def draw_group(
     marks, lines = _marks(frame, changes)
     drawn = [Row(max(_ROW, 14 * lines) + 3, marks)] if changes else []
     drawn += [Row(_ROW + 3, partial(_row, frame, group, partition, held[partition])) for partition in shown]
-    told_of = [(change.ts_ns, NOTABLE, f"member {change.member} {change.change}") for change in changes]
-    told_of += _events(group, held)
-    happened, left_out = told(frame, told_of, events)
+    texts = [(change.ts_ns, NOTABLE, f"member {change.member} {change.change}") for change in changes]
+    texts += _events(group, held)
+    happened, left_out = gravest(frame, texts, events)
     return Activity(
         heading=f"Group {group.group}" + ("" if group.lane == frame.lane else f", which reads {group.lane}"),
         summary=_summary(group, shown),
@@ -207,9 +207,9 @@ def _describe(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange
     return "; ".join(parts)
 
 
-def _events(group: GroupOverTime, held: dict[int, list[_Span]]) -> list[Told]:
+def _events(group: GroupOverTime, held: dict[int, list[_Span]]) -> list[EventText]:
     """Rebalances, partitions that nobody held, and commits that were not acknowledged."""
-    events: list[Told] = [
+    events: list[EventText] = [
         (at_ns, ORDINARY, f"generation {generation} begins for the first member")
         for at_ns, generation in group.rebalances
     ]

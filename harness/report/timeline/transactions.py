@@ -19,7 +19,7 @@ from kafka_chaos.harness.report.inputs.series import SHORTEST_GAP_NS
 from kafka_chaos.harness.report.inputs.transactions import Bar, TransactionalId, totals
 from kafka_chaos.harness.report.pages import join
 from kafka_chaos.harness.report.svg import Scale, area, compact, duration, element
-from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, Told, cross, told
+from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, EventText, cross, gravest
 from kafka_chaos.harness.report.timeline.events import Offsets
 from kafka_chaos.harness.report.timeline.frame import LEFT, RIGHT, Frame, Row, compose, describe_faults, row_name
 
@@ -44,7 +44,7 @@ def draw_transactions(
     shown = _gravest(ids, rows)
     drawn = [Row(_ROW, partial(_row, frame, one)) for one in shown]
     drawn += [Row(_OFFSETS + 8, partial(_offsets, frame, partition, known)) for partition, known in offsets]
-    happened, left_out = told(frame, [event for one in ids for event in _events(frame, one)], events)
+    happened, left_out = gravest(frame, [event for one in ids for event in _events(frame, one)], events)
     return Activity(
         heading="Transactions",
         summary=_summary(ids, shown),
@@ -155,20 +155,20 @@ def _standstill(known: Sequence[Offsets]) -> int:
     return longest
 
 
-def _events(frame: Frame, one: TransactionalId) -> list[Told]:
+def _events(frame: Frame, one: TransactionalId) -> list[EventText]:
     """What is told of a transactional id: who took it over, what was not simply committed, and what took long."""
-    events: list[Told] = [
+    events: list[EventText] = [
         (taken.start_ns, NOTABLE, f"producer {taken.producer_id} takes {one.name} over")
         for taken in one.incarnations[1:]
     ]
     for bar in one.bars:
-        words = _told(frame, one, bar)
+        words = _ending(frame, one, bar)
         if words is not None:
             events.append((bar.begin_ns, *words))
     return events
 
 
-def _told(frame: Frame, one: TransactionalId, bar: Bar) -> tuple[int, str] | None:
+def _ending(frame: Frame, one: TransactionalId, bar: Bar) -> tuple[int, str] | None:
     """How grave a transaction is, and it in words; None if there is nothing to tell."""
     end_ns = one.ends_at(bar)
     took = None if end_ns is None else end_ns - bar.begin_ns
