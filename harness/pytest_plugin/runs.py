@@ -23,6 +23,7 @@ from kafka_chaos.contract.run_directory import LANES_FILE, REPORT_FILE, VERDICT_
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.checks.output import check_output
+from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.pytest_plugin.result import ChaosRun
@@ -164,18 +165,12 @@ class Runs:
             "description": self._nodeid,
             "seed": random.SystemRandom().randrange(2**31) if self._seed is None else self._seed,
             "cluster": {
-                "brokers": spec.brokers,
-                "metadata_mode": spec.metadata_mode,
+                **{key: getattr(spec, key) for key in ClusterSpec.model_fields if key != "links"},
                 "zookeepers": spec.servers if spec.metadata_mode == ZOOKEEPER else 0,
-                "controllers": spec.controllers,
-                "kafka_version": spec.kafka_version,
                 "broker_versions": dict(spec.broker_versions),
-                "elr": spec.elr,
-                "controller": spec.controller,
                 "broker_configs": dict(spec.broker_configs),
                 "configs_of": {broker: dict(configs) for broker, configs in spec.configs_of.items()},
                 "assume": list(spec.assume),
-                "security": spec.security,
             },
             "workload": load.entry(),
             "lanes": [

@@ -15,6 +15,7 @@ from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
 from kafka_chaos.verification.inputs.documents.reading import json_lines
 
 _NS = 1e9
+_AS_TRACED = ("sender", "node", "port", "connection", "api", "version", "correlation_id", "client_id")
 _FATES = {"hold": "held", "delay": "delayed", "drop": "lost", "cut": "cut"}
 
 
@@ -107,22 +108,14 @@ def _traced(line: dict[str, Any], start: int) -> Traced:
     return Traced(
         asked=(line["ns"] - start) / _NS,
         answered=seconds(line.get("answered_ns")),
-        sender=line["sender"],
-        node=line["node"],
-        port=line["port"],
-        connection=line["connection"],
-        api=line["api"],
-        version=line["version"],
-        correlation_id=line["correlation_id"],
-        client_id=line["client_id"],
+        **{key: line[key] for key in _AS_TRACED},
         partitions=tuple((topic, partition) for topic, partition in line.get("partitions", ())),
         transactional_ids=tuple(line.get("transactional_ids", ())),
         detail=line.get("detail", {}),
         errors=tuple(line.get("errors", ())),
         size=line["bytes"],
-        fault=None
-        if fault is None
-        else TracedFault(
+        fault=fault
+        and TracedFault(
             fault["action"],
             fault["side"],
             fault["rule"],
