@@ -19,7 +19,7 @@ from typing import Protocol
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.files import text_in
-from kafka_chaos.harness.cluster.containers.secrets import SecretFolder
+from kafka_chaos.harness.cluster.containers.labels import SecretFolder
 
 PLAINTEXT, SASL_SSL, MTLS = "plaintext", "sasl_ssl", "mtls"
 SECURITY_MODES = (PLAINTEXT, SASL_SSL, MTLS)

@@ -16,12 +16,12 @@ from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.login import MechanismUnknown
-from kafka_chaos.harness.cluster.broker.replicated import await_replicated
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.lockstep_phase import LockstepRun
+from kafka_chaos.harness.run.observing.collection import await_replicated
 from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
 from kafka_chaos.harness.run.observing.monitor import Monitor
 from kafka_chaos.harness.run.observing.pauses import PauseWatch

@@ -30,8 +30,7 @@ from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.occurrence import Occurrence
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
-from kafka_chaos.harness.cluster.containers.labels import run_labels
-from kafka_chaos.harness.cluster.containers.secrets import SecretFolder
+from kafka_chaos.harness.cluster.containers.labels import SecretFolder, run_labels
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec

@@ -11,8 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafka_chaos.harness.cluster.containers.labels import KEEP, RUN, owner_is_alive
-from kafka_chaos.harness.cluster.containers.secrets import remove_abandoned_secrets, remove_secrets
+from kafka_chaos.harness.cluster.containers.labels import (
+    KEEP,
+    RUN,
+    owner_is_alive,
+    remove_abandoned_secrets,
+    remove_secrets,
+)
 from kafka_chaos.harness.cluster.disks.healing import journals, remove_disks, thaw_disks
 from kafka_chaos.harness.signals import signals_held_back
 

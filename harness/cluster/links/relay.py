@@ -1,4 +1,4 @@
-"""The loop that serves all links of a cluster: one thread, every socket non-blocking.
+"""The loop that serves all links of a cluster, in one thread, with every socket non-blocking.
 
 One buffer takes what is read from any of them; it has gone on, or was copied, before the next one is read.
 """
@@ -11,7 +11,7 @@ import json
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import IO
 from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, Exchange, RelayContext
 from kafka_chaos.harness.cluster.links.contents import MessageDecoder
 from kafka_chaos.harness.cluster.links.pair import IN, End, Loop, Pair
-from kafka_chaos.harness.cluster.links.redirection import MARK, original_destination, redirection, undone
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, DROP, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.harness.cluster.namespace import Namespace
 from kafka_chaos.harness.errors import ClusterFailure
@@ -227,3 +226,47 @@ class Relay(RelayContext, Loop):
         connection = Pair(self, accepted, onward, talk)
         self.connections.add(connection)
         connection.settle()
+
+
+MARK = 0x4B43
+"""The mark of a link's own packets, which no rule sends back to it. (`KC`, in hexadecimal.)"""
+
+_SO_ORIGINAL_DST = 80
+
+
+def original_destination(accepted: socket.socket) -> tuple[str, int]:
+    """Where a redirected connection was to go."""
+    raw = accepted.getsockopt(socket.SOL_IP, _SO_ORIGINAL_DST, 16)
+    return socket.inet_ntoa(raw[4:8]), int.from_bytes(raw[2:4], "big")
+
+
+def redirection(ports: Sequence[int], listener: int) -> str:
+    """iptables-restore's words that send new connections to these ports to the listener.
+
+    They end, by a reset, connections that began before: nobody talks to a broker past its link. Connections of the
+    container to itself go there too.
+    """
+    marked = f"-m mark ! --mark {MARK:#x}"
+    nat = [
+        line
+        for port in ports
+        for line in (
+            f"-A PREROUTING ! -i lo -p tcp --dport {port} -j REDIRECT --to-ports {listener}",
+            f"-A OUTPUT -o lo -p tcp --dport {port} {marked} -j REDIRECT --to-ports {listener}",
+        )
+    ]
+    reset = "-j REJECT --reject-with tcp-reset"
+    filters = [
+        line
+        for port in ports
+        for line in (
+            f"-A INPUT ! -i lo -p tcp --dport {port} {reset}",
+            f"-A OUTPUT -o lo -p tcp --dport {port} {marked} {reset}",
+        )
+    ]
+    return "\n".join(["*nat", *nat, "COMMIT", "*filter", *filters, "COMMIT", ""])
+
+
+def undone(rules: str) -> str:
+    """The words that remove the same rules."""
+    return rules.replace("-A ", "-D ")

@@ -1,17 +1,22 @@
-"""Refuses lanes that their cluster, or the other lanes, do not allow."""
+"""Checks an experiment: names used twice, and lanes and faults that its cluster, or the other lanes, do not allow.
+
+Every refusal is an `ExperimentError` with its place, before anything starts.
+"""
 
 from __future__ import annotations
 
 from kafka_chaos.contract.errors import LaneError, UsageFailure
+from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.groups import CONSUMER
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, LOOP, MEMBER, TRANSACTIONAL, chosen
 from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS, GROUP_SESSION_TIMEOUT
 from kafka_chaos.harness.cluster.security import PLAINTEXT
+from kafka_chaos.harness.experiment.checks.faults import check_faults
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.known_configs import refused, refused_of
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
-from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec
+from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec
 from kafka_chaos.harness.signals import new_client
 
 
@@ -139,3 +144,25 @@ def _check_client_keys(place: tuple[str | int, ...], lane: LaneSpec) -> None:
         except (KafkaException, ValueError, TypeError) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
             raise ExperimentError(place, f"the client refuses it: {reason}") from error
+
+
+def check(experiment: Experiment) -> None:
+    """Refuse conflicts between keys; raises `ExperimentError` with the place."""
+    try:
+        experiment.cluster.spec()
+    except UsageFailure as failure:
+        raise ExperimentError(("cluster",), str(failure)) from failure
+    names: set[str] = set()
+    topics: set[str] = set()
+    phase_names: set[str] = set()
+    for number, phase in enumerate(experiment.phases):
+        if phase.phase in phase_names:
+            raise ExperimentError(("phases", number, "phase"), f"{phase.phase!r} names two phases")
+        phase_names.add(phase.phase)
+        for index, kind in enumerate(phase.outside_faults):
+            if kind not in FAULT_KINDS:
+                place = ("phases", number, "outside_faults", index)
+                raise ExperimentError(place, f"{kind!r} is not a fault kind: expected one of {', '.join(FAULT_KINDS)}")
+        check_lanes(experiment.cluster, number, phase, names, topics)
+        check_faults(experiment.cluster, number, phase)
+        check_configs(experiment.cluster, number, phase)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kafka_chaos.contract.errors import counted, first_of
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.replicated import await_replicated
+from kafka_chaos.harness.cluster.broker.answers import NONE
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, MechanismUnknown
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.broker_logs import read_broker_log
+from kafka_chaos.harness.waiting import wait_until
 
 
 def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) -> None:
@@ -75,3 +79,48 @@ def _node(name: str) -> int:
     """The id of a node by its name: `broker-1` is 1, `controller-1` is 101."""
     role, _, number = name.rpartition("-")
     return int(number) + (CONTROLLER_IDS if role == "controller" else 0)
+
+
+_ANSWER_TIMEOUT = 5.0
+
+
+def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: float = 60.0) -> None:
+    """Wait until the high watermark of every partition of these lanes is the end of its leader's log.
+
+    A leader acknowledges a record with acks=1 before its followers have it, and followers stay in the ISR for
+    `replica.lag.time.max.ms` without it: a full ISR does not tell that consumers get everything that is in the log.
+    Every broker that says it leads a partition has to confirm it. Raises `WaitTimeout`, and `MechanismUnknown` where no
+    broker can be asked.
+    """
+    partitions = {admin.topic(lane): admin.partition_numbers(lane) for lane in lanes}
+    configs = {key: str(value) for key, value in admin.configs.items()}
+    behind: list[str] = []
+
+    def replicated() -> bool:
+        behind[:] = _behind(admin.addresses().values(), partitions, configs)
+        return not behind
+
+    what = f"the records of {counted(len(lanes), 'lane')} to be replicated"
+    wait_until(replicated, what, timeout=timeout, interval=0.1, seen=lambda: first_of(behind))
+
+
+def _behind(addresses: Iterable[str], partitions: Mapping[str, Sequence[int]], configs: Mapping[str, str]) -> list[str]:
+    """The partitions that nobody leads, or whose leader's high watermark is not the end of its log, in words."""
+    unknown = {(topic, number): "no leader tells its end" for topic, of in partitions.items() for number in of}
+    lagging: dict[tuple[str, int], str] = {}
+    for address in addresses:
+        try:
+            with BrokerClient(address, timeout=_ANSWER_TIMEOUT, configs=configs) as client:
+                # The end of the log first: a high watermark that is asked for later has to have reached it.
+                ends = client.log_ends(partitions)
+                marks = client.latest_offsets(partitions)
+        except MechanismUnknown:
+            raise
+        except BrokerUnreachable:
+            continue
+        for place in [place for place, (error, _) in marks.items() if error == NONE]:
+            unknown.pop(place, None)
+            (error, end), (_, mark) = ends[place], marks[place]
+            if error != NONE or mark < end:
+                lagging[place] = f"high watermark {mark}, log end {end if error == NONE else 'not told'}"
+    return [f"{topic}-{number}: {why}" for (topic, number), why in {**unknown, **lagging}.items()]

@@ -35,11 +35,16 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.cluster.containers import secrets as secret_folders
+from kafka_chaos.harness.cluster.containers import labels
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.image import scratch
-from kafka_chaos.harness.cluster.containers.labels import RUN, run_labels
-from kafka_chaos.harness.cluster.containers.secrets import SecretFolder, remove_abandoned_secrets, remove_secrets
+from kafka_chaos.harness.cluster.containers.labels import (
+    RUN,
+    SecretFolder,
+    remove_abandoned_secrets,
+    remove_secrets,
+    run_labels,
+)
 from kafka_chaos.harness.cluster.security import (
     MECHANISM,
     MTLS,
@@ -113,8 +118,8 @@ def test_secrets_of_dead_processes_are_removed_unless_their_cluster_is_kept(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     alive = SecretFolder("alive")
-    alive_owner = secret_folders.current_owner()
-    monkeypatch.setattr(secret_folders, "current_owner", lambda: alive_owner.rpartition(":")[0] + ":1")
+    alive_owner = labels.current_owner()
+    monkeypatch.setattr(labels, "current_owner", lambda: alive_owner.rpartition(":")[0] + ":1")
     kept, dead = SecretFolder("kept"), SecretFolder("dead")
     remove_abandoned_secrets(kept=["kept"])
     assert alive.path.exists()

@@ -14,8 +14,7 @@ import pytest
 
 from kafka_chaos.harness.cluster.links.connection import Conversation
 from kafka_chaos.harness.cluster.links.pair import Pair
-from kafka_chaos.harness.cluster.links.redirection import MARK, redirection, undone
-from kafka_chaos.harness.cluster.links.relay import Relay
+from kafka_chaos.harness.cluster.links.relay import MARK, Relay, redirection, undone
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, CUT, DELAY, DROP, HOLD, RESPONSE, Rule
 from tests.harness.cluster.links.test_conversation import end_txn
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker import replicated
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, MechanismUnknown
-from kafka_chaos.harness.cluster.broker.replicated import await_replicated
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.errors import WaitTimeout
+from kafka_chaos.harness.run.observing import collection
+from kafka_chaos.harness.run.observing.collection import await_replicated
 
 NOT_LEADER = 6
 Told = Mapping[str, Mapping[int, tuple[int, int, int]]]
@@ -49,7 +49,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, *answers: Told) -> Any:
         return {1: "a", 2: "b"}
 
     asked_before: list[int] = []
-    monkeypatch.setattr(replicated, "BrokerClient", Client)
+    monkeypatch.setattr(collection, "BrokerClient", Client)
     return SimpleNamespace(
         configs={}, topic=lambda lane: "t", partition_numbers=lambda lane: range(2), addresses=addresses, left=left
     )
@@ -85,7 +85,7 @@ def test_a_login_that_single_requests_do_not_have_is_not_waited_for(monkeypatch:
         raise MechanismUnknown(address)
 
     admin = asked(monkeypatch, ALONE)
-    monkeypatch.setattr(replicated, "BrokerClient", refuse)
+    monkeypatch.setattr(collection, "BrokerClient", refuse)
     with pytest.raises(MechanismUnknown):
         await_replicated(admin, ["lane"])
 
