@@ -10,7 +10,6 @@ import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -31,14 +30,7 @@ from kafka_chaos.harness.cluster.metadata.migration import Migration
 from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, MetadataMode
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode, zookeeper_addresses
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.cluster.security import (
-    MECHANISM,
-    PLAINTEXT,
-    Maker,
-    SecuredListener,
-    make_listener,
-    scram_credential,
-)
+from kafka_chaos.harness.cluster.security import PLAINTEXT, SecuredListener, add_user, make_listener
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -78,8 +70,6 @@ class Cluster:
         self._mode: MetadataMode | None = None
         self._metadata: Metadata | None = None
         self._listener = SecuredListener()
-        self._users: list[tuple[str, str]] = []
-        """Of KRaft, until they are added."""
         self.links: Links | None = None
 
     def __enter__(self) -> Cluster:
@@ -221,6 +211,8 @@ class Cluster:
         build = NodeBuilder(self.spec, self.run_id, str(network.name), labels, addresses, ports, disks)
         self._mode = _mode(build)
         self.members = self._mode.make()
+        if self.spec.security != PLAINTEXT:
+            self._secure(labels)
         self._make_links()
         if self.spec.clocks:
             for node in self.nodes:
@@ -261,36 +253,16 @@ class Cluster:
         admin = ClusterAdmin(self.client_address(broker), configs=self.client_configs)
         admin.await_brokers(self.spec.brokers)
 
-    def _secure(self) -> None:
-        for node in self.zookeepers.values():
-            node.await_ready()
-        with ExitStack() as stack:
-            in_kraft = self.spec.metadata_mode == KRAFT
-            labels = run_labels(self.run_id, keep=self.keep is not Keep.NEVER)
-            maker: Maker = stack.enter_context(scratch(labels)) if in_kraft else self.zookeepers[1]
-            add_user = self._users.append if in_kraft else self._add_user
-            self._listener = make_listener(
-                self.spec.security, run_id=self.run_id, maker=maker, add_user=lambda *user: add_user(user)
-            )
+    def _secure(self, labels: Mapping[str, str]) -> None:
+        from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
+
+        with scratch(labels) as maker:
+            self._listener = make_listener(self.spec.security, run_id=self.run_id, maker=maker)
+        if isinstance(self.mode, KRaftMode):
+            self.mode.client_configs = self.client_configs
         for node in self.brokers.values():
             for path, content in self._listener.broker_files.items():
                 node.testcontainer.with_copy_into_container(content, path, 0o600)
-
-    def _add_user(self, user: tuple[str, str]) -> None:
-        from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
-
-        name, password = user
-        with ZooKeeper(self.zookeeper_addresses) as zookeeper:
-            zookeeper.set_user_configs(name, {MECHANISM: scram_credential(password)})
-
-    def _add_users_in_kraft(self) -> None:
-        """Users are in the metadata log, which there has to be first."""
-        from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
-
-        if isinstance(self.mode, KRaftMode):
-            self.mode.client_configs = self._listener.client_configs
-            for user in self._users:
-                self.mode.add_user(self.members, *user)
 
     def _start_nodes(self) -> None:
         # Leaving the executor waits for its threads: nothing is created behind the back of a clean-up.
@@ -302,7 +274,8 @@ class Cluster:
                         future.result()
                 for future in first:
                     future.result()
-                self._add_users_in_kraft()
+                first_broker = self.brokers[1]
+                add_user(first_broker, f"{first_broker.name}:{properties.REPLICATION_PORT}", self.client_configs)
                 for future in [threads.submit(self._await_known, broker) for broker in self.brokers]:
                     future.result()
             except BaseException:
@@ -323,10 +296,6 @@ class Cluster:
             timeout=60,
             interval=0.01,
         )
-        if self.spec.security != PLAINTEXT:
-            for future in started:
-                future.result()
-            self._secure()
         return started
 
 

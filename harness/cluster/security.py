@@ -8,40 +8,27 @@ They never become part of an environment variable, a command line, a log or a ru
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.files import text_in
 from kafka_chaos.harness.cluster.containers.labels import SecretFolder
 
+if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster.containers.image import Scratch
+    from kafka_chaos.harness.cluster.node import Node
+
 PLAINTEXT, SASL_SSL, MTLS = "plaintext", "sasl_ssl", "mtls"
 SECURITY_MODES = (PLAINTEXT, SASL_SSL, MTLS)
 USER = "kafka-chaos"
 MECHANISM = "SCRAM-SHA-512"
-
-AddUser = Callable[[str, str], None]
-"""Adds a SCRAM user of this name and password, or sees to it that it is added."""
-
-
-class Maker(Protocol):
-    """A container that makes certificates."""
-
-    def must_execute(self, *command: str) -> str:
-        """Run a command; raises `ClusterFailure` if it fails."""
-
-    def read_file(self, path: str) -> bytes:
-        """A file of the container."""
-
-
 _PEM_FOLDER = "/etc/kafka-chaos/pem"
-ITERATIONS = 4096
+_USER_FILE = "/etc/kafka-chaos/user.properties"
+_CONFIG_COMMAND = "java -Xmx128m -XX:TieredStopAtLevel=1 -cp '/opt/kafka/jars/*' kafka.admin.ConfigCommand"
 
 
 @dataclass(frozen=True)
@@ -86,10 +73,10 @@ def listener_properties(mode: str) -> dict[str, str]:
     }
 
 
-def make_listener(mode: str, *, run_id: str, maker: Maker, add_user: AddUser) -> SecuredListener:
-    """Make certificates with openssl in the container `maker`, and the SCRAM user by `add_user`.
+def make_listener(mode: str, *, run_id: str, maker: Scratch) -> SecuredListener:
+    """Make certificates with openssl in the container `maker`, and a password: `add_user` adds the user.
 
-    Brokers read certificates, and from ZooKeeper users, when they start: call this before any of them does.
+    Brokers read certificates when they start: call this before any of them does.
     """
     ca, broker, client = make_certificates(maker)
     folder = SecretFolder(run_id)
@@ -98,29 +85,31 @@ def make_listener(mode: str, *, run_id: str, maker: Maker, add_user: AddUser) ->
         pem = folder.write("client.pem", client.decode())
         configs |= {"security.protocol": "SSL", "ssl.certificate.location": pem, "ssl.key.location": pem}
     else:
-        password = secrets.token_urlsafe(24)
-        add_user(USER, password)
         configs |= {
             "security.protocol": "SASL_SSL",
             "sasl.mechanisms": MECHANISM,
             "sasl.username": USER,
-            "sasl.password": password,
+            "sasl.password": secrets.token_urlsafe(24),
         }
     file = folder.write("client.properties", "".join(f"{key}={value}\n" for key, value in configs.items()))
     return SecuredListener({f"{_PEM_FOLDER}/broker.pem": broker, f"{_PEM_FOLDER}/ca.pem": ca}, configs, Path(file))
 
 
-def scram_credential(password: str) -> str:
-    """A password as Kafka keeps it for SCRAM-SHA-512 (RFC 5802): salted and hashed."""
-    salt = secrets.token_bytes(24)
-    salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, ITERATIONS)
-    client_key, server_key = (hmac.digest(salted, name, "sha512") for name in (b"Client Key", b"Server Key"))
-    parts = {"salt": salt, "stored_key": hashlib.sha512(client_key).digest(), "server_key": server_key}
-    encoded = [f"{name}={base64.b64encode(value).decode()}" for name, value in parts.items()]
-    return ",".join([*encoded, f"iterations={ITERATIONS}"])
+def add_user(broker: Node, address: str, configs: Mapping[str, str]) -> None:
+    """Add the SCRAM user of these client configs, if they have one, by a broker that serves (KIP-554).
+
+    `address`: that of its listener between brokers. The password is in no command line: a file of the container
+    holds it until the user is there.
+    """
+    if "sasl.password" not in configs:
+        return
+    broker.write_file(_USER_FILE, f"{MECHANISM}=iterations=4096,password={configs['sasl.password']}\n")
+    entity = f"--alter --entity-type users --entity-name {USER} --add-config-file {_USER_FILE}"
+    command = f"{_CONFIG_COMMAND} --bootstrap-server {address} {entity}; ended=$?; rm -f {_USER_FILE}; exit $ended"
+    broker.must_execute("sh", "-c", command)
 
 
-def make_certificates(maker: Maker) -> tuple[bytes, bytes, bytes]:
+def make_certificates(maker: Scratch) -> tuple[bytes, bytes, bytes]:
     """The certificate authority's certificate, then key and certificate of the brokers and of the client, in PEM."""
     maker.must_execute("sh", "-c", text_in(__package__, "make-certificates.sh"), "sh", _PEM_FOLDER)
     made = [maker.read_file(f"{_PEM_FOLDER}/{name}.pem") for name in ("ca", "broker", "client")]

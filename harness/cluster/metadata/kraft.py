@@ -21,15 +21,12 @@ from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members, PartitionRecord
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.cluster.security import ITERATIONS, MECHANISM
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
-_USER_FILE = "/etc/kafka-chaos/user.properties"
-_CONFIG_COMMAND = "java -Xmx128m -XX:TieredStopAtLevel=1 -cp '/opt/kafka/jars/*' kafka.admin.ConfigCommand"
 STARTED = "Kafka Server started"
 """What a node logs when it serves."""
 _FORMATTED = "/opt/kafka/formatted"
@@ -93,18 +90,6 @@ class KRaftMode:
         addresses = {broker: f"127.0.0.1:{node.host_port}" for broker, node in members.brokers.items()}
         quorum = Quorum(members, addresses, self.client_configs)
         return wait_until(quorum.brokers, "a broker to answer", timeout=timeout, interval=0.1)
-
-    def add_user(self, members: Members, user: str, password: str) -> None:
-        """Add a SCRAM user, whom brokers learn of from the metadata log; at least one broker serves.
-
-        The password is in no command line: a file of the container holds it until the user is there.
-        """
-        node = next(iter(members.brokers.values()))
-        node.write_file(_USER_FILE, f"{MECHANISM}=iterations={ITERATIONS},password={password}\n")
-        server = f"--bootstrap-server {node.name}:{properties.REPLICATION_PORT}"
-        entity = f"--alter --entity-type users --entity-name {user} --add-config-file {_USER_FILE}"
-        command = f"{_CONFIG_COMMAND} {server} {entity}; ended=$?; rm -f {_USER_FILE}; exit $ended"
-        node.must_execute("sh", "-c", command)
 
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
         """Wait until it serves."""

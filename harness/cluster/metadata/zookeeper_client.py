@@ -108,12 +108,6 @@ class ZooKeeper:
         with _failures("name the brokers"):
             return frozenset(int(name) for name in self._client.get_children("/brokers/ids"))
 
-    def set_user_configs(self, user: str, configs: Mapping[str, str]) -> None:
-        """Write a user's configs, such as SCRAM credentials, as Kafka's own tools do (`/config/users/<user>`)."""
-        document = json.dumps({"version": 1, "config": dict(configs)}).encode()
-        with _failures(f"take the configs of user {user}"):
-            self._client.create(f"/config/users/{user}", document, makepath=True)
-
     def depose_controller(self, *, timeout: float = 60.0) -> None:
         """Depose the controller, and wait for the next election; the same broker may win it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import socket
@@ -26,7 +25,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 from docker.errors import APIError
-from kafka.net.sasl.scram import ScramClient
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure
@@ -46,13 +44,11 @@ from kafka_chaos.harness.cluster.containers.labels import (
     run_labels,
 )
 from kafka_chaos.harness.cluster.security import (
-    MECHANISM,
     MTLS,
     PLAINTEXT,
     SASL_SSL,
     listener_properties,
     make_certificates,
-    scram_credential,
 )
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.file import parse_experiment
@@ -88,16 +84,6 @@ def test_an_unknown_mode_is_refused() -> None:
         ClusterLayout(security="tls")
     with pytest.raises(UsageFailure, match=r"a\.yaml:2: cluster\.security"):
         parse_experiment(OWN.format(mode="tls", metadata="kraft"), "a.yaml")
-
-
-def test_a_scram_client_with_the_password_fits_the_stored_credential() -> None:
-    stored = dict(part.split("=", 1) for part in scram_credential("correct horse").split(","))
-    for password, fits in (("correct horse", True), ("wrong horse", False)):
-        client = ScramClient("kafka-chaos", password, MECHANISM)
-        first = f"r={client.nonce.decode()}server,s={stored['salt']},i={stored['iterations']}"
-        client.process_server_first_message(first.encode())
-        assert (base64.b64encode(client.stored_key).decode() == stored["stored_key"]) is fits
-        assert (base64.b64encode(client.server_key).decode() == stored["server_key"]) is fits
 
 
 def test_secrets_are_readable_by_their_owner_only_and_go_with_the_run(
