@@ -10,10 +10,12 @@ from collections.abc import Mapping
 
 FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry")
 
+ON_LINKS = ("hold", "delay", "drop", "cut", "connection-reset")
+"""The kinds that wait for requests on the links of their targets; their proof names the links that had one."""
 COUNTS_AS: Mapping[str, str | None] = {
     **{kind: kind for kind in FAULT_KINDS},
     **dict.fromkeys(("isolate", "packet-loss", "packet-delay", "packet-reorder", "packet-rate"), "partition"),
-    **dict.fromkeys(("hold", "delay", "drop", "cut", "connection-reset"), "partition"),
+    **dict.fromkeys(ON_LINKS, "partition"),
     **dict.fromkeys(("lost-checkpoint", "lost-index", "failing-segment", "full-disk"), "kill"),
     **dict.fromkeys(("slow-disk", "freeze-disk"), "pause"),
     **dict.fromkeys(("corrupted-segment", "truncated-segment", "read-only-disk"), "power-loss"),

@@ -88,7 +88,7 @@ def verify_frames(
         lanes=known,
         tables=tables,
         events=read_events(folder / EVENTS_FILE, known) if folder else Events(),
-        predictions=read_predictions(folder / PREDICTION_FILE) if folder else {},
+        predictions=read_predictions(folder / PREDICTION_FILE, known) if folder else {},
         checkpoints=read_checkpoints(folder / CHECKPOINTS_FILE, known) if folder else Checkpoints(),
         groups=read_groups(folder / GROUPS_FILE, known) if folder else {},
         timings=read_timings(folder / TIMINGS_FILE, known) if folder else {},

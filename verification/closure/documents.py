@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kafka_chaos.contract.groups import AUTO, IN_TRANSACTION, group_of
+from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION, group_of
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.replicas import limit_of
 
-Rows = Sequence[Sequence[Any]]
+Rows = Collection[Sequence[Any]]
 
 
 def documents(run: RunDirectory) -> Mapping[str, Rows]:
     """The views of documents (`relations.VIEWS`)."""
     groups = [
-        (group, reads, lane.lane, *_how(lane, group))
+        (group, reads, lane.lane, *_how(lane, group), int(_has_gaps(run.lane(reads))))
         for lane in run.lanes
         for group, reads in groups_of_lane(lane).items()
     ]
     reads = {group: lane for group, lane, *_ in groups}
     return {
-        "lanes": [(lane.lane, int(lane.transactional is not None), int(lane.loop is not None)) for lane in run.lanes],
+        "lanes": [
+            (
+                lane.lane,
+                int(lane.transactional is not None),
+                int(lane.loop is not None),
+                int(lane.idempotence),
+                lane.transactional.producers if lane.transactional is not None else None,
+                int(lane.cleanup_policy is not None),
+            )
+            for lane in run.lanes
+        ],
         "groups": groups,
         "final": [
             (group, reads[group], partition, offset)
             for group, places in run.groups.items()
             for partition, offset in places.items()
         ],
+        "checkpoints": [
+            (*place, broker, mark, run.checkpoints.log_ends[place][broker])
+            for place, marks in run.checkpoints.high_watermarks.items()
+            for broker, mark in marks.items()
+        ],
+        "chains": [(*place, *entry) for place, chain in run.checkpoints.epochs.items() for entry in chain],
         "phases": [
             (lane.lane, phase.started_ns, phase.ended_ns)
             for lane in run.lanes
             for phase in run.events.phases.values()
             if phase.lanes is None or lane.lane in phase.lanes
         ],
+        "reports": {(report.lane, report.partition, report.leader_epoch) for report in run.events.reports},
         "faults": [
             (lane.lane, fault.fault_id, requested_ns)
             for lane in run.lanes
@@ -45,11 +62,31 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
     }
 
 
-def _how(lane: Lane, group: str) -> tuple[int, int]:
-    """Whether the lane's group commits in transactions, and whether its clients commit by themselves."""
+def _how(lane: Lane, group: str) -> tuple[int, int, int]:
+    """Whether the lane's group commits in transactions, whether its clients commit by themselves, or after reading."""
     if lane.group is not None and group == group_of(lane.lane):
-        return 0, int(lane.group.commits == AUTO)
-    return int(lane.loop is not None and lane.loop.offsets == IN_TRANSACTION), 0
+        return 0, int(lane.group.commits == AUTO), int(lane.group.commits == AFTER)
+    offsets = BEFORE if lane.loop is None else lane.loop.offsets
+    return int(offsets == IN_TRANSACTION), 0, int(offsets != BEFORE)
+
+
+def _has_gaps(lane: Lane) -> bool:
+    """Whether the offset after a record's need not be the next record's."""
+    return lane.transactional is not None or lane.cleanup_policy is not None
+
+
+def bounds(run: RunDirectory, logged: Rows, held: Rows) -> Mapping[tuple[str, int], int]:
+    """By lane and partition the offset below which log and replicas are compared.
+
+    Every broker knows what is below it to be committed; without checkpoints.json, every replica or the log has it.
+    `logged`: lane, partition and last offset. `held`: the same of each broker's replica.
+    """
+    lowest: dict[tuple[str, int], int] = {}
+    for lane, partition, last in held:
+        lowest[lane, partition] = min(last + 1, lowest.get((lane, partition), last + 1))
+    for lane, partition, last in logged:
+        lowest[lane, partition] = max(last + 1, lowest.get((lane, partition), 0))
+    return {**lowest, **limits(run)}
 
 
 def limits(run: RunDirectory) -> Mapping[tuple[str, int], int]:

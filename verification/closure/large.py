@@ -8,7 +8,7 @@ are compared with sends by blocks of records, and not by their leader epochs.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,7 @@ from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import ABORT, COMMIT
 from kafka_chaos.verification.closure import stored
-from kafka_chaos.verification.closure.documents import documents, limits
+from kafka_chaos.verification.closure.documents import bounds, documents, limits
 from kafka_chaos.verification.closure.relations import VIEWS, asked
 from kafka_chaos.verification.closure.small import evaluated
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
@@ -38,8 +38,16 @@ _OF_PARTITION = "lane, partition, limit"
 _MARKED = f"coalesce(kind IN ('{COMMIT}', '{ABORT}'), false) AS marked"
 _STORED = ("ends", "epochs", "markers", "repeated", "unlike", "written")
 _EARLY = "producer %d, a record from seq %d on"
+_EPOCHS = {"first_epoch": "min(producer_epoch)", "last_epoch": "max(producer_epoch)"}
 _BLOCK = "shiftright(seq, 10) AS block"
-
+_FLAGS = {
+    "sources": "source_producer_id IS NOT NULL OR source_seq IS NOT NULL",
+    "backwards": "complete_ns < invoke_ns",
+    "timed": "outcome = 'ok' AND complete_ns IS NOT NULL",
+    "untimed": "outcome = 'ok' AND complete_ns IS NULL",
+    "refuted": "outcome = 'fail' AND offset IS NOT NULL",
+}
+"""What is counted of produced/ in the view `sent`."""
 
 _SPECIAL = ("transactions", "assignments", "commits")
 MOST_COLLECTED = 1_000_000
@@ -72,7 +80,7 @@ def rows_of_frames(run: RunDirectory, frames: Frames) -> list[tuple[int, str, in
 def _collected_views(run: RunDirectory, frames: Frames) -> dict[str, Iterable[stored.Row]]:
     sent, taken = _collected(_sent(frames.produced)), _collected(_taken(frames.consumed))
     times = [("first_ns", "min"), ("last_ns", "max")]
-    counts = [(name, "sum") for name in ("sources", "backwards", "n")]
+    counts = [(name, "sum") for name in (*_FLAGS, "n")]
     tables = {name: frames.tables().get(name) for name in _SPECIAL}
     return {
         **documents(run),
@@ -81,7 +89,7 @@ def _collected_views(run: RunDirectory, frames: Frames) -> dict[str, Iterable[st
             for name, table in tables.items()
         },
         "sent": stored.grouped(sent, ["lane", "producer_id", "transaction"], [*counts, *times]),
-        "taken": stored.grouped(taken, ["lane", "consumer", "partition"], [("n", "sum"), *times]),
+        "taken": stored.grouped(taken, ["lane", "consumer", "partition"], [("last", "max"), ("n", "sum"), *times]),
         "early": _first_early(sent, taken),
         "ahead": [],
         "orphans": map(tuple, _orphans(run, frames.produced).collect()) if any(lane.loop for lane in run.lanes) else [],
@@ -112,8 +120,7 @@ def _sent(produced: DataFrame) -> DataFrame:
         produced.selectExpr("*", _BLOCK)
         .groupBy("lane", "producer_id", "transaction", "block")
         .agg(
-            F.count("source_seq").alias("sources"),
-            F.expr("count_if(complete_ns < invoke_ns)").alias("backwards"),
+            *(F.expr(f"count_if({flag})").alias(name) for name, flag in _FLAGS.items()),
             F.count(F.lit(1)).alias("n"),
             F.min("invoke_ns").alias("first_ns"),
             F.max("invoke_ns").alias("last_ns"),
@@ -126,7 +133,12 @@ def _taken(consumed: DataFrame) -> DataFrame:
     return (
         consumed.selectExpr("*", _BLOCK)
         .groupBy("lane", "consumer", "partition", "producer_id", "block")
-        .agg(F.count(F.lit(1)).alias("n"), F.min("poll_ns").alias("first_ns"), F.max("poll_ns").alias("last_ns"))
+        .agg(
+            F.max("offset").alias("last"),
+            F.count(F.lit(1)).alias("n"),
+            F.min("poll_ns").alias("first_ns"),
+            F.max("poll_ns").alias("last_ns"),
+        )
     )
 
 
@@ -140,9 +152,11 @@ def _views(run: RunDirectory, frames: Frames, sent: DataFrame, taken: DataFrame)
         columns = VIEWS[name].split(", ")
         given[name] = local(name, []) if table is None else table.select(*columns)
     times = (F.min("first_ns").alias("first_ns"), F.max("last_ns").alias("last_ns"))
-    counts = (F.sum(name).alias(name) for name in ("sources", "backwards", "n"))
+    counts = (F.sum(name).alias(name) for name in (*_FLAGS, "n"))
     given["sent"] = sent.groupBy("lane", "producer_id", "transaction").agg(*counts, *times)
-    given["taken"] = taken.groupBy("lane", "consumer", "partition").agg(F.sum("n").alias("n"), *times)
+    given["taken"] = taken.groupBy("lane", "consumer", "partition").agg(
+        F.max("last").alias("last"), F.sum("n").alias("n"), *times
+    )
     given["orphans"] = _orphans(run, frames.produced)
     given["early"] = _early(sent, taken)
     given["ahead"] = local("ahead", [])
@@ -176,8 +190,10 @@ def _orphans(run: RunDirectory, produced: DataFrame) -> DataFrame:
     made = produced.where("source_seq IS NOT NULL AND source_producer_id IS NOT NULL").join(
         F.broadcast(sources), "lane"
     )
-    made = made.selectExpr("lane AS judged", "source AS lane", "source_producer_id AS producer_id", "source_seq AS seq")
-    lost = made.join(produced.select("lane", "producer_id", "seq"), ["lane", "producer_id", "seq"], "left_anti")
+    keys = ["lane", "producer_id", "seq"]
+    of_source = ("source AS lane", "source_producer_id AS producer_id", "source_seq AS seq")
+    made = made.selectExpr("lane AS judged", *of_source, "invoke_ns AS made_ns")
+    lost = made.join(produced.select(*keys, "invoke_ns"), keys, "left").where("coalesce(made_ns < invoke_ns, true)")
     first = lost.groupBy("judged", "lane").agg(F.expr("min(struct(producer_id, seq)) AS who"), F.expr("count(1) AS n"))
     place = "format_string('producer %d, seq %d of lane %s', who.producer_id, who.seq, lane) AS place"
     return first.selectExpr("judged AS lane", place, "n")
@@ -191,17 +207,21 @@ def _of_stored(run: RunDirectory, frames: Frames) -> dict[str, Iterable[stored.R
     log, replicas = (
         None if table is None else table.where(F.col("lane").isin(lanes)) for table in (frames.log, frames.replicas)
     )
-    bounds = dict(limits(run))
-    if log is not None:
-        for lane, partition, end in log.groupBy(*stored.PLACE).agg(F.max("offset")).collect():
-            bounds.setdefault((lane, partition), end + 1)
-    rows = [(*place, limit) for place, limit in bounds.items()]
+    below = limits(run)
+    if any((lane.lane, number) not in below for lane in run.lanes for number in range(lane.partitions)):
+        last = F.max("offset")
+        ends = [] if log is None else log.groupBy(*stored.PLACE).agg(last).collect()
+        held_to = [] if replicas is None else replicas.groupBy(*stored.PLACE, "broker").agg(last).collect()
+        below = bounds(run, ends, [(lane, partition, end) for lane, partition, _, end in held_to])
+    rows = [(*place, limit) for place, limit in below.items()]
     limited = F.broadcast(local_frame(frames.produced.sparkSession, _schema(_OF_PARTITION), rows))
     logged = None if log is None else _contents(log, limited, stored.PLACE)
-    held = None if replicas is None else _contents(replicas.selectExpr("*", _MARKED), limited, stored.KEYS_OF_REPLICAS)
+    held = None
+    if replicas is not None:
+        held = _contents(replicas.selectExpr("*", _MARKED), limited, stored.KEYS_OF_REPLICAS, _EPOCHS)
     if held is not None:
         found["repeated"] = _repeated(held)
-    return found | stored.views_of(logged, held, bounds)
+    return found | stored.views_of(logged, held, below)
 
 
 def _repeated(held: pa.Table) -> Iterable[stored.Row]:
@@ -212,8 +232,8 @@ def _repeated(held: pa.Table) -> Iterable[stored.Row]:
             yield lane, f"partition {partition}, broker {broker}", 1
 
 
-def _contents(table: DataFrame, bounds: DataFrame, keys: list[str]) -> pa.Table:
-    """A table of `stored.views_of`, with the sum of all offsets."""
+def _contents(table: DataFrame, bounds: DataFrame, keys: list[str], more: Mapping[str, str] | None = None) -> pa.Table:
+    """A table of `stored.views_of`, with the sum of all offsets. `more`: further sums."""
     rows = table.join(bounds, stored.PLACE, "left")
     content = f"IF(offset < limit, {hashed('offset', 'producer_id', 'seq')}, 0L) AS content"
     sums = {
@@ -224,8 +244,10 @@ def _contents(table: DataFrame, bounds: DataFrame, keys: list[str]) -> pa.Table:
         "below": "count_if(offset < limit)",
         "low": "sum(content & 4294967295L)",
         "high": "sum(shiftright(content, 32))",
+        **(more or {}),
     }
-    rows = rows.selectExpr(*keys, "offset", "limit", content)
+    kept = [name for name in table.columns if name == "producer_epoch"]
+    rows = rows.selectExpr(*keys, *kept, "offset", "limit", content)
     found = rows.groupBy(*keys).agg(*(F.expr(sql).alias(name) for name, sql in sums.items())).collect()
     types = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in (*keys, *sums)])
     return pa.table({name: [row[name] for row in found] for name in types.names}, types)

@@ -19,40 +19,45 @@ from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.verification.inputs.run_directory import Doubt
 
 VIEWS: Mapping[str, str] = {
-    "lanes": "lane, transactional, loop",
-    "groups": "group, lane, judged, in_transaction, automatic",
+    "lanes": "lane, transactional, loop, idempotent, producers, cleaned",
+    "groups": "group, lane, judged, in_transaction, automatic, after, gaps",
     "final": "group, lane, partition, offset",
+    "checkpoints": "lane, partition, broker, high_watermark, log_end_offset",
+    "chains": "lane, partition, leader_epoch, first",
     "phases": "lane, start_ns, end_ns",
+    "reports": "lane, partition, leader_epoch",
     "faults": "lane, fault, requested_ns",
     "transactions": "lane, producer_id, transaction, transactional_id, begin_ns, end_ns, outcome, initialised_ns",
     "assignments": "lane, group, consumer, member, generation, partition, isolation, start_ns, end_ns",
     "commits": "lane, group, consumer, partition, offset, producer_id, transaction, invoke_ns, complete_ns, outcome",
-    "sent": "lane, producer_id, transaction, sources, backwards, n, first_ns, last_ns",
-    "taken": "lane, consumer, partition, n, first_ns, last_ns",
+    "sent": "lane, producer_id, transaction, sources, backwards, timed, untimed, refuted, n, first_ns, last_ns",
+    "taken": "lane, consumer, partition, last, n, first_ns, last_ns",
     "early": "lane, place, n",
     "ahead": "lane, place, n",
     "epochs": "lane, partition, broker, leader_epoch, first, last",
     "repeated": "lane, place, n",
     "ends": "lane, partition, last",
     "markers": "lane, partition, producer_id, n, first",
-    "written": "lane, partition, producer_id, first",
+    "written": "lane, partition, producer_id, first, first_epoch, last_epoch",
     "orphans": "lane, place, n",
     "unlike": "lane, place, n",
 }
 """The views with their columns.
 
-The first eight are those of the documents and tables of these names (`lanes`: `transactional` and `loop` are 1 or 0;
-`groups`: the lane that it reads, the one that it belongs to, whether it commits in transactions, whether its clients
-commit by themselves; `final`: groups.json; `phases` and `faults`: events.jsonl). The others are computed:
+The first eleven are those of the documents and tables of these names (`lanes`: what is or is not so is 1 or 0;
+`groups`: the lane that it reads, the one that it belongs to, whether it commits in transactions, by itself, or after it
+has read, and whether what it reads has gaps; `final`: groups.json; `chains`: the leader epochs of checkpoints.json;
+`phases`, `reports` and `faults`: events.jsonl). The others are computed:
 
-`sent`: produced/ by transaction: how many records, how many of them name what they were made of (`sources`), how many
-have an outcome from before they were sent (`backwards`), the first and the last time of sending. `taken`: consumed/ by
-consumer and partition, the first and the last time of polling. `early`: records that were read before they were sent.
+`sent`: produced/ by transaction: how many records, how many of them name what they were made of (`sources`), have an
+outcome from before they were sent (`backwards`), are acknowledged with and without a time, or are certainly not written
+and have an offset (`refuted`), the first and the last time of sending. `taken`: consumed/ by consumer and partition,
+the last offset, the first and the last time of polling. `early`: records that were read before they were sent.
 `ahead`: records that were read with a later leader epoch than every replica has them with. `epochs`: the offsets of a
 replica's records by leader epoch. `repeated`: replicas that hold an offset twice. `ends`: the last offset in the log
 or in a replica. `markers` and `written`: the first marker, and the first record, of a producer in a partition's
-replicas. `orphans`: outputs of loops made of an input that nobody produced. `unlike`: partitions whose log no replica
-holds just so, as far as every broker knows it to be committed.
+replicas, with the lowest and the highest producer epoch. `orphans`: outputs of loops made of an input that nobody
+had produced before. `unlike`: partitions whose log no replica holds just so, as far as every replica has it.
 """
 
 

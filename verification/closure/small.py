@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.contract.transactions import ABORT, COMMIT
-from kafka_chaos.verification.closure.documents import documents, limits
+from kafka_chaos.verification.closure.documents import bounds, documents
 from kafka_chaos.verification.closure.relations import VIEWS, asked
 from kafka_chaos.verification.closure.stored import (
     CONTENT,
@@ -29,6 +29,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 _POSITION = [*PLACE, "offset"]
 _IDENTITY = ["lane", "producer_id", "seq"]
+_EPOCHS = (("producer_epoch", "min", "first_epoch"), ("producer_epoch", "max", "last_epoch"))
 _SALT = np.uint64(secrets.randbits(64) | 1)
 
 
@@ -54,14 +55,23 @@ def _views(run: RunDirectory) -> dict[str, Iterable[Row]]:
     given = {name: _table(run, name) for name in TABLES}
     produced, log, replicas = (given[name] for name in ("produced", "log", "replicas"))
     replicas = replicas.append_column("marked", pc.is_in(replicas["kind"], pa.array([COMMIT, ABORT])))
-    bounds = {(lane, partition): end + 1 for lane, partition, end in grouped(log, PLACE, [("offset", "max")])}
-    bounds |= limits(run)
-    logged = _contents(log, PLACE, bounds) if run.has_log else None
-    held = _contents(replicas, KEYS_OF_REPLICAS, bounds) if run.has("replicas") else None
-    backwards = pc.fill_null(pc.less(produced["complete_ns"], produced["invoke_ns"]), False)
-    produced = produced.append_column("backwards", backwards.cast(pa.int64()))
+    held_to = grouped(replicas, [*PLACE, "broker"], [("offset", "max")])
+    below = bounds(run, [*grouped(log, PLACE, [("offset", "max")])], [(*row[:2], row[3]) for row in held_to])
+    logged = _contents(log, PLACE, below) if run.has_log else None
+    held = _contents(replicas, KEYS_OF_REPLICAS, below, _EPOCHS) if run.has("replicas") else None
+    is_ok, is_timed = pc.equal(produced["outcome"], "ok"), pc.is_valid(produced["complete_ns"])
+    flags = {
+        "sources": pc.or_(pc.is_valid(produced["source_producer_id"]), pc.is_valid(produced["source_seq"])),
+        "backwards": pc.fill_null(pc.less(produced["complete_ns"], produced["invoke_ns"]), False),
+        "timed": pc.and_(is_ok, is_timed),
+        "untimed": pc.and_(is_ok, pc.invert(is_timed)),
+        "refuted": pc.and_(pc.equal(produced["outcome"], "fail"), pc.is_valid(produced["offset"])),
+    }
+    flagged = produced
+    for name, flag in flags.items():
+        flagged = flagged.append_column(name, flag.cast(pa.int64()))
     times = [("invoke_ns", "min"), ("invoke_ns", "max")]
-    polls = [("offset", "count"), ("poll_ns", "min"), ("poll_ns", "max")]
+    polls = [("offset", "max"), ("offset", "count"), ("poll_ns", "min"), ("poll_ns", "max")]
     return {
         **documents(run),
         **{
@@ -69,16 +79,16 @@ def _views(run: RunDirectory) -> dict[str, Iterable[Row]]:
             for name in ("transactions", "assignments", "commits")
         },
         "sent": grouped(
-            produced,
+            flagged,
             ["lane", "producer_id", "transaction"],
-            [("source_seq", "count"), ("backwards", "sum"), ("seq", "count"), *times],
+            [*((name, "sum") for name in flags), ("seq", "count"), *times],
         ),
         "taken": grouped(given["consumed"], ["lane", "consumer", "partition"], polls),
         "early": _early(given["consumed"], produced),
         "ahead": _ahead(given["consumed"], replicas.filter(pc.invert(replicas["marked"]))),
         "repeated": _repeated(replicas),
         "orphans": _orphans(run, produced),
-        **views_of(logged, held, bounds),
+        **views_of(logged, held, below),
     }
 
 
@@ -125,20 +135,22 @@ def _orphans(run: RunDirectory, produced: pa.Table) -> Iterable[Row]:
             continue
         made = produced.filter(pc.equal(produced["lane"], lane.lane))
         made = made.filter(pc.and_(pc.is_valid(made["source_producer_id"]), pc.is_valid(made["source_seq"])))
-        known = produced.filter(pc.equal(produced["lane"], lane.loop.source)).select(["producer_id", "seq"])
-        keys = ["source_producer_id", "source_seq"]
-        lost = made.select(keys).join(known, keys, ["producer_id", "seq"], "left anti")
+        keys, sent = ["source_producer_id", "source_seq"], ["producer_id", "seq", "invoke_ns"]
+        known = produced.filter(pc.equal(produced["lane"], lane.loop.source)).select(sent)
+        both = made.select([*keys, "invoke_ns"]).join(known, keys, sent[:2], right_suffix="_source")
+        lost = both.filter(pc.fill_null(pc.less(both["invoke_ns"], both["invoke_ns_source"]), True))
         if len(lost):
-            producer, seq = min(map(tuple, rows_of(lost)))
+            producer, seq = min(map(tuple, rows_of(lost.select(keys))))
             yield lane.lane, f"producer {producer}, seq {seq} of lane {lane.loop.source}", len(lost)
 
 
-def _contents(table: pa.Table, keys: list[str], bounds: Bounds) -> pa.Table:
-    """A table of `stored.views_of`, by its keys."""
+def _contents(table: pa.Table, keys: list[str], bounds: Bounds, more: Sequence[tuple[str, str, str]] = ()) -> pa.Table:
+    """A table of `stored.views_of`, by its keys. `more`: further columns, each with its function and its new name."""
     rows = [(*place, bound) for place, bound in bounds.items()]
     schema = pa.schema([("lane", pa.string()), ("partition", pa.int32()), ("bound", pa.int64())])
     known = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
-    table = table.select(dict.fromkeys((*keys, "offset", "producer_id", "seq"))).join(known, PLACE)
+    columns = (*keys, "offset", "producer_id", "seq", *(column for column, *_ in more))
+    table = table.select(dict.fromkeys(columns)).join(known, PLACE)
     below = pc.fill_null(pc.less(table["offset"], table["bound"]), False).to_numpy()
     mixed = np.full(len(table), _SALT)
     for name in ("offset", "producer_id", "seq"):
@@ -149,4 +161,6 @@ def _contents(table: pa.Table, keys: list[str], bounds: Bounds) -> pa.Table:
     for name, values in zip(CONTENT, (below, *(half * below for half in halves)), strict=True):
         table = table.append_column(name, pa.array(values.astype(np.int64)))
     sums = [("offset", "count"), ("offset", "min"), ("offset", "max"), *((name, "sum") for name in CONTENT)]
-    return table.group_by(keys).aggregate(sums).rename_columns([*keys, "rows", "lowest", "highest", *CONTENT])
+    sums += [(column, function) for column, function, _ in more]
+    names = [*keys, "rows", "lowest", "highest", *CONTENT, *(name for *_, name in more)]
+    return table.group_by(keys).aggregate(sums).rename_columns(names)

@@ -36,7 +36,8 @@ def views_of(log: pa.Table | None, replicas: pa.Table | None, bounds: Bounds) ->
     """Views of `relations.VIEWS`.
 
     Both tables have a row for each of their keys (`PLACE`, `KEYS_OF_REPLICAS`; `marked`: the records are markers) with
-    `rows`, the `lowest` and the `highest` offset, and `CONTENT`. None: the run does not have the table.
+    `rows`, the `lowest` and the `highest` offset, and `CONTENT`; replicas with the lowest and the highest producer
+    epoch. None: the run does not have the table.
     """
     tables = [table.select([*PLACE, "highest"]) for table in (log, replicas) if table is not None]
     found: dict[str, Iterable[Row]] = {}
@@ -46,7 +47,7 @@ def views_of(log: pa.Table | None, replicas: pa.Table | None, bounds: Bounds) ->
         data, markers = replicas.filter(pc.invert(replicas["marked"])), replicas.filter(replicas["marked"])
         found["epochs"] = grouped(replicas, _EPOCH, [("lowest", "min"), ("highest", "max")])
         found["markers"] = grouped(markers, _WRITER, [("rows", "sum"), ("lowest", "min")])
-        found["written"] = grouped(data, _WRITER, [("lowest", "min")])
+        found["written"] = grouped(data, _WRITER, [("lowest", "min"), ("first_epoch", "min"), ("last_epoch", "max")])
         if log is not None:
             found["unlike"] = _unlike(_contents(log, PLACE), _contents(data, [*PLACE, "broker"]), bounds)
     return found

@@ -104,12 +104,12 @@ class History:
 def take(history: History, line: int, operation: Operation) -> None:
     """Add an operation, the next of the log; raises `HistoryError` if it contradicts those before, or is not known."""
     process, kind = operation.get("process"), operation.get("f")
-    if process == NEMESIS:
+    if process == NEMESIS and kind not in (*CARRIES_RECORDS, *MOVES):
         return
     if not is_offset(process) or process >= _MOST_PROCESSES:
         problem = f"process is {quoted(process)}, expected a whole number, or {NEMESIS}"
         raise HistoryError(history.path, line, problem)
-    if kind in CARRIES_NONE:
+    if kind in CARRIES_NONE and not _names_records(operation.get("value")):
         return
     if kind not in (*CARRIES_RECORDS, *MOVES):
         known = ", ".join((*CARRIES_RECORDS, *MOVES, *CARRIES_NONE))
@@ -138,6 +138,12 @@ def take(history: History, line: int, operation: Operation) -> None:
     if operation.get("rebalance-log"):
         _reassigned(history.reader(process))
     _complete(history, line, operation, invoked, stamp_ns)
+
+
+def _names_records(value: Any) -> bool:
+    return isinstance(value, list) and any(
+        isinstance(part, list) and part[:1] in (["send"], ["poll"]) for part in value
+    )
 
 
 def _move(history: History, line: int, operation: Operation) -> None:
@@ -196,9 +202,10 @@ def _complete(history: History, line: int, operation: Operation, invoked: Sendin
     invoked.type, invoked.complete_ns = operation["type"], stamp_ns
     invoked.error = None if error is None else str(error)
     for send, (_, answer) in zip(invoked.sends, answers, strict=True):
-        if answer == send.value:
+        if _is_same(answer, send.value):
             continue
-        if not isinstance(answer, list) or len(answer) != 2 or answer[1] != send.value or not _may_be_offset(answer[0]):
+        is_pair = isinstance(answer, list) and len(answer) == 2
+        if not is_pair or not _is_same(answer[1], send.value) or not _may_be_offset(answer[0]):
             problem = f"the answer to {send.value!r} is {quoted(answer)}, expected [offset {send.value!r}]"
             raise HistoryError(history.path, line, problem)
         send.offset = answer[0]
@@ -208,6 +215,10 @@ def _complete(history: History, line: int, operation: Operation, invoked: Sendin
     read = [micro[1] for micro in polls if len(micro) > 1]
     if read and (history.transactional or operation["type"] != "fail"):
         _take_polls(history, line, operation, read, stamp_ns)
+
+
+def _is_same(answer: object, value: object) -> bool:
+    return answer == value and not isinstance(answer, bool)
 
 
 def _may_be_offset(value: object) -> bool:
@@ -254,7 +265,7 @@ def _polled(history: History, line: int, polled: Any) -> list[tuple[Any, int, An
         for pair in pairs if isinstance(pairs, list) else [pairs]:
             if not isinstance(pair, list) or len(pair) != 2 or pair[0] is None or not _may_be_offset(pair[0]):
                 raise HistoryError(history.path, line, f"{quoted(pair)}, expected [offset value]")
-            if not isinstance(pair[1], int | str | None):
+            if not isinstance(pair[1], int | str | None) or isinstance(pair[1], bool):
                 raise HistoryError(history.path, line, f"value {quoted(pair[1])} is read, expected one that is sent")
             found.append((key, pair[0], pair[1]))
     return found

@@ -6,11 +6,11 @@ Guarantee: keywords and records become text and maps; a line that is not underst
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.contract.errors import EnvironmentFailure, quoted
 from kafka_chaos.verification.importers.writing import HistoryError
 from kafka_chaos.verification.inputs.documents.reading import parsed
 
@@ -78,8 +78,11 @@ def _json_values(text: str) -> list[Any]:
 
 def _edn_values(text: str) -> list[Any]:
     import edn_format
+    from edn_format import edn_parse
 
     edn_format.add_tag("jepsen.history.Op", lambda operation: operation)
+    # By itself, it takes the last value of a key that occurs twice.
+    edn_parse.ImmutableDict = _each_once
     return [_plain(value) for value in edn_format.loads_all(text)]
 
 
@@ -90,16 +93,29 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (edn_format.Keyword, edn_format.Symbol)):
         return value.name
     if isinstance(value, Mapping):
-        return {_plain(key): _plain(inner) for key, inner in value.items()}
+        return _each_once((_plain(key), _plain(inner)) for key, inner in value.items())
     if isinstance(value, (list, tuple, edn_format.ImmutableList)):
         return [_plain(inner) for inner in value]
     return value
 
 
+def _each_once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """A map of these; `ValueError` for a key that is there under two spellings, such as a keyword and a text."""
+    found: dict[Any, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"key {quoted(key)} occurs twice in one map, expected each once")
+        found[key] = value
+    return found
+
+
 def _operation(path: Path, line: int, value: Any) -> Operation:
     if not isinstance(value, Mapping):
         raise HistoryError(path, line, f"expected an operation, a map, not {type(value).__name__}")
-    operation = {str(key).lstrip(":"): inner for key, inner in value.items()}
+    try:
+        operation = _each_once((str(key).lstrip(":"), inner) for key, inner in value.items())
+    except ValueError as error:
+        raise HistoryError(path, line, str(error)) from error
     for name in ("type", "f", "process"):
         if isinstance(operation.get(name), str):
             operation[name] = operation[name].lstrip(":")

@@ -26,7 +26,7 @@ UNDECODABLE = (-1, -1)
 CERTAINLY_NOT_WRITTEN = ("RecordTooLargeException", "SerializationException", "InvalidTopicException")
 """Errors that exclude every attempt. After any other error, an earlier attempt may be in the log: info."""
 
-_VALUE = re.compile(r"(?:(\d{1,9})\.)?(\d{1,18})")
+_VALUE = re.compile(r"(?:([0-9]{1,9})\.)?([0-9]{1,18})")
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ def _identity(value: object) -> tuple[int, int]:
 
 
 def _read_producer(path: Path, writer: RunWriter, seen: _Seen) -> None:
-    started_ns, announced, ended, lines, acknowledged = 0, 0, False, 0, 0
+    started_ns, announced, ended, lines, acknowledged = 0, -1, False, 0, 0
     mine: set[tuple[str, int]] = set()
     for number, fields in _lines(path):
         event = _Event(path, number, fields)
@@ -147,10 +147,12 @@ def _read_producer(path: Path, writer: RunWriter, seen: _Seen) -> None:
         if name == "startup_complete":
             started_ns = event.time_ns()
         elif name in {"producer_send_success", "producer_send_error"}:
+            if ended or announced >= 0:
+                raise event.error("comes after the end of the tool")
             is_ok = name == "producer_send_success"
             lines, acknowledged = lines + 1, acknowledged + is_ok
             mine.add(_take_send(event, writer, seen, started_ns, is_ok=is_ok))
-        elif name == "tool_data":
+        elif name == "tool_data" and announced < 0:
             announced, acked = event.number("sent"), event.number("acked")
             if acked != acknowledged or announced < lines:
                 told = f"{announced} sent and {acked} acknowledged, but {lines} and {acknowledged} lines come before it"
@@ -158,7 +160,7 @@ def _read_producer(path: Path, writer: RunWriter, seen: _Seen) -> None:
         elif name == "shutdown_complete":
             ended = True
         else:
-            raise event.error("no event of VerifiableProducer")
+            raise event.error(f"no event of VerifiableProducer{' at this place' if name == 'tool_data' else ''}")
     for key in mine:
         # The tool counts what it sent altogether.
         seen.sent[key].announced = announced if len(mine) == 1 else 0
@@ -214,6 +216,8 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
         elif kind == "records_consumed":
             _compare(event, batch)
             batch.clear()
+        elif kind == "shutdown_complete" and batch:
+            raise event.error(f"no records_consumed counts the {len(batch)} record_data lines before it")
         elif kind == "record_data":
             topic, (partition, offset) = event.text("topic"), event.place()
             if min(partition, offset) < 0:

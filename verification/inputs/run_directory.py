@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from kafka_chaos.contract.columns import OF_GROUPS, OF_TRANSACTIONS, TABLES
 from kafka_chaos.contract.errors import LaneError
@@ -18,6 +19,7 @@ from kafka_chaos.contract.recovery import Timings
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
     EVENTS_FILE,
+    EXPERIMENT_FILE,
     GROUPS_FILE,
     LANES_FILE,
     LANES_VERSIONS,
@@ -107,7 +109,7 @@ def open_run(path: str | RunPath) -> RunDirectory:
         lanes=lanes,
         tables=tables,
         events=events,
-        predictions=with_steps(read_predictions(root / PREDICTION_FILE), steps),
+        predictions=with_steps(read_predictions(root / PREDICTION_FILE, lanes), steps),
         checkpoints=read_checkpoints(root / CHECKPOINTS_FILE, lanes),
         groups=read_groups(root / GROUPS_FILE, lanes),
         timings=read_timings(root / TIMINGS_FILE, lanes),
@@ -117,18 +119,23 @@ def open_run(path: str | RunPath) -> RunDirectory:
 def _require_plain_names(root: RunPath) -> None:
     """Refuse an entry that is a part of the run but for its name, where that part is missing: nobody would read it."""
     entries = listed(root, "*")
-    names = {entry.name for entry in entries}
+    missing = [part for part in _PARTS if part not in {entry.name for entry in entries}]
     for entry in entries:
         bare = entry.name.lower().lstrip("._")
-        for part in _PARTS:
-            is_like = part not in names and re.fullmatch(rf"{re.escape(part)}([.~_ -].*)?", bare)
+        for part in missing:
+            extended = re.fullmatch(rf"{re.escape(part)}([.~_ -].*)?", bare)
+            is_like = extended or get_close_matches(bare, [part], 1, _CLOSE)
             is_unfinished = re.fullmatch(rf"\.{re.escape(part)}\.[0-9a-f]{{8}}\.part", entry.name)
-            if is_like and not is_unfinished and (part not in TABLES or entry.is_dir() or bare.endswith(".parquet")):
+            holds_rows = part not in TABLES or entry.is_dir() or bare.endswith(".parquet")
+            if is_like and holds_rows and not is_unfinished:
                 raise RunDirectoryError(entry, f"looks like {part}, which is missing: rename it, or remove it")
 
 
-_PARTS = (*TABLES, LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_FILE, TIMINGS_FILE)
+_DOCUMENTS = (LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_FILE, TIMINGS_FILE, EXPERIMENT_FILE)
+_PARTS = (*TABLES, *_DOCUMENTS)
 """What verification reads of a run directory."""
+_CLOSE = 0.9
+"""How alike two names are of which one is meant for the other (`difflib`)."""
 
 
 def read_lanes(path: RunPath) -> tuple[Lane, ...]:

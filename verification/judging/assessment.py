@@ -18,7 +18,7 @@ from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.verification.groups import evidence as of_groups
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.replicas import ReplicaEvidence, limit_of, replica_evidence
+from kafka_chaos.verification.judging.replicas import ReplicaEvidence, replica_evidence
 from kafka_chaos.verification.recovery import evidence as of_recovery
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from kafka_chaos.verification.transactions import evidence as of_transactions
@@ -223,16 +223,21 @@ def _of_history(assessment: EvidenceAssessment) -> None:
 
 
 def _cut_logs(assessment: EvidenceAssessment) -> Iterator[str]:
-    """The partitions whose log/ ends before what every broker knows to be committed. Markers are not in log/."""
+    """The partitions whose log/ ends before what some broker knows to be committed. Markers are not in log/."""
     run, lane = assessment.run, assessment.lane
     if not run.has_log or lane.cleanup_policy is not None or lane.transactional is not None:
         return
     for partition in range(lane.partitions):
-        limit = limit_of({}, run.checkpoints.high_watermarks.get((lane.lane, partition), {}))
+        marks = run.checkpoints.high_watermarks.get((lane.lane, partition), {})
+        known = [(mark, broker) for broker, mark in marks.items() if mark is not None]
         end = assessment.facts.partitions.get(partition, PartitionFacts()).log_end
         last = -1 if end is None else end
-        if limit is not None and limit > last + 1:
-            yield f"partition {partition}: log/ ends at offset {last}, below every broker's high watermark, {limit}"
+        if known and max(known)[0] > last + 1:
+            (lowest, _), (highest, broker) = min(known), max(known)
+            mark = f"every broker's high watermark, {lowest}"
+            if lowest <= last + 1:
+                mark = f"a high watermark, {highest} of broker {broker}"
+            yield f"partition {partition}: log/ ends at offset {last}, below {mark}"
 
 
 def _of_faults(assessment: EvidenceAssessment) -> None:

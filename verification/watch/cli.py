@@ -137,7 +137,7 @@ def _conclude(
         click.echo("kafka-chaos: nothing was read", err=True)
         return ExitCode.INTERRUPTED if interrupted else ExitCode.UNKNOWN
     # Read only now: a run predicts again if a lock-step phase missed its conditions.
-    given = read_predictions(run.path / PREDICTION_FILE)
+    given = read_predictions(run.path / PREDICTION_FILE, lanes)
     forbidden = []
     for lane in lanes:
         predicted = prediction_of(run.path, lane, given.get(lane.lane)).statuses

@@ -245,11 +245,13 @@ def test_replicas_that_contradict_their_checkpoints(
     assert problem in lane.not_judged[Anomaly.REPLICA_DIVERGENCE]
 
 
-def test_a_log_that_ends_below_every_high_watermark_was_cut() -> None:
+def test_a_log_that_ends_below_a_high_watermark_was_cut() -> None:
     cut = verdict_of(run(marks={1: 12, 2: 12, 3: 11}))
     assert cut.verdict == Verdict.UNKNOWN
     assert "partition 0: log/ ends at offset 9, below every broker's high watermark, 11" in cut.reasons
-    assert verdict_of(run(marks={1: 12, 2: 12, 3: 10})).verdict == Verdict.CONFORMS
+    cut = verdict_of(run(marks={1: 10, 2: 12, 3: 10}))
+    assert "partition 0: log/ ends at offset 9, below a high watermark, 12 of broker 2" in cut.reasons
+    assert verdict_of(run(marks={1: 10, 2: None, 3: 9})).verdict == Verdict.CONFORMS
     assert verdict_of(run(log=False, marks={1: 12})).verdict == verdict_of(run(log=False)).verdict
 
 

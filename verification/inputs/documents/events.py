@@ -206,6 +206,8 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                 case contract.PhaseEnded():
                     if (phase := phases.get(event.phase)) is not None:
                         phases[event.phase] = replace(phase, ended_ns=event.ts_ns)
+                    else:
+                        _doubt_all(doubts, f"phase {event.phase} ended and never began: events.jsonl reports no start")
                 case contract.DefectPrecondition():
                     lane = lane_of(event.lane, partitions)
                     preconditions.setdefault(lane, []).append(_precondition(event))
@@ -222,8 +224,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     pauses.append((event.ts_ns - round(event.seconds * 1e9), event.ts_ns))
                 case contract.ConfigurationUnread():
                     unread = f"the run may not read the configuration {', '.join(event.configurations)}"
-                    for of_lane in doubts.values():
-                        of_lane.append(f"{unread}: the prediction may be that of another cluster")
+                    _doubt_all(doubts, f"{unread}: the prediction may be that of another cluster")
                 case contract.LeaderElected() | contract.IsrChanged() | contract.LogTruncated():
                     changes.setdefault(place_of(event, partitions), []).append(event)
                 case (
@@ -237,6 +238,11 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error
     told = (tuple(faults.values()), tuple(reports), outside, collects, phases, changes, preconditions, doubts)
     return Events(*told, stable, tuple(pauses))
+
+
+def _doubt_all(doubts: Mapping[str, list[str]], doubt: str) -> None:
+    for of_lane in doubts.values():
+        of_lane.append(doubt)
 
 
 def _precondition(event: contract.DefectPrecondition) -> Precondition:

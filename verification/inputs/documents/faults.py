@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kafka_chaos.contract.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS
+from kafka_chaos.contract.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS, ON_LINKS
 from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.metadata import SERVER
 
@@ -64,7 +64,8 @@ class FaultRecord:
         if self.proven[0] < self.requested[0]:
             return "proven before it was requested"
         servers = {name for name in self.shown if SERVER.fullmatch(name)}
-        if servers and self.resolved and servers.isdisjoint(self.resolved):
+        unproven = [name for name in self.resolved if SERVER.fullmatch(name) and name not in servers]
+        if servers and (unproven if self.kind not in ON_LINKS else servers.isdisjoint(self.resolved)):
             return f"proven of {', '.join(sorted(servers))}, requested of {', '.join(self.resolved)}"
         if self.kind == LOCKSTEP:
             return None

@@ -6,7 +6,7 @@ lanes.json. A stricter status in prediction.json is used; a more permissive one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -54,11 +54,14 @@ class LanePrediction:
     known_defects: Mapping[AnyAnomaly, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
 
 
-def read_predictions(path: RunPath) -> dict[str, GivenPrediction]:
-    """The content of prediction.json by lane; empty if the file does not exist."""
+def read_predictions(path: RunPath, known: Sequence[Lane] | None = None) -> dict[str, GivenPrediction]:
+    """The content of prediction.json by lane; empty if the file does not exist. `known`: refuse other lanes."""
     if not is_given(path):
         return {}
     lanes = object_in(path, read_versioned(path), "lanes")
+    names = list(lanes) if known is None else [lane.lane for lane in known]
+    for name in lanes:
+        expect(name in names, path, f"lanes.{name}", f"no such lane; they are {', '.join(names)}")
     return {name: _lane_prediction(path, name, entry) for name, entry in lanes.items()}
 
 
