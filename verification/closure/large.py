@@ -208,7 +208,7 @@ def _of_stored(run: RunDirectory, frames: Frames) -> dict[str, Iterable[stored.R
         None if table is None else table.where(F.col("lane").isin(lanes)) for table in (frames.log, frames.replicas)
     )
     below = limits(run)
-    if any((lane.lane, number) not in below for lane in run.lanes for number in range(lane.partitions)):
+    if any((lane, number) not in below for lane in lanes for number in range(run.lane(lane).partitions)):
         last = F.max("offset")
         ends = [] if log is None else log.groupBy(*stored.PLACE).agg(last).collect()
         held_to = [] if replicas is None else replicas.groupBy(*stored.PLACE, "broker").agg(last).collect()

@@ -139,6 +139,7 @@ BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
         "a marker of a producer that transactions/ does not name",
     ),
     "marker in a plain lane": (added("replicas", "in", MARKER._replace(offset=99)), "in", "though the lane has no tr"),
+    "no epoch": (changed("replicas", "once", producer_epoch=-1), "once", "or without them, though it is"),
     "repeated": (twice, "once", "an offset twice"),
     "epoch": (changed("replicas", "once", leader_epoch=9), "once", "a leader epoch before an earlier one"),
     "read before": (changed("consumed", "in", poll_ns=1), "in", "read before it was sent"),
@@ -299,7 +300,7 @@ def test_spark_finds_the_same(tmp_path: Path, spark: Any, most_collected: int, m
         frames = counts.summed(opened, evidence.read(spark, opened))
         by_spark = large.rows_of_frames(opened, frames)
     assert _exact(by_spark) == _exact(rows_of_relations(opened))
-    assert len({number for number, *_ in by_spark}) == 24
+    assert len({number for number, *_ in by_spark}) == 28
 
 
 def _exact(rows: list[tuple[int, str, int, str]]) -> list[tuple[object, ...]]:

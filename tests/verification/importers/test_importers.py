@@ -70,6 +70,7 @@ PART = {"topic": "t", "partition": 0, "count": 2, "minOffset": 4, "maxOffset": 5
         ({**READ, "partitions": [{**PART, "partition": 1}]}, "does not match the record_data lines before it"),
         ({**READ, "partitions": [3]}, "partitions holds 3, expected objects"),
         (given("2", -1), "was read at offset -1 of partition 0"),
+        (END, "no records_consumed counts the 2 record_data lines before it"),
     ],
 )
 def test_a_consumer_counts_what_it_read(tmp_path: Path, summary: dict[str, Any], message: str | None) -> None:
@@ -144,6 +145,10 @@ def test_a_producer_that_was_killed_may_have_sent_what_was_read(tmp_path: Path) 
         ((sent("0", 0), {**DATA, "sent": 1, "acked": 0}), 2, "1 sent and 0 acknowledged, but 1 and 1 lines"),
         ((sent("0", 0), sent("1", 1), {**DATA, "sent": 1, "acked": 2}), 3, "but 2 and 2 lines come before it"),
         (({"timestamp": 1, "name": "records_consumed", "count": 1},), 1, "no event of VerifiableProducer"),
+        ((START, sent("\u0663", 0)), 2, "expected N or P.N"),
+        ((START, END, sent("0", 0)), 3, "comes after the end of the tool"),
+        ((START, {**DATA, "sent": 0, "acked": 0}, sent("0", 0)), 3, "comes after the end of the tool"),
+        ((START, *({**DATA, "sent": 0, "acked": 0},) * 2), 3, "no event of VerifiableProducer at this place"),
     ],
 )
 def test_a_bad_line_is_named_and_nothing_is_left(tmp_path: Path, events: Any, line: int, message: str) -> None:
@@ -258,6 +263,11 @@ def test_an_operation_log(tmp_path: Path, form: str) -> None:
         ("jsonl", operation(type="ok", process=3, value=[["send", 1, [0, 14]]]), "the answer to 13 is [0, 14]"),
         ("jsonl", operation(type="ok", process=3, value=[["send", 1, [-1, 13]]]), "the answer to 13 is [-1, 13]"),
         ("jsonl", operation(type="ok", process=3, value=[["send", 1, 14]]), "expected [offset 13]"),
+        ("jsonl", operation(process="nemesis", f="send"), "process is 'nemesis'"),
+        ("jsonl", operation(f="crash", value=[["send", 1, 14]]), "f is 'crash'"),
+        ("jsonl", '{"type": "invoke", ":type": "ok"}', "key 'type' occurs twice"),
+        ("edn", "{:type :invoke, :type :ok}", "occurs twice in one map"),
+        ("edn", '{:type :invoke, "type" :ok}', "key 'type' occurs twice in one map"),
         ("jsonl", operation(type="ok", process=3, value=[["send", 0, 13]]), "are not those that the process invoked"),
         ("jsonl", operation(type="ok", process=3, value=[["poll", {}]]), "are not those that the process invoked"),
         (
@@ -279,7 +289,10 @@ def test_a_bad_operation_is_named_and_nothing_is_left(tmp_path: Path, form: str,
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("polled", [["poll"], ["poll", {"a": [[None, 1]]}], ["poll", {"a": [1]}], ["poll", {"a": 1}]])
+@pytest.mark.parametrize(
+    "polled",
+    [["poll"], ["poll", {"a": [[None, 1]]}], ["poll", {"a": [1]}], ["poll", {"a": 1}], ["poll", {"a": [[0, True]]}]],
+)
 def test_what_was_read_must_be_told(tmp_path: Path, polled: list[Any]) -> None:
     begun = {"type": "invoke", "process": 0, "f": "poll", "value": [["poll"]], "time": 1}
     ended = {**begun, "type": "ok", "value": [polled], "time": 2}

@@ -123,6 +123,7 @@ def test_a_nullable_column_may_be_missing(run_dir: Path) -> None:
             json.dumps({"format_version": 1, "lanes": {"a": {"anomalies": {"duplicate": {"status": "yes"}}}}}),
             "'yes'",
         ),
+        ("prediction.json", '{"format_version": 1, "lanes": {"z": {"anomalies": {}}}}', "lanes.z: no such lane"),
         ("events.jsonl", '{"ts_ns": 1, "type": "x"}\n{"type": "x"}\n', "line 2"),
         ("events.jsonl", "nonsense\n", "line 1: not valid JSON"),
         (
@@ -167,12 +168,16 @@ def test_missing_parts(tmp_path: Path, run_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["_log", ".log", "log.bak", "LOG", "log-2", "log ", ".events.jsonl", "events.jsonl~", "Events.jsonl.orig"]
+    "name",
+    [
+        *("_log", ".log", "log.bak", "LOG", "log-2", "log "),
+        *(".events.jsonl", "events.jsonl~", "Events.jsonl.orig", "event.jsonl", "events.json"),
+    ],
 )
 def test_what_only_looks_like_a_part_of_the_run_is_refused(run_dir: Path, name: str) -> None:
     shutil.move(run_dir / "log", run_dir / "other")
     path = run_dir / name
-    path.write_text("") if "events" in name else path.mkdir()
+    path.write_text("") if "event" in name.lower() else path.mkdir()
     with pytest.raises(RunDirectoryError, match=r"looks like (log|events\.jsonl), which is missing") as refusal:
         open_run(run_dir)
     assert refusal.value.path == str(path)

@@ -45,7 +45,10 @@ def test_without_events_no_proof_is_asked_for() -> None:
         ({"healed": []}, "not healed: no event says so"),
         ({"healed": [250]}, "healed before it was proven"),
         ({"resolved": ("broker-1",), "shown": ("broker-2",)}, "proven of broker-2, requested of broker-1"),
-        ({"resolved": ("broker-1", "broker-2"), "shown": ("broker-2",)}, "proven of broker-2, requested of broker-1"),
+        (
+            {"resolved": ("broker-1", "broker-2"), "shown": ("broker-2",)},
+            "proven of broker-2, requested of broker-1, broker-2",
+        ),
     ],
 )
 def test_a_fault_must_be_requested_proven_and_healed_in_this_order(change: dict[str, Any], problem: str) -> None:

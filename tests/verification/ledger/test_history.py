@@ -136,14 +136,15 @@ def test_a_run_that_was_cut_off(tmp_path: Path, verified: Verified) -> None:
     rows.event("run_started", run_id="r", experiment="e", lanes=["a", "b"], collects=["log", "replicas"])
     rows.event("phase_started", phase="one", lanes=["a"])
     rows.event("phase_started", phase="two", lanes=["b"])
-    rows.event("phase_ended", phase="two")
+    rows.event("phase_ended", phase="two").event("phase_ended", phase="three")
     verdict = judged(rows, tmp_path / "run", verified)
     unfinished = "the load of phase one never ended: events.jsonl reports no phase_ended"
+    begun = "phase three ended and never began: events.jsonl reports no start"
     announced = "replicas/ is missing: events.jsonl announces it, so the run ended before it was collected"
     assert verdict.verdict == Verdict.UNKNOWN
-    assert {lane.lane: set(lane.reasons) & {unfinished, announced} for lane in verdict.lanes} == {
-        "a": {unfinished, announced},
-        "b": {announced},
+    assert {lane.lane: set(lane.reasons) & {unfinished, announced, begun} for lane in verdict.lanes} == {
+        "a": {unfinished, announced, begun},
+        "b": {announced, begun},
     }
 
 
