@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import IO, Any
 
 from kafka_chaos.harness.cluster.links.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
 from kafka_chaos.harness.cluster.links.frames import FETCH, METADATA, PRODUCE, Header, correlation_id, read_header
@@ -43,22 +44,21 @@ class Counts:
     unknown_answers: int = 0
 
 
-class RelayContext(Protocol):
-    """What a conversation needs of its relay. `traces_controllers`: whether all that controllers ask is recorded."""
+class RelayContext:
+    """What the conversations of a relay share. `traces_controllers`: whether all that controllers ask is recorded."""
 
-    decoder: MessageDecoder
-    counts: Counts
-    traces_controllers: bool
-
-    def tallies(self) -> Iterable[Tally]:
-        """The rules that apply now, in their order."""
-
-    @property
-    def traces(self) -> bool:
-        """Whether exchanges are recorded."""
+    def __init__(self) -> None:
+        self.decoder = MessageDecoder()
+        self.counts = Counts()
+        self.tallies: dict[str, Tally] = {}
+        self.trace: IO[str] | None = None
+        self.traces_controllers = False
 
     def record(self, conversation: Conversation, exchange: Exchange) -> None:
         """Take an exchange that is over."""
+        if self.trace is not None:
+            json.dump(conversation.line(exchange), self.trace, separators=(",", ":"), default=str)
+            self.trace.write("\n")
 
 
 @dataclass(slots=True)
@@ -83,7 +83,9 @@ class Conversation:
             self.is_opaque = True
             self.context.counts.unknown_connections += 1
             return Fate.OPAQUE
-        possible = [tally for tally in self.context.tallies() if tally.rule.may_name(self.node, header, self.peer)]
+        possible = [
+            tally for tally in self.context.tallies.values() if tally.rule.may_name(self.node, header, self.peer)
+        ]
         reads = any(tally.rule.reads_contents for tally in possible) or self._traces_all(header)
         if reads and len(frame) < size:
             return Fate.WHOLE
@@ -118,13 +120,15 @@ class Conversation:
             counts.bytes -= size
             return Fate.WHOLE
         del self._pending[header.correlation_id]
-        is_short = self.context.traces and header.api != FETCH and len(frame) == size <= HEAD
+        is_short = self.context.trace is not None and header.api != FETCH and len(frame) == size <= HEAD
         if header.api == METADATA or traces_all or is_short:
             body = self.context.decoder.response(header, frame)
             exchange.errors = tuple(dict.fromkeys(errors_of(body or {})))
             exchange.answer = body if traces_all else None
         exchange.answered_ns, exchange.answer_size = time.monotonic_ns(), size
-        possible = [tally for tally in self.context.tallies() if tally.rule.may_name(self.node, header, self.peer)]
+        possible = [
+            tally for tally in self.context.tallies.values() if tally.rule.may_name(self.node, header, self.peer)
+        ]
         fate = self._fate(exchange, RESPONSE, possible)
         if fate is not Fate.WAIT:
             self.context.record(self, exchange)
@@ -163,9 +167,13 @@ class Conversation:
                 contents = decoder.request(header, frame, self.session) or contents
             return acks != 0, contents
         # Of a session of fetches, every request counts: each names only what changed.
-        if len(frame) < size or not (reads or self.context.traces or header.api == FETCH):
+        if len(frame) < size or not (reads or self.context.trace is not None or header.api == FETCH):
             return True, None
         return True, decoder.request(header, frame, self.session)
+
+    def _possible(self, header: Header) -> list[Tally]:
+        """The rules that may name an exchange with this header."""
+        return [one for one in self.context.tallies.values() if one.rule.may_name(self.node, header, self.peer)]
 
     def _traces_all(self, header: Header) -> bool:
         return self.context.traces_controllers and header.api in FROM_CONTROLLERS

@@ -6,40 +6,25 @@ when it may go on: a request on its way is not lost because its sender has lost 
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import select
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
 from kafka_chaos.harness.cluster.links.connection import Conversation, Exchange
 from kafka_chaos.harness.cluster.links.rules import DELAY, REQUEST, RESPONSE
 from kafka_chaos.harness.cluster.links.stream import Stream
 
 IN, OUT, GONE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP | select.EPOLLERR
+_PIECE = 256 * 1024
+FLUSH_INTERVAL = 0.5
 _MOST_QUEUED = 1024 * 1024
 _MOST_KEPT = 128 * 1024 * 1024
 """Bytes that may wait in a connection before its sender has to."""
-
-
-class Loop(Protocol):
-    """What a pair needs of the loop that serves it."""
-
-    view: memoryview
-    """Where what was read is put, until it is read again."""
-
-    def watch(self, pair: Pair, end: End, mask: int) -> None:
-        """Wait for these events of an end."""
-
-    def discard(self, end: End) -> None:
-        """Wait for nothing of an end any more, and close it."""
-
-    def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do this in so many seconds."""
-
-    def ended(self, pair: Pair) -> None:
-        """A pair is closed."""
 
 
 class End:
@@ -54,6 +39,79 @@ class End:
         self.eof = False
         self.finished = False
         self.mask = 0
+
+
+class Loop:
+    """Serves pairs, and whatever else has something to read, in one thread.
+
+    One buffer takes what is read from any of them (`view`); it has gone on, or was copied, before the next one is read.
+    """
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(_PIECE))
+        self.connections: set[Pair] = set()
+        self.numbers = itertools.count(1)
+        self._poll = select.epoll()
+        self._handlers: dict[int, Callable[[int], None]] = {}
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._closing: list[socket.socket] = []
+
+    def serve(self, fd: int, handler: Callable[[int], None]) -> None:
+        """Call `handler` whenever this file has something to read."""
+        self._handlers[fd] = handler
+        self._poll.register(fd, IN)
+
+    def serve_no_more(self, fd: int) -> None:
+        """Call nobody for this file any more."""
+        self._poll.unregister(fd)
+        del self._handlers[fd]
+
+    def watch(self, pair: Pair, end: End, mask: int) -> None:
+        """Wait for these events of an end."""
+        if mask == end.mask:
+            return
+        if not end.mask:
+            self._handlers[end.fd] = lambda events: pair.ready(end, events)
+            self._poll.register(end.fd, mask)
+        elif not mask:
+            self.forget(end)
+        else:
+            self._poll.modify(end.fd, mask)
+        end.mask = mask
+
+    def forget(self, end: End) -> None:
+        """Wait for nothing of an end."""
+        if end.mask:
+            self.serve_no_more(end.fd)
+            end.mask = 0
+
+    def discard(self, end: End) -> None:
+        """Close an end after the events at hand: until then its number belongs to nobody else."""
+        self.forget(end)
+        self._closing.append(end.socket)
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Do this in so many seconds."""
+        heapq.heappush(self._timers, (time.monotonic() + seconds, next(self.numbers), action))
+
+    def run_once(self) -> None:
+        """Wait for the next events, at most until the next timer, and serve them."""
+        timeout = FLUSH_INTERVAL
+        if self._timers:
+            timeout = min(timeout, max(0.0, self._timers[0][0] - time.monotonic()))
+        for fd, events in self._poll.poll(timeout):
+            handler = self._handlers.get(fd)
+            if handler is not None:
+                handler(events)
+        self.close_discarded()
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2]()
+
+    def close_discarded(self) -> None:
+        """Close the ends that were discarded."""
+        while self._closing:
+            self._closing.pop().close()
 
 
 class Pair:
@@ -108,7 +166,7 @@ class Pair:
         self.talk.ends()
         for end in (self.client, self.broker):
             self._loop.discard(end)
-        self._loop.ended(self)
+        self._loop.connections.discard(self)
 
     def settle(self) -> None:
         """After anything has happened: pass on who has ended, and wait for what may come next."""

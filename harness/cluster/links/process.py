@@ -34,7 +34,7 @@ def _do(relay: Relay, what: str, values: dict[str, Any]) -> Any:
             relay.trace_to(Path(values["path"]) if values["path"] else None, controllers=values["controllers"])
         case "counts":
             return {
-                **asdict(relay.counts),
+                **asdict(relay.context.counts),
                 "connections": len(relay.connections),
                 "waiting": relay.waiting,
                 "unanswered": relay.unanswered,

@@ -1,31 +1,19 @@
-"""The loop that serves all links of a cluster, in one thread, with every socket non-blocking.
-
-One buffer takes what is read from any of them; it has gone on, or was copied, before the next one is read.
-"""
+"""All links of a cluster: connections that are led to their loop, the rules that apply, and the trace."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import json
-import select
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, Exchange, RelayContext
-from kafka_chaos.harness.cluster.links.contents import MessageDecoder
-from kafka_chaos.harness.cluster.links.pair import IN, End, Loop, Pair
+from kafka_chaos.harness.cluster.links.connection import Conversation, RelayContext
+from kafka_chaos.harness.cluster.links.pair import FLUSH_INTERVAL, Loop, Pair
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, DROP, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.harness.cluster.namespace import Namespace
 from kafka_chaos.harness.errors import ClusterFailure
-
-_PIECE = 256 * 1024
-_FLUSH_INTERVAL = 0.5
 
 
 @dataclass(slots=True)
@@ -38,26 +26,16 @@ class _Attached:
     rules: str
 
 
-class Relay(RelayContext, Loop):
+class Relay(Loop):
     """All links of a cluster. `names`: host names by address; `ports`: those on which nodes speak Kafka's protocol."""
 
     def __init__(self, names: Mapping[str, str], ports: Iterable[int]) -> None:
+        super().__init__()
         self._names = dict(names)
         self._ports = tuple(ports)
-        self._poll = select.epoll()
-        self._handlers: dict[int, Callable[[int], None]] = {}
         self._attached: dict[str, _Attached] = {}
-        self._tallies: dict[str, Tally] = {}
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = itertools.count(1)
-        self._closing: list[socket.socket] = []
-        self._trace: IO[str] | None = None
         self._flush_at = 0.0
-        self.view = memoryview(bytearray(_PIECE))
-        self.connections: set[Pair] = set()
-        self.decoder = MessageDecoder()
-        self.traces_controllers = False
-        self.counts = Counts()
+        self.context = RelayContext()
 
     def attach(self, name: str, pid: int) -> None:
         """Redirect what goes to a node from now on. Raises `ClusterFailure`."""
@@ -82,8 +60,7 @@ class Relay(RelayContext, Loop):
             # The node may be about to end, and its rules with it.
             with suppress(ClusterFailure, OSError):
                 found.namespace.run("iptables-restore", "-w", "--noflush", text=undone(found.rules))
-        self._poll.unregister(found.listener.fileno())
-        del self._handlers[found.listener.fileno()]
+        self.serve_no_more(found.listener.fileno())
         found.listener.close()
         found.namespace.close()
         for connection in [one for one in self.connections if one.talk.node == name]:
@@ -91,11 +68,11 @@ class Relay(RelayContext, Loop):
 
     def apply(self, rule: Rule) -> None:
         """Let a rule begin, unless it has begun."""
-        self._tallies.setdefault(rule.id, Tally(rule))
+        self.context.tallies.setdefault(rule.id, Tally(rule))
 
     def lift(self, rule_id: str, *, release: bool) -> None:
         """Let a rule end. What it holds goes on, or (without `release`) is lost with its connection."""
-        tally = self._tallies.pop(rule_id, None)
+        tally = self.context.tallies.pop(rule_id, None)
         if tally is None:
             return
         for connection in list(self.connections):
@@ -111,19 +88,12 @@ class Relay(RelayContext, Loop):
 
     def tally(self, rule_id: str) -> Tally | None:
         """What a rule has done so far; None where it does not apply."""
-        return self._tallies.get(rule_id)
-
-    def tallies(self) -> Iterable[Tally]:
-        return self._tallies.values()
+        return self.context.tallies.get(rule_id)
 
     @property
     def waiting(self) -> int:
         """How many frames wait now."""
         return sum(one.requests.waits + one.responses.waits for one in self.connections)
-
-    @property
-    def traces(self) -> bool:
-        return self._trace is not None
 
     @property
     def unanswered(self) -> int:
@@ -135,78 +105,27 @@ class Relay(RelayContext, Loop):
 
         `controllers`: record all that controllers ask brokers in ZooKeeper mode, and all of the answers.
         """
-        if self._trace is not None:
+        if self.context.trace is not None:
             for connection in self.connections:
                 connection.talk.record_unanswered()
-            self._trace.close()
-        self._trace = None if path is None else path.open("a", encoding="utf-8")
-        self.traces_controllers = controllers
-
-    def record(self, conversation: Conversation, exchange: Exchange) -> None:
-        if self._trace is not None:
-            json.dump(conversation.line(exchange), self._trace, separators=(",", ":"), default=str)
-            self._trace.write("\n")
-
-    def serve(self, fd: int, handler: Callable[[int], None]) -> None:
-        """Call `handler` whenever this file has something to read."""
-        self._handlers[fd] = handler
-        self._poll.register(fd, IN)
-
-    def later(self, seconds: float, action: Callable[[], None]) -> None:
-        heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._numbers), action))
-
-    def watch(self, pair: Pair, end: End, mask: int) -> None:
-        if mask == end.mask:
-            return
-        if not end.mask:
-            self._handlers[end.fd] = lambda events: pair.ready(end, events)
-            self._poll.register(end.fd, mask)
-        elif not mask:
-            self.forget(end)
-        else:
-            self._poll.modify(end.fd, mask)
-        end.mask = mask
-
-    def forget(self, end: End) -> None:
-        """Wait for nothing of an end."""
-        if end.mask:
-            self._poll.unregister(end.fd)
-            del self._handlers[end.fd]
-            end.mask = 0
-
-    def ended(self, pair: Pair) -> None:
-        self.connections.discard(pair)
-
-    def discard(self, end: End) -> None:
-        """Close an end after the events at hand: until then its number belongs to nobody else."""
-        self.forget(end)
-        self._closing.append(end.socket)
+            self.context.trace.close()
+        self.context.trace = None if path is None else path.open("a", encoding="utf-8")
+        self.context.traces_controllers = controllers
 
     def run_once(self) -> None:
         """Wait for the next events, at most until the next timer, and serve them."""
-        timeout = _FLUSH_INTERVAL
-        if self._timers:
-            timeout = min(timeout, max(0.0, self._timers[0][0] - time.monotonic()))
-        for fd, events in self._poll.poll(timeout):
-            handler = self._handlers.get(fd)
-            if handler is not None:
-                handler(events)
-        while self._closing:
-            self._closing.pop().close()
+        super().run_once()
         now = time.monotonic()
-        while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2]()
-        if self._trace is not None and now >= self._flush_at:
-            self._trace.flush()
-            self._flush_at = now + _FLUSH_INTERVAL
+        if self.context.trace is not None and now >= self._flush_at:
+            self.context.trace.flush()
+            self._flush_at = now + FLUSH_INTERVAL
 
     def close(self) -> None:
         """Take every link away."""
         for name in list(self._attached):
             self.detach(name)
         self.trace_to(None)
-        while self._closing:
-            self._closing.pop().close()
+        self.close_discarded()
 
     def _accept(self, node: _Attached) -> None:
         try:
@@ -222,7 +141,7 @@ class Relay(RelayContext, Loop):
             accepted.close()
             return
         peer = self._names.get(address, CLIENTS)
-        talk = Conversation(self, next(self._numbers), node.name, destination[1], peer)
+        talk = Conversation(self.context, next(self.numbers), node.name, destination[1], peer)
         connection = Pair(self, accepted, onward, talk)
         self.connections.add(connection)
         connection.settle()

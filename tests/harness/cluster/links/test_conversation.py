@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from io import StringIO
 
 import pytest
 from kafka.protocol.producer.transaction import EndTxnRequest
 
 from kafka_chaos.conformance.controllers.requests import PartitionState, Sender, leader_and_isr
-from kafka_chaos.harness.cluster.links.connection import Conversation, Counts, Exchange
-from kafka_chaos.harness.cluster.links.contents import MessageDecoder
+from kafka_chaos.harness.cluster.links.connection import Conversation, Exchange, RelayContext
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.harness.cluster.links.stream import Fate
 from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrResponse
 from tests.harness.cluster.links.test_contents import frame_of, produce
 
 
-class Around:
-    """A relay that records."""
+class Around(RelayContext):
+    """What conversations share; it remembers what is recorded."""
 
     def __init__(self, *rules: Rule) -> None:
-        self.decoder = MessageDecoder()
-        self.traces_controllers = False
-        self.counts = Counts()
+        super().__init__()
+        self.trace = StringIO()
         self.rules = [Tally(rule) for rule in rules]
+        self.tallies = dict(enumerate(self.rules))  # type: ignore[arg-type]
         self.recorded: list[dict[str, object]] = []
-
-    def tallies(self) -> Iterable[Tally]:
-        return self.rules
-
-    @property
-    def traces(self) -> bool:
-        return True
 
     def record(self, conversation: Conversation, exchange: Exchange) -> None:
         self.recorded.append(conversation.line(exchange))

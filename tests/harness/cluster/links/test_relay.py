@@ -30,7 +30,7 @@ class Connected:
         onward, self.broker = socket.socketpair()
         for one in (self.client, accepted, onward, self.broker):
             one.setblocking(False)
-        self.pair = Pair(relay, accepted, onward, Conversation(relay, 1, "broker-1", 9094, CLIENTS))
+        self.pair = Pair(relay, accepted, onward, Conversation(relay.context, 1, "broker-1", 9094, CLIENTS))
         relay.connections.add(self.pair)
         self.pair.settle()
 
