@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from kafka_chaos.faults.parts import LinkControl
 from kafka_chaos.harness.cluster.clock import Clock, with_engine_time
 from kafka_chaos.harness.cluster.containers.engine import (
     archived_file,
@@ -35,16 +34,10 @@ if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
     from kafka_chaos.harness.cluster.disks.disk import Disk
+    from kafka_chaos.harness.cluster.links.links import NodeLink
 
 LOG_LINES_IN_ERRORS = 25
 _PIECE = 1 << 20
-
-
-class Link(LinkControl, Protocol):
-    """What every connection to a node passes."""
-
-    def attach(self, pid: int) -> None:
-        """Be there for a node whose process has just begun."""
 
 
 @dataclass(eq=False)
@@ -59,7 +52,7 @@ class Node:
     started_text: str
     disk: Disk | None = None
     testcontainer: DockerContainer = field(init=False)
-    link: Link | None = None
+    link: NodeLink | None = None
     packets: PacketQueues = field(init=False)
     clock: Clock | None = None
     former: list[Container] = field(default_factory=list)
