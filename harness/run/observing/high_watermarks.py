@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from kafka_chaos.contract.events import HighWatermark, LastStableOffset
 from kafka_chaos.harness.cluster.broker.answers import NONE
@@ -17,12 +18,13 @@ from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.run.observing.monitor import Background
 
 _INTERVAL = 0.25
 _ANSWER_TIMEOUT = 1.0
 
 
-class HighWatermarkRecorder:
+class HighWatermarkRecorder(Background):
     """Asks every broker for the high watermarks of those partitions of `lanes` that it leads.
 
     `brokers` maps broker ids to client addresses; `configs` are those of `BrokerClient`. An unchanged answer is not
@@ -46,33 +48,21 @@ class HighWatermarkRecorder:
         }
         self._events = events
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._follow, args=broker, name=f"high-watermarks-{broker[0]}", daemon=True)
-            for broker in brokers.items()
-        ]
-
-    def __enter__(self) -> HighWatermarkRecorder:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        super().__init__(
+            {f"high-watermarks-{broker}": partial(self._follow, broker, at) for broker, at in brokers.items()}
+        )
 
     def _follow(self, broker: int, address: str) -> None:
         known: dict[tuple[str, int], tuple[int, int]] = {}
         stable: dict[tuple[str, int], int] = {}
-        while not self._stop.is_set():
+        while not self.stop.is_set():
             try:
                 with BrokerClient(address, timeout=_ANSWER_TIMEOUT, configs=self._configs) as client:
-                    while not self._stop.wait(_INTERVAL):
+                    while not self.stop.wait(_INTERVAL):
                         self._ask(broker, client, known)
                         self._ask_for_stable(broker, client, stable)
             except BrokerUnreachable:
-                self._stop.wait(_INTERVAL)
+                self.stop.wait(_INTERVAL)
 
     def _ask(self, broker: int, client: BrokerClient, known: dict[tuple[str, int], tuple[int, int]]) -> None:
         for (topic, partition), found in client.high_watermarks(self._partitions).items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Self
 
 from kafka_chaos.contract.events import ControllerChanged, IsrChanged, LeaderChanged, Progress
 from kafka_chaos.harness.cluster.admin import ClusterAdmin, PartitionState
@@ -12,8 +14,26 @@ from kafka_chaos.harness.event_bus import EventBus
 _INTERVAL = 0.25
 
 
-class Monitor:
-    """The monitor's thread as a context manager; `controller` returns the controller's id, None if nobody knows it."""
+class Background:
+    """Threads that work while a block lasts: each by its name, until `stop` is set at the block's end."""
+
+    def __init__(self, work: Mapping[str, Callable[[], None]]) -> None:
+        self.stop = threading.Event()
+        self._threads = [threading.Thread(target=one, name=name, daemon=True) for name, one in work.items()]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+class Monitor(Background):
+    """The monitor's threads; `controller` returns the controller's id, None if nobody knows it."""
 
     def __init__(
         self,
@@ -31,27 +51,17 @@ class Monitor:
         self._known: dict[tuple[str, int], PartitionState] = {}
         self._controller: int | None = None
         self._ask_controller = controller
-        self._stop = threading.Event()
         # The controller has a thread of its own: in KRaft mode a frozen one delays the answer by seconds.
-        self._threads = [
-            threading.Thread(target=self._repeat, args=(look,), name=name, daemon=True)
-            for name, look in (("monitor", self._look), ("monitor-controller", self._look_at_controller))
-        ]
-
-    def __enter__(self) -> Monitor:
-        for thread in self._threads:
-            thread.start()
-        return self
+        looks = {"monitor": self._look, "monitor-controller": self._look_at_controller}
+        super().__init__({name: partial(self._repeat, look) for name, look in looks.items()})
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        super().__exit__()
         self._look()
         self._look_at_controller()
 
     def _repeat(self, look: Callable[[], None]) -> None:
-        while not self._stop.wait(_INTERVAL):
+        while not self.stop.wait(_INTERVAL):
             look()
 
     def _look(self) -> None:

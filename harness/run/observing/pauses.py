@@ -6,13 +6,13 @@ A second counts by the share of it for which the harness's threads, as far as th
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from kafka_chaos.contract.events import HarnessPaused
 from kafka_chaos.harness.event_bus import EventBus
+from kafka_chaos.harness.run.observing.monitor import Background
 
 _INTERVAL = 1.0
 _LEAST = 0.1
@@ -22,25 +22,16 @@ _IDLE = 0.01
 _TASKS = Path("/proc/self/task")
 
 
-class PauseWatch:
-    """The watch's thread as a context manager."""
+class PauseWatch(Background):
+    """The watch's thread."""
 
     def __init__(self, events: EventBus) -> None:
         self._events = events
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="pauses", daemon=True)
-
-    def __enter__(self) -> PauseWatch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+        super().__init__({"pauses": self._watch})
 
     def _watch(self) -> None:
         before, known = time.monotonic(), scheduled()
-        while not self._stop.wait(_INTERVAL):
+        while not self.stop.wait(_INTERVAL):
             now, of_now = time.monotonic(), scheduled()
             waited = max(now - before - _INTERVAL, share_waited(known, of_now) * (now - before))
             if waited >= _LEAST:

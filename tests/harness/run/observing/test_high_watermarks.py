@@ -153,7 +153,7 @@ def told_of(monkeypatch: pytest.MonkeyPatch, moments: list[float], shares: list[
     monkeypatch.setattr(pauses, "share_waited", lambda *_: next(of_intervals, 0.0))
     watch = PauseWatch(EventBus(told.append))
     waits: Any = SimpleNamespace(wait=lambda _: over.is_set(), set=over.set)
-    monkeypatch.setattr(watch, "_stop", waits)
+    monkeypatch.setattr(watch, "stop", waits)
     with watch:
         assert over.wait(timeout=30)
     return [event.seconds for event in told if isinstance(event, HarnessPaused)]
