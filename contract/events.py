@@ -232,6 +232,23 @@ class PartitionOffline(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PartitionChanged(Event):
+    """What the cluster keeps of a partition changed for the time numbered `partition_epoch`, as the log of the node
+    `node` says first.
+
+    It rises by one with each change of leader, ISR or replicas, so that a gap shows what no log names: in KRaft mode
+    the partition epoch, with ZooKeeper the version of the partition's state there. `isr`: None where the log says that
+    it stayed as it was.
+    """
+
+    node: int
+    lane: str
+    partition: int
+    partition_epoch: int
+    isr: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class HighWatermark(Event):
     """A partition's leader reported its high watermark, in this leader epoch."""
 

@@ -68,6 +68,7 @@ class Cause(StrEnum):
     RETRY = "retry"
     PRODUCER_EPOCH = "producer_epoch"
     UNEXPLAINED = "unexplained"
+    IMPOSSIBLE = "impossible"
 
 
 LOST = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ)

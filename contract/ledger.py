@@ -221,9 +221,33 @@ class RecoveryLedger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedLedger:
+    """What is known of a partition's ISRs: how many of its numbered `states` were seen, and whether that is `complete`.
+
+    `reason`: why a broker may have left the ISR for being slow; null where only faults took brokers out of it.
+    """
+
+    partition: int
+    states: int
+    complete: bool
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservationsLedger:
+    """Whether the statuses *in this run* were searched for, and if not, the `reason`: they are those *for these faults*
+    then. `partitions`: what they rest on."""
+
+    searched: bool
+    reason: str | None
+    partitions: tuple[ObservedLedger, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """The evidence of one lane. It is complete if nothing is `missing`. `transactions`: only of transactional lanes;
-    `groups`: only of lanes with a group or a loop; `recovery`: only of what was judged."""
+    `groups`: only of lanes with a group or a loop; `recovery`: only of what was judged; `observations`: what the
+    statuses in this run rest on, not with a lock-step phase."""
 
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -237,6 +261,7 @@ class Ledger:
     transactions: TransactionsLedger | None = None
     groups: tuple[GroupLedger, ...] = ()
     recovery: tuple[RecoveryLedger, ...] = ()
+    observations: ObservationsLedger | None = None
 
     @property
     def complete(self) -> bool:
@@ -248,7 +273,7 @@ class Ledger:
         entry = {"complete": self.complete, **asdict(self)}
         if self.transactions is None:
             del entry["transactions"]
-        for name in ("groups", "recovery"):
+        for name in ("groups", "recovery", "observations"):
             if not entry[name]:
                 del entry[name]
         return entry

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,7 +31,7 @@ from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
 from kafka_chaos.reference_model.forecast.forecasting import Forecast, Question, forecast
 from kafka_chaos.reference_model.forecast.lane_runs import faults_of, read_record, settings_of, shipped
-from kafka_chaos.reference_model.lane.lockstep_phase import parse_lockstep
+from kafka_chaos.reference_model.lane.lockstep_phase import parse_lockstep, usual_scope
 from kafka_chaos.reference_model.lane_options import (
     fault_kinds,
     lane_options,
@@ -70,6 +71,9 @@ from kafka_chaos.reference_model.search import Budget
 )
 @click.option("--lockstep", metavar="STEP[,STEP…]", help="Steps of a lock-step phase, instead of free faults.")
 @click.option(
+    "--kept-isr", is_flag=True, help="As in a run whose brokers left an ISR because of faults, never for being slow."
+)
+@click.option(
     "--max-states",
     type=click.IntRange(1),
     default=MAX_STATES,
@@ -91,6 +95,7 @@ def predict_command(
     transactional: bool,
     compare: str | None,
     lockstep: str | None,
+    kept_isr: bool,
     max_states: int,
     timeout: float | None,
     sensitivity: bool,
@@ -118,8 +123,11 @@ def predict_command(
         with refused_by_option(), _cancelled_by_signals(budget):
             lane = Lane(lane="predict", faults=faults, **taken_from(settings, transactional=transactional))
             steps = None if lockstep is None else parse_lockstep(split_list((lockstep,)))
-            if no_cache:
-                found = predict(lane, lockstep=steps, budget=budget)
+            if kept_isr and steps is not None:
+                raise UsageFailure("--kept-isr: no lock-step phase beside it: its steps say who leaves the ISR")
+            if kept_isr or no_cache:
+                scope = replace(usual_scope(lane, steps), kept_isr=kept_isr)
+                found = predict(lane, lockstep=steps, budget=budget, scope=scope)
             else:
                 found = predict_cached(lane, steps, budget=budget)
     except PredictionNotExhausted as error:

@@ -155,7 +155,7 @@ def describe_observed(lane: LaneVerdict) -> str:
     """The findings of a lane with their status, and required anomalies that are missing."""
     parts = []
     for anomaly in lane.anomalies:
-        count, status = lane.count(anomaly), lane.predicted.get(anomaly, "not predicted")
-        if count or (count == 0 and status == Status.REQUIRED):
-            parts.append(f"{anomaly} {count:,} ({status})")
+        count = lane.count(anomaly)
+        if count or (count == 0 and lane.judged_by(anomaly) == Status.REQUIRED):
+            parts.append(f"{anomaly} {count:,} ({lane.status_described(anomaly)})")
     return "\n".join(parts) or "nothing"

@@ -79,7 +79,7 @@ class ChaosRun:
             if lane.verdict is not Verdict.CONFORMS:
                 lines += [f"lane {lane.lane}: {lane.verdict}", *(f"  {reason}" for reason in lane.reasons)]
                 for anomaly, seen in lane.observed.items():
-                    if seen.count and lane.predicted.get(anomaly) == Status.FORBIDDEN:
+                    if seen.count and lane.judged_by(anomaly) == Status.FORBIDDEN:
                         lines += [f"    {anomaly}: {record}" for record in self._records(lane, anomaly)]
         return "\n".join([*lines, *self._evidence()])
 
@@ -92,7 +92,7 @@ class ChaosRun:
         found = f"found {count:,}" if count is not None else f"not judged ({lane.not_judged[wanted]})"
         lines = [f"{wanted} in lane {name}: expected {expected}, {found}"]
         lines += [
-            f"  predicted: {lane.predicted.get(wanted, 'nothing')}",
+            f"  predicted: {lane.status_described(wanted)}",
             *(f"  {one}" for one in self._records(lane, wanted)),
         ]
         raise AssertionError("\n".join([*lines, *self._evidence()]))

@@ -27,6 +27,7 @@ COLUMNS = {
     "Recovery": "the longest time without service, of the time that the lane's time-outs allow",
     "High watermark reports": "high watermarks that the brokers reported while the run went on",
     "Prediction": "whether this verification computed the model's prediction again",
+    "In this run": "partitions whose ISRs are all known, and lost brokers to faults alone",
 }
 """The table's columns, and what each counts."""
 
@@ -122,6 +123,7 @@ def _row(lane: str, ledger: contract.Ledger | None) -> Row:
         _recovery(ledger.recovery),
         Cell(f"{reports:,}", "whole" if reports else "none"),
         Cell("computed again", "whole") if ledger.prediction.recomputed else Cell("as given", "short"),
+        _observations(ledger.observations),
     )
     return Row(lane, ledger.complete, cells, ledger.missing)
 
@@ -148,6 +150,14 @@ def _recovery(recovery: Sequence[contract.RecoveryLedger]) -> Cell:
     one = max(recovery, key=lambda one: one.longest_s / one.bound_s)
     text = f"{one.longest_s:.1f} of {one.bound_s:.1f} s ({one.anomaly})"
     return Cell(text, "whole" if one.longest_s <= one.bound_s else "short")
+
+
+def _observations(observations: contract.ObservationsLedger | None) -> Cell:
+    """On how many partitions the statuses in this run could rest; elsewhere they are those for these faults."""
+    if observations is None:
+        return Cell("as for these faults", "none")
+    known = sum(one.reason is None for one in observations.partitions)
+    return Cell(f"{known:,} of {len(observations.partitions):,}", "whole" if observations.searched else "none")
 
 
 def _share(part: int, whole: int) -> Cell:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly
+from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly, Cause
 from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lanes import clients_described
 from kafka_chaos.contract.recovery import RecoveryAnomaly
@@ -24,7 +24,7 @@ STATES = {
     "confirmed": "predicted and found: a confirmation",
     "clean": "forbidden, and none found: as promised",
     "possible": "permitted, but not seen in this run",
-    "violation": "forbidden, yet found: a violation",
+    "violation": "forbidden or unexplained, yet found: a violation",
     "missing": "required, yet not found: a violation",
     "doubtful": "can't be decided here, so the lane is unknown",
     "not-judged": "not judged: evidence is missing",
@@ -34,7 +34,8 @@ STATES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One lane and one anomaly. `count` is None where the anomaly was not judged, `note` says why."""
+    """One lane and one anomaly. `predicted`: the status in this run. `count` is None where the anomaly was not judged;
+    `note` says why, or what the status for these faults is where that differs."""
 
     anomaly: AnyAnomaly
     predicted: str
@@ -196,7 +197,12 @@ def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: AnyA
     if why_not is not None:
         return Cell(anomaly, predicted, None, "not-judged", str(why_not))
     found = int(seen.get("count") or 0)
-    return Cell(anomaly, predicted, found, _state(predicted, found, verdict, unread=_unread(evidence, anomaly)))
+    in_this_run = str(as_dict(entry.get("in_this_run")).get(anomaly) or predicted)
+    note = f"in this run; for these faults it is {predicted}" if in_this_run != predicted else ""
+    state = _state(in_this_run, found, verdict, unread=_unread(evidence, anomaly))
+    if state == "confirmed" and as_dict(seen.get("causes")).get(Cause.IMPOSSIBLE):
+        state, note = "violation", "no behaviour of the model explains all of these"
+    return Cell(anomaly, in_this_run, found, state, note)
 
 
 def _state(predicted: str, found: int, verdict: Verdict, *, unread: bool) -> str:

@@ -159,7 +159,8 @@ def _unexplained(anomalies: Mapping[str, Any]) -> str:
     causes = [as_dict(as_dict(anomalies[name]).get("causes")) for name in CAUSED if name in anomalies]
     if not all(causes):
         return "not recorded"
-    return f"{sum(int(counts.get(Cause.UNEXPLAINED) or 0) for counts in causes):,}"
+    without = (Cause.UNEXPLAINED, Cause.IMPOSSIBLE)
+    return f"{sum(int(counts.get(cause) or 0) for counts in causes for cause in without):,}"
 
 
 def _longest_gap(series: LaneSeries | None) -> str:

@@ -1,10 +1,12 @@
-"""Reads the nodes' own logs: elections with their epochs, epochs without a leader, and truncations with reasons
-and what they dropped.
+"""Reads the nodes' own logs: elections with their epochs, epochs without a leader, changes of the ISR with the number
+of the partition's state, and truncations with reasons and what they dropped.
 
 Brokers log elections and truncations in the same words with ZooKeeper and in KRaft mode, since 2.8. Before, the line of
 an election lacks the ISR, which stands in the controller's request, and truncations have other words before 1.0. 0.10
 has no leader epochs in its log, and does not say where one begins: it yields no elections. That a partition has no
 leader is in the log of the controller with ZooKeeper, and of every controller that replays the change in KRaft mode.
+A partition's state, with its number, is in the requests that ZooKeeper's controller sends to brokers and that these
+take, in what a leader says of an ISR that it changed, and, in KRaft mode, in each change that a controller replays.
 
 Guarantee: each event has the time of its log line.
 """
@@ -13,9 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from kafka_chaos.contract.events import Event, LeaderElected, LogTruncated, PartitionOffline
+from kafka_chaos.contract.events import Event, LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
 
 _TIME = r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
 _PARTITION = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
@@ -45,8 +48,31 @@ _OFFLINE_IN_KRAFT = re.compile(
     _TIME + rf" DEBUG .*artition change for {_PARTITION} with topic ID [^:]*: .*\bleader: \d+ -> -1, "
     r".*\bleaderEpoch: \d+ -> (?P<epoch>\d+)"
 )
+_CHANGED = (
+    re.compile(
+        _TIME + r".*\(topicName='(?P<topic>[^']+)', partitionIndex=(?P<partition>\d+), .*?\bisr=\[(?P<isr>[\d, ]*)\], "
+        r"(?:partitionEpoch|zkVersion)=(?P<number>\d+)"
+    ),
+    re.compile(
+        _TIME + rf".*Partition {_PARTITION} state changed to \(Leader:-?\d+,ISR:(?P<isr>[\d,]*),.*"
+        r"(?:PartitionEpoch|ZkVersion):(?P<number>\d+)"
+    ),
+    re.compile(
+        _TIME + rf".*\[Partition {_PARTITION} broker=\d+\] ISR updated to \[?(?P<isr>[\d,]*).*? and version updated to "
+        r"\[?(?P<number>\d+)"
+    ),
+    re.compile(
+        _TIME + rf".*Leader {_PARTITION} with topic id .* with partition epoch (?P<number>\d+), high watermark \d+, "
+        r"ISR \[(?P<isr>[\d,]*)\]"
+    ),
+    re.compile(
+        _TIME + rf".*artition change for {_PARTITION} with topic ID [^:]*: (?:.*\bisr: \[[\d, ]*\] -> "
+        r"\[(?P<isr>[\d, ]*)\])?.*\bpartitionEpoch: \d+ -> (?P<number>\d+)"
+    ),
+)
+"""What names the number of a partition's state, and its ISR."""
 _REASON = re.compile(rf"Truncating partition {_PARTITION} (?:to offset|with TruncationState)(?P<reason>.*)")
-_MARKS = ("runcating", " starts at ", "eceived LeaderAndIsr", "(Leader:-1,", " -> -1, ")
+_MARKS = ("runcating", " starts at ", "artitionState(", "(Leader:", "partitionEpoch: ", "ISR updated to ")
 
 
 def read_broker_log(
@@ -60,9 +86,23 @@ def read_broker_log(
     reasons: dict[tuple[str, int], str] = {}
     log_ends: dict[tuple[str, int], int] = {}
     requested: dict[tuple[str, int, int], str] = {}
+    states: set[PartitionChanged] = set()
     for line in lines:
         if not any(mark in line for mark in _MARKS):
             continue
+        change = next((found for pattern in _CHANGED if (found := pattern.match(line)) is not None), None)
+        if change is not None and change["topic"] in lanes:
+            state = PartitionChanged(
+                ts_ns=_nanoseconds(change["time"]) + monotonic_at_epoch_ns,
+                node=broker,
+                lane=change["topic"],
+                partition=int(change["partition"]),
+                partition_epoch=int(change["number"]),
+                isr=None if change["isr"] is None else _brokers(change["isr"]),
+            )
+            if replace(state, ts_ns=0) not in states:
+                states.add(replace(state, ts_ns=0))
+                yield state
         why = _REASON.search(line)
         if why is not None:
             reasons[why["topic"], int(why["partition"])] = why["reason"].split(" (")[0].strip(" :")
@@ -104,8 +144,12 @@ def read_broker_log(
                 partition=place[1],
                 leader_epoch=epoch,
                 start_offset=int(match["offset"]),
-                isr=tuple(int(number) for number in isr.split(",") if number),
+                isr=_brokers(isr),
             )
+
+
+def _brokers(isr: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in isr.split(",") if number.strip())
 
 
 def _truncated(line: str) -> re.Match[str] | None:

@@ -22,6 +22,7 @@ questions need no more:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
+from functools import partial
 from itertools import combinations_with_replacement, product
 
 from kafka_chaos.contract.anomalies import Anomaly
@@ -76,12 +77,13 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
     attempts = [scope.attempts_of(lane) for lane in lanes]
     appends = [sum(counts) for counts in attempts]
     acks, idempotence = lanes[0].acks, lanes[0].idempotence
+    of_load = partial(without_producer, kept_isr=scope.kept_isr)
     bounds: tuple[tuple[Set[Anomaly], Anomaly, Successors, list[Load]], ...] = (
-        ({Anomaly.REPLICA_DIVERGENCE}, Anomaly.REPLICA_DIVERGENCE, without_producer, [(count,) for count in appends]),
+        ({Anomaly.REPLICA_DIVERGENCE}, Anomaly.REPLICA_DIVERGENCE, of_load, [(count,) for count in appends]),
         (
             OF_SHOWN_ENTRIES if acks == "all" else {Anomaly.TRUNCATED_READ},
             Anomaly.TRUNCATED_READ,
-            without_producer,
+            of_load,
             [(count - 1, 1) for count in appends],
         ),
         ({Anomaly.REORDERED} if idempotence else set(), Anomaly.REORDERED, in_sequence, attempts),
@@ -156,14 +158,14 @@ def _loaded(lane: Lane, load: Load) -> LaneState:
     return initial_state(lane)._replace(records=tuple([Record(RETRY, appends, NOWHERE) for appends in load]))
 
 
-def without_producer(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+def without_producer(state: LaneState, lane: Lane, *, kept_isr: bool = False) -> Iterator[LaneState]:
     """Every next state of brokers that append what they like: what they might acknowledge they have shown."""
     for broker, replica in enumerate(state.replicas):
         if replica.role in (LEADER, ZOMBIE):
             for index, record in enumerate(state.records):
                 if record.attempts:
                     yield _acknowledged(observe(_appended(state, broker, index, request(index, 0)), lane), lane)
-    for _, after in of_brokers(state, lane):
+    for _, after in of_brokers(state, lane, kept_isr=kept_isr):
         yield _acknowledged(after, lane)
 
 

@@ -60,10 +60,12 @@ class Scope:
     may reach a broker's log or socket.
 
     Leader epochs and producer epochs have no bound of their own: faults bound the ones, records the others.
+    `kept_isr`: brokers leave the ISR because of faults alone, not because they are slow.
     """
 
     records: int = 2
     attempts: int = 2
+    kept_isr: bool = False
 
     def __post_init__(self) -> None:
         if not (1 <= self.records <= MOST_RECORDS and 1 <= self.attempts <= MOST_ATTEMPTS):

@@ -33,8 +33,8 @@ from kafka_chaos.reference_model.lane.replication import (
 from kafka_chaos.reference_model.lane.state import LaneState
 
 
-def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None) -> Iterator[Step]:
-    """Every (action, next state); the next states are not yet `canonical`."""
+def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None, *, kept_isr: bool = False) -> Iterator[Step]:
+    """Every (action, next state); the next states are not yet `canonical`. `kept_isr`: see `Scope`."""
     yield from send(state, lane)
     yield from serve_socket(state, lane)
     if lane.acks != "0":
@@ -44,7 +44,7 @@ def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None) -> Iterator[S
             yield from give_up(state)
     yield from fail_attempt(state, lane)
     if lockstep is None:
-        yield from of_brokers(state, lane)
+        yield from of_brokers(state, lane, kept_isr=kept_isr)
     else:
         yield from expand_isr(state, lane)
         yield from learn(state, lane)
@@ -53,12 +53,13 @@ def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None) -> Iterator[S
         yield from next_step(state, lane, lockstep)
 
 
-def of_brokers(state: LaneState, lane: Lane) -> Iterator[Step]:
+def of_brokers(state: LaneState, lane: Lane, *, kept_isr: bool = False) -> Iterator[Step]:
     """Every step of brokers and controller, and every fault, with no lock-step phase."""
     yield from expand_isr(state, lane)
     yield from learn(state, lane)
     yield from fetch(state, lane)
-    yield from shrink_isr(state, lane)
+    if not kept_isr:
+        yield from shrink_isr(state, lane)
     yield from elect(state, lane)
     yield from restart(state, lane)
     yield from thaw(state, lane)

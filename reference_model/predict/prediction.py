@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
@@ -99,7 +100,8 @@ def predict(
 
 
 def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
-    """Those of the anomalies, which the predictions for these lanes forbid, that one of them shows in a larger scope.
+    """Those of the anomalies that one of the lanes shows in this scope, such as a larger one than that in which the
+    predictions for them forbid the anomalies.
 
     The lanes differ in their faults alone, and have as many: they share one search, since two of them often become the
     same after a fault. What the smaller scope shows, the larger one shows, too: a record need not be sent, nor an
@@ -153,6 +155,7 @@ class _Work:
             "known_defects": [defect.id for defect in KNOWN_DEFECTS.values() if defect.concerns(self.lane)],
             "lockstep": None if self.lockstep is None else [str(step) for step in self.lockstep],
             **({"limits": list(limits)} if limits else {}),
+            **({"kept_isr": True} if self.scope.kept_isr else {}),
         }
 
     def free(self) -> Prediction:
@@ -208,6 +211,7 @@ class _Work:
         if not missing:
             return
         lane = self.lane
+        possible = partial(steps, lane=lane, lockstep=None, kept_isr=self.scope.kept_isr)
         first: dict[Anomaly, LaneState] = {}
         forms = [Form.of(missing, lane)]
 
@@ -222,7 +226,7 @@ class _Work:
 
         search = fewest_faults_first(
             [canonical(initial_state(lane, self.scope), lane) for lane in self.lanes],
-            lambda state: [forms[-1].of_state(canonical(after, lane)) for _, after in steps(state, lane, None)],
+            lambda state: [forms[-1].of_state(canonical(after, lane)) for _, after in possible(state)],
             visit,
             lambda state: len(lane.faults) - len(state.faults),
             lambda state: parted(state, lane),
@@ -233,7 +237,7 @@ class _Work:
             return any(form.of_state(canonical(state, lane)) == other for form in forms)
 
         for anomaly, state in first.items():
-            self.stories[anomaly] = tell(search.path(state), lane, lambda before: steps(before, lane, None), alike)
+            self.stories[anomaly] = tell(search.path(state), lane, possible, alike)
         _require(search.complete or not missing)
 
     def in_lockstep(self, lockstep: Lockstep) -> Prediction:

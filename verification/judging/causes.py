@@ -7,9 +7,9 @@ Guarantee: a cause is named only with the events that show it; docs/ledger.md st
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kafka_chaos.contract.events import LeaderElected, LogTruncated
+from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
 from kafka_chaos.contract.families import Cause
 from kafka_chaos.contract.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lanes import Lane
@@ -65,6 +65,8 @@ def causes_of(run: RunDirectory) -> list[PartitionCauses]:
             changes = () if partition is None else run.events.changes.get((lane.lane, partition), ())
             chain = () if partition is None else run.checkpoints.epochs.get((lane.lane, partition), ())
             causes = _causes(lane, partition, sorted(changes, key=_order), faults, _owners(chain))
+            if partition is not None and (kept := _kept(run, lane, partition, chain)) is not None:
+                causes = replace(causes, drops=[kept, *causes.drops])
             if causes.drops or causes.sends or causes.retries:
                 found.append(causes)
     return found
@@ -106,6 +108,28 @@ def _causes(
         if lane.idempotence
         else [*retries, *(Span(since, until, f"{Cause.RETRY}: sent during {name}") for since, until, name in spans)],
     )
+
+
+def _kept(run: RunDirectory, lane: Lane, partition: int, chain: Sequence[tuple[int, int]]) -> Drop | None:
+    """The offsets that no leader's log lacked when it became leader, but for the first one's: no record there is lost.
+
+    A leader drops nothing while it leads. So where a record is missing in the end, some later leader began at its
+    offset or before it. That needs all elections, from leader epoch 0 to the last one in checkpoints.json (`chain`).
+    """
+    won = [one for one in run.events.changes.get((lane.lane, partition), ()) if isinstance(one, LeaderElected)]
+    nobody = [one for one in run.events.kept.get((lane.lane, partition), ()) if isinstance(one, PartitionOffline)]
+    epochs = {one.leader_epoch for one in won} | {one.leader_epoch for one in nobody}
+    last = max((epoch for epoch, _ in chain), default=None)
+    if (
+        not won
+        or last is None
+        or lane.cleanup_policy is not None
+        or not epochs.issuperset(range(max(last, *epochs) + 1))
+    ):
+        return None
+    later = sorted(won, key=lambda one: (one.leader_epoch, one.ts_ns))[1:]
+    end = min((one.start_offset for one in later), default=None)
+    return Drop(0, end, None, f"{Cause.IMPOSSIBLE}: no later leader began at or below it, so each of them had it")
 
 
 def _order(change: Change) -> int:

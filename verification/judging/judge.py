@@ -1,15 +1,17 @@
 """Turns counts into verdicts: compares findings with the prediction, lane by lane. Pure Python, no Spark.
 
 Guarantee: a lane conforms only with sufficient evidence (`assessment.py`), without any forbidden anomaly and with every
-required one. A violation outweighs doubts, unless the tables that show it were not read in full.
+required one. What is forbidden in this run is (`this_run.py`), and what no behaviour of the model explains is a
+violation wherever it is permitted. A violation outweighs doubts, unless the tables that show it were not read in full.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.families import TRAITS, AnyAnomaly
+from kafka_chaos.contract.families import TRAITS, AnyAnomaly, Cause
 from kafka_chaos.contract.groups import GroupAnomaly
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.recovery import RecoveryAnomaly
@@ -18,6 +20,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import EvidenceAssessment, assessment_of
 from kafka_chaos.verification.judging.known_defects import explaining
 from kafka_chaos.verification.judging.result import EXAMPLES, LaneVerdict, Observation
+from kafka_chaos.verification.judging.this_run import in_this_run
 from kafka_chaos.verification.recovery.evidence import Measured, Recovery, statuses, too_long
 from kafka_chaos.verification.tables.facts import LaneFacts
 
@@ -52,17 +55,22 @@ def judge(
     doubts += [f"the model does not predict {anomaly}" for anomaly in lane.anomalies if anomaly not in predicted]
     violations: list[str] = []
     explained: dict[str, tuple[tuple[str, ...], ...]] = {}
+    this_run = in_this_run(run, lane, prediction, counts)
     for anomaly, status in predicted.items():
         if anomaly in not_judged:
             continue
         count = counts[anomaly]
-        if status == Status.FORBIDDEN and count and (run.has_log or anomaly != Anomaly.UNSEEN):
-            defects = explaining(run, lane, prediction, anomaly, observed[anomaly])
+        forbidden = this_run.prediction.statuses.get(anomaly, status) == Status.FORBIDDEN
+        if forbidden and count and (run.has_log or anomaly != Anomaly.UNSEEN):
+            defects = explaining(run, lane, this_run.prediction, anomaly, observed[anomaly])
             known = f": {observed[anomaly].examples[0]['cause']}" if anomaly in recovery.judged else ""
             known += f" (known defect: {', '.join(' with '.join(one) for one in defects)})" if defects else ""
-            violations.append(f"{anomaly} is forbidden and was found: {count}{known}")
+            these = "" if status == Status.FORBIDDEN else f" in this run ({status} for these faults)"
+            violations.append(f"{anomaly} is forbidden{these} and was found: {count}{known}")
             if defects:
                 explained[violations[-1]] = defects
+        elif count and (impossible := observed[anomaly].causes.get(Cause.IMPOSSIBLE)):
+            violations.append(f"{anomaly} is {status}, but no behaviour of the model explains {impossible} of {count}")
         if status == Status.REQUIRED and not count:
             # A required anomaly can't be expected of a run in which no fault took effect.
             missing = doubts if _nothing_happened(run, lane, facts) else violations
@@ -80,7 +88,8 @@ def judge(
         observed=observed,
         not_judged=not_judged,
         reasons=(*violations, *dict.fromkeys(doubts)),
-        ledger=assessment.ledger(),
+        ledger=replace(assessment.ledger(), observations=this_run.ledger),
+        in_this_run=this_run.ruled_out,
         explained=explained,
     )
 

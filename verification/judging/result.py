@@ -42,6 +42,7 @@ class Observation:
 class LaneVerdict:
     """One lane's result. `reasons`: sentences that say why the verdict is not `conforms`, and what was accepted.
 
+    `predicted`: the statuses for these faults; `in_this_run`: those that differ, given what the run showed.
     `explained`: by the reasons that known defects explain, the sets of them that do. `accepted_defects`: those because
     of which the lane does not make the command fail; its verdict is a violation all the same.
     """
@@ -58,6 +59,7 @@ class LaneVerdict:
     ledger: Ledger | None = None
     explained: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     accepted_defects: tuple[str, ...] = ()
+    in_this_run: Mapping[AnyAnomaly, Status] = field(default_factory=dict)
 
     @property
     def anomalies(self) -> tuple[AnyAnomaly, ...]:
@@ -90,6 +92,17 @@ class LaneVerdict:
             self, accepted_defects=accepted, reasons=(*self.reasons, f"accepted as known: {', '.join(accepted)}")
         )
 
+    def judged_by(self, anomaly: AnyAnomaly) -> Status | None:
+        """The anomaly's status in this run; None if it was not predicted."""
+        return self.in_this_run.get(anomaly, self.predicted.get(anomaly))
+
+    def status_described(self, anomaly: AnyAnomaly) -> str:
+        """The anomaly's status, and where it differs, both of its statuses."""
+        for_these_faults = str(self.predicted.get(anomaly, "not predicted"))
+        if anomaly not in self.in_this_run:
+            return for_these_faults
+        return f"{self.in_this_run[anomaly]} in this run, {for_these_faults} for these faults"
+
     def count(self, anomaly: AnyAnomaly) -> int | None:
         """The anomaly's count, or None if it was not judged."""
         if anomaly in self.not_judged:
@@ -113,6 +126,7 @@ class LaneVerdict:
                 anomaly.value: {
                     "count": seen.count,
                     **({"status": self.predicted[anomaly].value} if anomaly in self.predicted else {}),
+                    **({"in_this_run": self.in_this_run[anomaly].value} if anomaly in self.in_this_run else {}),
                     "examples": [dict(example) for example in seen.examples],
                     **({"causes": dict(sorted(seen.causes.items()))} if seen.causes else {}),
                 }
@@ -120,6 +134,7 @@ class LaneVerdict:
             },
             "not_judged": {anomaly.value: reason for anomaly, reason in self.not_judged.items()},
             "predicted": {anomaly.value: status.value for anomaly, status in self.predicted.items()},
+            **({"in_this_run": dict(self.in_this_run)} if self.in_this_run else {}),
             "reasons": list(self.reasons),
             **({"known_defects": list(self.known_defects)} if self.explained else {}),
             **({"accepted_defects": list(self.accepted_defects)} if self.accepted_defects else {}),

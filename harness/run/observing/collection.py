@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kafka_chaos.contract.errors import counted, first_of
-from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
+from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.answers import NONE
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
@@ -56,23 +56,30 @@ def emit_broker_events(
     """Emit the events that the logs of brokers and controllers in `folder` record for the lanes, with their times.
 
     `topics` maps topic names, which the logs use, to lane names. Every controller that replays an epoch without a
-    leader logs it: the first counts.
+    leader logs it, and many nodes log the same state of a partition: the first counts.
     """
-    offline: dict[tuple[str, int, int], PartitionOffline] = {}
+    first: dict[tuple[object, ...], PartitionOffline | PartitionChanged] = {}
     for path in sorted([*folder.glob("broker-*.log"), *folder.glob("controller-*.log")]):
         with path.open(encoding="utf-8", errors="replace") as lines:
             for event in read_broker_log(
                 lines, broker=_node(path.stem), lanes=topics, monotonic_at_epoch_ns=monotonic_at_epoch_ns
             ):
-                assert isinstance(event, LeaderElected | LogTruncated | PartitionOffline)
+                assert isinstance(event, LeaderElected | LogTruncated | PartitionOffline | PartitionChanged)
                 found = replace(event, lane=topics[event.lane])
-                if isinstance(found, PartitionOffline):
-                    place = (found.lane, found.partition, found.leader_epoch)
-                    offline[place] = min(found, offline.get(place, found), key=lambda one: one.ts_ns)
+                if isinstance(found, PartitionOffline | PartitionChanged):
+                    place = _what(found)
+                    first[place] = min(found, first.get(place, found), key=lambda one: one.ts_ns)
                 else:
                     events.emit(found)
-    for event in offline.values():
+    for event in first.values():
         events.emit(event)
+
+
+def _what(event: PartitionOffline | PartitionChanged) -> tuple[object, ...]:
+    """What a node reports, whichever node it is."""
+    if isinstance(event, PartitionOffline):
+        return event.lane, event.partition, event.leader_epoch
+    return event.lane, event.partition, event.partition_epoch, None if event.isr is None else frozenset(event.isr)
 
 
 def _node(name: str) -> int:

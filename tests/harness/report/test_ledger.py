@@ -53,6 +53,11 @@ WHOLE = contract.Ledger(
     recovery=(recovery("stalled_producer", 7.0, 9.6), recovery("isr_not_restored", 9.0, 41.0)),
     high_watermark_reports=1042,
     prediction=contract.PredictionLedger(source="prediction.json", recomputed=True, model_digest="abc"),
+    observations=contract.ObservationsLedger(
+        searched=True,
+        reason=None,
+        partitions=(contract.ObservedLedger(partition=0, states=3, complete=True, reason=None),),
+    ),
 )
 TABLES = {
     "produced": {"files": [{"file": "produced/a.parquet", "rows": 500}], "rows_by_footer": 500, "rows_as_read": 500},
@@ -92,6 +97,7 @@ def test_a_complete_lane_is_complete_at_a_glance(tmp_path: Path) -> None:
         ("7.0 of 9.6 s (stalled_producer)", "whole"),
         ("1,042", "whole"),
         ("computed again", "whole"),
+        ("1 of 1", "whole"),
     ]
     assert len(row.cells) == len(COLUMNS)
     assert found.summary == "The evidence of the lane is complete."
@@ -116,6 +122,7 @@ NO_PROOF = replace(KILL, problem="not proven")
         ({"recovery": (recovery("isr_not_restored", 3.0, 2.0),)}, 4, "3.0 of 2.0 s (isr_not_restored)", "short"),
         ({"high_watermark_reports": 0}, 5, "0", "none"),
         ({"prediction": replace(WHOLE.prediction, recomputed=False)}, 6, "as given", "short"),
+        ({"observations": None}, 7, "as for these faults", "none"),
     ],
 )
 def test_what_is_short_is_shown_as_short(

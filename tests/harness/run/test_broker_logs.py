@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 
-from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
+from kafka_chaos.contract.events import Event, LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
 from kafka_chaos.harness.run.broker_logs import read_broker_log
 
 LOG = """\
@@ -20,8 +23,20 @@ the largest offset in the log is 39 (UnifiedLog)
 """
 
 
+def events_of(lines: Iterable[str], **given: Any) -> list[Event]:
+    """What a log tells but for the states of partitions."""
+    return [event for event in read_broker_log(lines, **given) if not isinstance(event, PartitionChanged)]
+
+
+def states_of(log: str) -> list[tuple[int, int, tuple[int, ...] | None]]:
+    found = read_broker_log(log.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
+    return [
+        (event.partition, event.partition_epoch, event.isr) for event in found if isinstance(event, PartitionChanged)
+    ]
+
+
 def test_elections_and_truncations_of_the_lanes_become_events() -> None:
-    events = list(read_broker_log(LOG.splitlines(), broker=1, lanes={"orders"}, monotonic_at_epoch_ns=-1_000))
+    events = list(events_of(LOG.splitlines(), broker=1, lanes={"orders"}, monotonic_at_epoch_ns=-1_000))
     elected, truncated = events
     assert isinstance(elected, LeaderElected)
     assert (elected.lane, elected.partition, elected.leader_epoch, elected.start_offset, elected.isr) == (
@@ -48,7 +63,7 @@ LEADS = """\
 
 
 def test_a_truncation_drops_what_the_new_follower_held() -> None:
-    first, second = read_broker_log(FOLLOWER_LOG.splitlines(), broker=1, lanes={"orders"}, monotonic_at_epoch_ns=0)
+    first, second = events_of(FOLLOWER_LOG.splitlines(), broker=1, lanes={"orders"}, monotonic_at_epoch_ns=0)
     assert isinstance(first, LogTruncated)
     assert isinstance(second, LogTruncated)
     assert (first.offset, first.log_end) == (6985, 24828)
@@ -58,7 +73,7 @@ def test_a_truncation_drops_what_the_new_follower_held() -> None:
 def test_what_a_broker_held_before_it_led_does_not_bound_a_later_truncation() -> None:
     follows, *rest = FOLLOWER_LOG.splitlines()
     lines = [follows, *LEADS.splitlines(), *rest]
-    cut = list(read_broker_log(lines, broker=1, lanes={"orders"}, monotonic_at_epoch_ns=0))[1]
+    cut = list(events_of(lines, broker=1, lanes={"orders"}, monotonic_at_epoch_ns=0))[1]
     assert isinstance(cut, LogTruncated)
     assert cut.log_end is None
 
@@ -74,14 +89,14 @@ part of transition to OfflineReplica (logger)
 
 
 def test_an_epoch_that_nobody_leads_becomes_an_event() -> None:
-    (event,) = read_broker_log(CONTROLLER_LOG.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=7)
+    (event,) = events_of(CONTROLLER_LOG.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=7)
     assert event == PartitionOffline(
         ts_ns=1795299191_516_000_000 + 7, controller=3, lane="orders", partition=0, leader_epoch=1
     )
 
 
 def test_a_log_of_other_topics_yields_no_events() -> None:
-    assert list(read_broker_log(LOG.splitlines(), broker=1, lanes=set(), monotonic_at_epoch_ns=0)) == []
+    assert list(events_of(LOG.splitlines(), broker=1, lanes=set(), monotonic_at_epoch_ns=0)) == []
 
 
 KRAFT_LOG = """\
@@ -98,7 +113,7 @@ removing replicas [] . Previous leader Some(1) and previous leader epoch was 2. 
 
 
 def test_in_kraft_mode_too_elections_and_epochs_without_a_leader_become_events() -> None:
-    offline, elected = read_broker_log(KRAFT_LOG.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
+    offline, elected = events_of(KRAFT_LOG.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
     assert isinstance(offline, PartitionOffline)
     assert (offline.controller, offline.partition, offline.leader_epoch) == (3, 0, 3)
     assert isinstance(elected, LeaderElected)
@@ -133,7 +148,7 @@ Previous Leader Epoch was: -1 (Partition)
 
 @pytest.mark.parametrize("log", [LOG_OF_2_4, LOG_OF_1_0, LOG_OF_0_11], ids=["2.4", "1.0", "0.11"])
 def test_before_2_8_the_isr_of_an_election_comes_from_the_request(log: str) -> None:
-    (elected,) = read_broker_log(log.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
+    (elected,) = events_of(log.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
     assert isinstance(elected, LeaderElected)
     assert (elected.leader_epoch, elected.start_offset, elected.isr) == (2, 1488, (3, 2))
 
@@ -143,3 +158,35 @@ def test_before_1_0_truncations_have_other_words() -> None:
     (cut,) = read_broker_log([log], broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
     assert isinstance(cut, LogTruncated)
     assert (cut.lane, cut.partition, cut.offset) == ("orders", 0, 592)
+
+
+STATES_WITH_ZOOKEEPER = """\
+[2026-11-25 02:22:45,317] TRACE [Broker id=1] Received LeaderAndIsr request LeaderAndIsrPartitionState(topicName=\
+'orders', partitionIndex=0, controllerEpoch=1, leader=1, leaderEpoch=0, isr=[1, 2, 3], partitionEpoch=0, replicas=\
+[1, 2, 3], addingReplicas=[], removingReplicas=[], isNew=true, leaderRecoveryState=0) correlation id 1 from \
+controller 2 epoch 1 (logger)
+[2026-11-25 02:22:46,000] INFO [Partition orders-0 broker=1] Shrinking ISR from 1,2,3 to 1. Leader: (highWatermark: \
+5, endOffset: 7). (Partition)
+[2026-11-25 02:22:46,030] INFO [Partition orders-0 broker=1] ISR updated to 1 (under-min-isr) and version updated to \
+1 (Partition)
+[2026-11-25 02:22:46,040] TRACE [Broker id=1] Cached leader info UpdateMetadataPartitionState(topicName='orders', \
+partitionIndex=0, controllerEpoch=1, leader=1, leaderEpoch=0, isr=[1, 2], zkVersion=2, replicas=[1, 2, 3], \
+offlineReplicas=[]) for partition orders-0 in response to UpdateMetadata request sent by controller 2 epoch 1 with \
+correlation id 2 (logger)
+[2026-11-25 02:22:46,045] INFO [Partition orders-0 broker=1] ISR updated to 1,2  and version updated to 2 (Partition)
+"""
+
+
+def test_the_states_of_a_partition_are_numbered_and_an_isr_that_is_only_asked_for_is_none() -> None:
+    assert states_of(STATES_WITH_ZOOKEEPER) == [(0, 0, (1, 2, 3)), (0, 1, (1,)), (0, 2, (1, 2))]
+    assert states_of(CONTROLLER_LOG) == [(0, 1, (2,)), (1, 1, (2, 3))]
+    assert states_of(LOG) == [(0, 3, (1, 2))]
+
+
+def test_in_kraft_mode_the_controllers_name_the_states_of_partitions() -> None:
+    directories = KRAFT_LOG.splitlines()[0].partition("isr:")[0] + (
+        "directories: [A, B] -> [C, B], partitionEpoch: 5 -> 6 (ReplicationControlManager)\n"
+    )
+    unclean = KRAFT_LOG.splitlines()[1].replace("DEBUG", "INFO").replace("partition change", "UNCLEAN partition change")
+    assert states_of(KRAFT_LOG + directories) == [(0, 5, ()), (1, 5, (2,)), (1, 5, (3, 2)), (0, 6, None)]
+    assert states_of(unclean + "\n") == [(1, 5, (2,))]

@@ -280,3 +280,46 @@ def test_a_duplicate_of_an_idempotent_producer_is_traced_to_its_producer_epochs(
         "producer_epoch: sent in producer epochs 0 and 1; first at partition 0, offset 0",
         "unexplained: first at partition 0, offset 2",
     ]
+
+
+def test_what_every_later_leader_had_is_lost_by_nothing_that_the_model_knows() -> None:
+    """That needs all elections: from epoch 0 to the last one that the final log names, with those that nobody won."""
+    from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
+
+    known = Checkpoints({("a", 0): ((0, 0), (1, 5))})
+    text = "impossible: no later leader began at or below it, so each of them had it"
+    assert found(FIRST, SECOND, epochs=known).drops[0] == Drop(0, 5, None, text)
+    assert found(FIRST, epochs=Checkpoints({("a", 0): ((0, 0),)})).drops[0] == Drop(0, None, None, text)
+    again = elected(30 * MS, 1, 0, 3, (1,))
+    assert found(FIRST, again, SECOND, epochs=known).drops[0].end == 3
+    third = elected(30 * MS, 3, 3, 9, (2, 3))
+    later = Checkpoints({("a", 0): ((0, 0), (1, 5), (3, 9))})
+    for changes, epochs in (((FIRST, SECOND), later), ((FIRST, SECOND, third), later), ((SECOND,), known)):
+        assert not found(*changes, epochs=epochs).drops[0].cause.startswith("impossible")
+    assert not found(FIRST, SECOND, epochs=Checkpoints()).drops[0].cause.startswith("impossible")
+    compacted = found(FIRST, SECOND, epochs=known, cleanup_policy="compact").drops[0]
+    assert not compacted.cause.startswith("impossible")
+
+
+@pytest.mark.parametrize(("offset", "verdict"), [(2, "violation"), (6, "conforms")])
+def test_a_lost_record_that_every_later_leader_had_is_a_violation_where_losses_are_permitted(
+    tmp_path: Path, verified: Verified, offset: int, verdict: str
+) -> None:
+    """With acks=1 and a paused leader, a zombie may lose what it acknowledged past its successor's log end alone."""
+    rows = Rows(lanes=[{"lane": "a", "acks": "1", "faults": ["pause"]}])
+    rows.clock = 0
+    for seq in range(8):
+        rows.all(seq, seq)
+    rows.send(8, offset)
+    rows.event("fault_requested", ts_ns=10 * MS, fault_id="f", kind="pause", resolved=["broker-1"])
+    rows.event("fault_proven", ts_ns=11 * MS, fault_id="f").event("fault_healed", ts_ns=40 * MS, fault_id="f")
+    for won in (FIRST, SECOND):
+        rows.event("leader_elected", **{key: value for key, value in won.to_json().items() if key != "type"})
+    rows.checkpoints = {
+        "brokers": {"2": {"a/0": {"high_watermark": 8, "log_end_offset": 8, "leader_epochs": [[0, 0], [1, 5]]}}}
+    }
+    rows.prediction = {"format_version": 1, "lanes": {}}
+    (lane,) = verified(rows.write(tmp_path / "run")).lanes
+    assert lane.verdict.value == verdict, lane.reasons
+    if verdict == "violation":
+        assert lane.reasons[0] == "lost_write is permitted, but no behaviour of the model explains 1 of 1"

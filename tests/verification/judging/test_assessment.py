@@ -96,6 +96,18 @@ def test_all_that_is_known_of_a_lane_is_written_down() -> None:
             },
             "high_watermark_reports": 2,
             "prediction": {"source": "model", "recomputed": True, "model_digest": "digest"},
+            "observations": {
+                "searched": False,
+                "reason": "events.jsonl does not say when the load ended",
+                "partitions": (
+                    {
+                        "partition": 0,
+                        "states": 0,
+                        "complete": False,
+                        "reason": "events.jsonl does not say when the load ended",
+                    },
+                ),
+            },
         },
     }
 

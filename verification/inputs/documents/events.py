@@ -28,6 +28,8 @@ Place = tuple[str, int]
 """Lane and partition."""
 
 Change = LeaderElected | IsrChanged | LogTruncated
+Kept = contract.PartitionChanged | contract.PartitionOffline
+"""What the cluster keeps of a partition."""
 
 
 def is_unclean(won: LeaderElected, changes: Iterable[Change]) -> bool:
@@ -41,7 +43,7 @@ def is_unclean(won: LeaderElected, changes: Iterable[Change]) -> bool:
     return bool(before) and won.isr == (won.broker,) and won.broker not in before[-1]
 
 
-def place_of(event: Change | HighWatermark | LastStableOffset, partitions: Mapping[str, int]) -> Place:
+def place_of(event: Change | Kept | HighWatermark | LastStableOffset, partitions: Mapping[str, int]) -> Place:
     """The event's lane and partition; raises `ValueError` where lanes.json has none. `partitions`: by lane."""
     lane = lane_of(event.lane, partitions)
     if not 0 <= event.partition < partitions[lane]:
@@ -80,6 +82,7 @@ READ = (
     contract.LastStableOffset,
     contract.HarnessPaused,
     *get_args(Change),
+    *get_args(Kept),
 )
 """The kinds of events that are read; others may say what they like."""
 
@@ -116,7 +119,7 @@ class Events:
     `collects`: the tables that the run announced. `phases`: by name. `changes`: by lane and partition, who led it and
     what its replicas dropped. `preconditions`: by lane those of known defects. `doubts`: by lane why it can't
     conform. `stable`: by lane and partition the last stable offsets, with the moments they were reported at. `pauses`:
-    from when to when the harness did not run.
+    from when to when the harness did not run. `kept`: by lane and partition what the cluster kept of it.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -129,6 +132,7 @@ class Events:
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     stable: Mapping[Place, Sequence[tuple[int, int]]] = field(default_factory=dict)
     pauses: tuple[tuple[int, int], ...] = ()
+    kept: Mapping[Place, Sequence[Kept]] = field(default_factory=dict)
 
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that concerned the lane."""
@@ -189,6 +193,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     preconditions: dict[str, list[Precondition]] = {}
     stable: dict[Place, list[tuple[int, int]]] = {}
     pauses: list[tuple[int, int]] = []
+    kept: dict[Place, list[Kept]] = {}
     doubts: dict[str, list[str]] = {name: [] for name in partitions}
     for number, line in json_lines(path):
         try:
@@ -227,6 +232,8 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     _doubt_all(doubts, f"{unread}: the prediction may be that of another cluster")
                 case contract.LeaderElected() | contract.IsrChanged() | contract.LogTruncated():
                     changes.setdefault(place_of(event, partitions), []).append(event)
+                case contract.PartitionChanged() | contract.PartitionOffline():
+                    kept.setdefault(place_of(event, partitions), []).append(event)
                 case (
                     contract.FaultRequested()
                     | contract.FaultProven()
@@ -237,7 +244,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
         except ValueError as error:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error
     told = (tuple(faults.values()), tuple(reports), outside, collects, phases, changes, preconditions, doubts)
-    return Events(*told, stable, tuple(pauses))
+    return Events(*told, stable, tuple(pauses), kept)
 
 
 def _doubt_all(doubts: Mapping[str, list[str]], doubt: str) -> None:

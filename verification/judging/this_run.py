@@ -1,0 +1,221 @@
+"""What a run showed of a lane's ISRs, and what its prediction is once that is known.
+
+Guarantee: an anomaly's status in this run is its status for these faults, or forbidden. It is forbidden only if the
+model can't show it without a follower that is dropped from the ISR for being slow, and if no broker left an ISR of the
+lane that way. The observations have to prove that: what they lack or leave open narrows nothing.
+
+What they prove: the states of a partition, which the cluster numbers, were seen without a gap; up to the end of the
+load, each broker that left the ISR was hit by a fault at that moment, once for each time that it left; and each broker
+that a fault ended did leave it. One that came back before anybody took notice could have lost what it had acknowledged
+and be elected, which the model does not know. Pure Python, no Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from kafka_chaos.contract.anomalies import Status
+from kafka_chaos.contract.events import IsrChanged, LeaderElected, PartitionChanged
+from kafka_chaos.contract.families import AnyAnomaly
+from kafka_chaos.contract.fault_kinds import COUNTS_AS
+from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.ledger import ObservationsLedger, ObservedLedger
+from kafka_chaos.contract.metadata import USUAL_VERSION, release
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.causes import LOG_TIME_NS
+
+FIRST_RELEASE = (2, 8)
+"""Since then leaders change an ISR through the controller, followers join it from their leader's epoch on, and logs
+name all numbers."""
+ENDING = frozenset({"kill", "stop", "power-loss"})
+"""The model's faults that end a broker."""
+MISTIMED = frozenset({"clock-step", "clock-drift"})
+MOST_STATES = 100_000
+"""Of a search for a verdict: some ten seconds."""
+_BROKER = re.compile(r"broker-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """An ISR, from `since_ns` on."""
+
+    since_ns: int
+    isr: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class ThisRun:
+    """`prediction`: what the lane is judged by. `ruled_out`: its statuses that differ from those for these faults.
+    `ledger`: what they rest on, None with a lock-step phase and without events.jsonl."""
+
+    prediction: LanePrediction
+    ledger: ObservationsLedger | None = None
+    ruled_out: Mapping[AnyAnomaly, Status] = field(default_factory=dict)
+
+
+def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, counts: Mapping[AnyAnomaly, int]) -> ThisRun:
+    """What the lane may show in this run, of the permitted anomalies that were found."""
+    from kafka_chaos.reference_model.lane.anomalies import CHECKS
+    from kafka_chaos.reference_model.lane.state import Scope
+    from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
+    from kafka_chaos.reference_model.predict.prediction import shown_besides
+    from kafka_chaos.reference_model.protocol.rules import as_obeyed
+    from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted
+
+    if prediction.steps or run.events.faults is None:
+        return ThisRun(prediction)
+    seen = observed(run, lane)
+    reason = next((one.reason for one in seen if one.reason is not None), None)
+    permitted = frozenset(one for one in CHECKS if prediction.statuses.get(one) == Status.PERMITTED and counts.get(one))
+    if reason is None and not permitted:
+        reason = "nothing was found that is permitted"
+    if reason is not None:
+        return ThisRun(prediction, ObservationsLedger(searched=False, reason=reason, partitions=seen))
+    plain = as_obeyed(plain_lane(lane))
+    try:
+        shown = shown_besides(permitted, [plain], Scope(kept_isr=True), Budget(MOST_STATES))
+    except ScopeNotExhausted as error:
+        return ThisRun(prediction, ObservationsLedger(searched=False, reason=str(error), partitions=seen))
+    ruled_out: dict[AnyAnomaly, Status] = {}
+    ruled_out.update(dict.fromkeys(permitted - shown, Status.FORBIDDEN))
+    defects = dict(prediction.known_defects)
+    if ruled_out:
+        defects |= {one: tuple(trace.ids for trace in traces) for one, traces in known_defects(plain).items()}
+    narrowed = replace(prediction, statuses={**prediction.statuses, **ruled_out}, known_defects=defects)
+    return ThisRun(narrowed, ObservationsLedger(searched=True, reason=None, partitions=seen), ruled_out)
+
+
+def observed(run: RunDirectory, lane: Lane) -> tuple[ObservedLedger, ...]:
+    """What is known of the ISRs of each partition of a lane."""
+    whole = _of_lane(run, lane)
+    return tuple(_of_partition(run, lane, partition, whole) for partition in range(lane.partitions))
+
+
+def _of_lane(run: RunDirectory, lane: Lane) -> str | None:
+    """Why nothing of a lane can be ruled out, whatever its partitions show."""
+    if release(lane.kafka_version or USUAL_VERSION) < FIRST_RELEASE:
+        return "brokers before 2.8 don't number what they change"
+    if run.events.outside.get(lane.lane):
+        return "others may have injected faults at any time"
+    if _load_end(run, lane) is None:
+        return "events.jsonl does not say when the load ended"
+    for fault in run.events.concerning(lane.lane):
+        if fault.kind not in COUNTS_AS or fault.kind == "reassignment":
+            return f"fault {fault.fault_id} ({fault.kind}) may change an ISR in ways that the model does not know"
+        if fault.problem is not None:
+            return f"fault {fault.fault_id}: {fault.problem}"
+        if fault.kind in MISTIMED:
+            return f"fault {fault.fault_id} ({fault.kind}) moves the clocks by which logs are timed"
+        if ENDING.intersection(fault.counts_as) and None in _hit(fault):
+            return f"fault {fault.fault_id} ({fault.kind}) does not say which brokers it ended"
+    return None
+
+
+def _load_end(run: RunDirectory, lane: Lane) -> int | None:
+    """When the lane's load had ended, and everything was replicated."""
+    ends = [one.ended_ns for one in run.events.phases.values() if one.lanes is None or lane.lane in one.lanes]
+    known = [end for end in ends if end is not None]
+    return max(known) if known and len(known) == len(ends) else None
+
+
+def _hit(fault: FaultRecord) -> set[int | None]:
+    """The brokers that a fault hit; None for one that nobody can tell."""
+    matches = [_BROKER.fullmatch(name) for name in fault.brokers] if fault.resolved else [None]
+    return {None if match is None else int(match[1]) for match in matches}
+
+
+def _of_partition(run: RunDirectory, lane: Lane, partition: int, whole: str | None) -> ObservedLedger:
+    kept = run.events.kept.get((lane.lane, partition), ())
+    changes = [one for one in kept if isinstance(one, PartitionChanged)]
+    numbers = len({one.partition_epoch for one in changes})
+    load_end = _load_end(run, lane)
+    try:
+        states = numbered(changes)
+        gap = _contradiction(run, lane, partition, states)
+    except ValueError as error:
+        states, gap = [], str(error)
+    reason = whole or gap
+    if reason is None and load_end is not None:
+        reason = next(_unasked(states, load_end, run.events.concerning(lane.lane), lane), None)
+    return ObservedLedger(partition=partition, states=numbers, complete=gap is None, reason=reason)
+
+
+def numbered(changes: Sequence[PartitionChanged]) -> list[State]:
+    """The states of a partition in the order of their numbers; `ValueError` where they are not all there and clear."""
+    if not changes:
+        raise ValueError("no log names the partition's states")
+    ordered = sorted(changes, key=lambda one: (one.partition_epoch, one.isr is None, one.ts_ns))
+    states: list[State] = []
+    number = ordered[0].partition_epoch - 1
+    for change in ordered:
+        isr = states[-1].isr if change.isr is None and states else frozenset(change.isr or ())
+        if change.partition_epoch == number:
+            if change.isr is not None and isr != states[-1].isr:
+                raise ValueError(f"the logs name two ISRs of the partition's state {number}")
+            states[-1] = State(min(states[-1].since_ns, change.ts_ns), states[-1].isr)
+            continue
+        if change.partition_epoch != number + 1 or (change.isr is None and not states):
+            raise ValueError(f"no log names what became of the partition's state {number}")
+        if states and change.ts_ns + LOG_TIME_NS < states[-1].since_ns:
+            raise ValueError(f"the partition's state {number} was logged after the next one")
+        states.append(State(change.ts_ns, isr))
+        number += 1
+    return states
+
+
+def _contradiction(run: RunDirectory, lane: Lane, partition: int, states: Sequence[State]) -> str | None:
+    """Why the states can't be all that there were, by what clients and new leaders saw."""
+    seen = [
+        one
+        for one in run.events.changes.get((lane.lane, partition), ())
+        if isinstance(one, IsrChanged | LeaderElected) and one.isr
+    ]
+    isrs = {state.isr for state in states}
+    other = next((one for one in seen if frozenset(one.isr) not in isrs), None)
+    if other is not None:
+        return f"no log names the state in which the ISR was {', '.join(map(str, sorted(other.isr)))}"
+    return None
+
+
+def _unasked(states: Sequence[State], load_end: int, faults: Sequence[FaultRecord], lane: Lane) -> Iterator[str]:
+    """Why brokers may have left the ISR without a fault before the load had ended, or stayed in it in spite of one."""
+    for isr, when in ((states[0].isr, "at first"), (_isr_at(states, load_end), "when the load had ended")):
+        if len(isr) != lane.replication_factor:
+            yield f"the ISR was not seen whole {when}"
+    used: set[tuple[str, int]] = set()
+    for before, after in pairwise(states):
+        if after.since_ns > load_end:
+            continue
+        for broker in sorted(before.isr - after.isr):
+            holding = [
+                fault.fault_id
+                for fault in faults
+                if fault.counts_as and broker in _hit(fault) and (fault.fault_id, broker) not in used
+                if fault.requested[0] <= after.since_ns + LOG_TIME_NS and after.since_ns <= fault.healed[-1]
+            ]
+            if not holding:
+                yield f"broker {broker} left the ISR, and no fault held it"
+            used.update((fault_id, broker) for fault_id in holding[:1])
+    replicas = frozenset[int]().union(*(state.isr for state in states))
+    for fault in faults:
+        hit = _hit(fault) if ENDING.intersection(fault.counts_as) else ()
+        for broker in sorted(replicas.intersection(hit)):
+            alone = _isr_at(states, fault.requested[0]) == {broker}
+            if not alone and not _was_out(states, broker, fault.requested[0], fault.healed[-1]):
+                yield f"fault {fault.fault_id} ended broker {broker}, which was not seen to leave the ISR"
+
+
+def _isr_at(states: Sequence[State], moment: int) -> frozenset[int]:
+    """The ISR at a moment; empty before the first state."""
+    return next((state.isr for state in reversed(states) if state.since_ns <= moment), frozenset())
+
+
+def _was_out(states: Sequence[State], broker: int, since_ns: int, until_ns: int) -> bool:
+    """Whether a broker was out of the ISR at some time between these moments."""
+    within = [state.isr for state in states if since_ns <= state.since_ns <= until_ns]
+    return any(broker not in isr for isr in (_isr_at(states, since_ns), *within))
