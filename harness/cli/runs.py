@@ -7,45 +7,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, LANES_FILE, REPORT_FILE, VERDICT_FILE
-from kafka_chaos.harness.report.inputs.evidence import as_dict, named_entries, read_verdict
+from kafka_chaos.harness.report.inputs.evidence import RunFiles, as_dict, named_entries, read_verdict
 from kafka_chaos.harness.run.directory import LATEST
 from kafka_chaos.verification.inputs.documents.reading import parsed_yaml
 
 UNVERIFIED = "not verified"
 
 
-@dataclass(frozen=True)
-class Run:
-    """A run directory's small files. `lanes` and `judged` map lanes to their entries of lanes.json and verdict.json."""
-
-    path: Path
-    verdict: str
-    lanes: Mapping[str, Mapping[str, Any]]
-    judged: Mapping[str, Mapping[str, Any]]
-    experiment: Mapping[str, Any]
+class Run(RunFiles):
+    """A run directory, verified or not."""
 
     @property
     def name(self) -> str:
         """The run's id: its directory's name."""
         return self.path.name
-
-    @property
-    def recorded(self) -> Mapping[str, Any]:
-        """Run id, versions and start, as the run recorded them."""
-        recorded = self.experiment.get("recorded")
-        return recorded if isinstance(recorded, dict) else {}
-
-    @property
-    def started(self) -> str:
-        """When it began, to the second; empty if the run did not record it."""
-        started = self.recorded.get("started")
-        return str(started.get("wall_clock", ""))[:19].replace("T", " ") if isinstance(started, dict) else ""
 
     @property
     def has_report(self) -> bool:
@@ -82,11 +62,11 @@ def read_run(path: Path) -> Run:
         raise UsageFailure(f"{path}: not a run directory, expected one with a {LANES_FILE}{inside}")
     resolved = path.resolve() if path.name == LATEST else path
     lanes, _ = named_entries(path / LANES_FILE)
-    verdict: str = UNVERIFIED
-    judged: Mapping[str, Mapping[str, Any]] = {}
-    if (path / VERDICT_FILE).is_file():
-        verdict, judged, _ = read_verdict(path / VERDICT_FILE)
-    return Run(resolved, verdict, lanes, judged, _experiment(path / EXPERIMENT_FILE))
+    verdict, judged, _ = (
+        read_verdict(path / VERDICT_FILE) if (path / VERDICT_FILE).is_file() else (UNVERIFIED, {}, None)
+    )
+    experiment = _experiment(path / EXPERIMENT_FILE)
+    return Run(path=resolved, verdict=verdict, lanes=lanes, judged=judged, experiment=experiment)
 
 
 def runs_below(root: Path) -> list[Run]:

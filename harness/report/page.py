@@ -133,9 +133,8 @@ def _facts(evidence: Evidence, timeline_events: TimelineEvents, table: Sequence[
     if kafka:
         in_kraft = as_dict(evidence.experiment.get("cluster")).get("metadata_mode") == KRAFT
         facts.append(("Kafka", f"{kafka} (KRaft)" if in_kraft else str(kafka)))
-    started = as_dict(evidence.recorded.get("started")).get("wall_clock")
-    if started:
-        facts.append(("started", str(started)[:19].replace("T", " ") + " UTC"))
+    if evidence.started:
+        facts.append(("started", f"{evidence.started} UTC"))
     if "seed" in evidence.experiment:
         facts.append(("seed", str(evidence.experiment["seed"])))
     return facts

@@ -39,33 +39,45 @@ EVENTS_READ = 200_000
 """Most events that are read; progress is not counted."""
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """A run directory's small files.
-
-    `lanes` are the entries of lanes.json by name, in their order, `judged` those of verdict.json, `predicted` those of
-    prediction.json. `tables` maps a table's name to its Parquet files, `verified_tables` to the ledger of its rows.
-    `cross_check`: what the plain checker looked at, beside Spark.
-    """
+@dataclass(frozen=True, kw_only=True)
+class RunFiles:
+    """What every run directory has: `lanes` are the entries of lanes.json by name, in their order, `judged` those of
+    verdict.json."""
 
     path: Path
-    verdict: Verdict
-    judged: Mapping[str, Mapping[str, Any]]
+    verdict: str
     lanes: Mapping[str, Mapping[str, Any]]
-    predicted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    judged: Mapping[str, Mapping[str, Any]]
     experiment: Mapping[str, Any] = field(default_factory=dict)
-    experiment_text: str = ""
-    events: tuple[Event, ...] = ()
-    tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
-    verified_tables: Mapping[str, Any] = field(default_factory=dict)
-    cross_check: Mapping[str, Any] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
 
     @property
     def recorded(self) -> Mapping[str, Any]:
         """What the run added to the experiment: run_id, versions, started."""
         recorded = self.experiment.get("recorded")
         return recorded if isinstance(recorded, dict) else self.experiment
+
+    @property
+    def started(self) -> str:
+        """When it began, to the second; empty if the run did not record it."""
+        return str(as_dict(self.recorded.get("started")).get("wall_clock", ""))[:19].replace("T", " ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence(RunFiles):
+    """A verified run directory's small files. `predicted` are the entries of prediction.json by lane.
+
+    `tables` maps a table's name to its Parquet files, `verified_tables` to the ledger of its rows. `cross_check`: what
+    the plain checker looked at, beside Spark.
+    """
+
+    verdict: Verdict
+    predicted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    experiment_text: str = ""
+    events: tuple[Event, ...] = ()
+    tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    verified_tables: Mapping[str, Any] = field(default_factory=dict)
+    cross_check: Mapping[str, Any] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
     def predictions_of(self, lane: str) -> Mapping[str, Any]:
         """What prediction.json says of a lane, by anomaly."""
