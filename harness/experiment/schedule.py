@@ -8,7 +8,8 @@ replays exactly that schedule.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
@@ -25,8 +26,10 @@ from kafka_chaos.harness.experiment.values import Seconds, Spec, refusals
 
 _DEFAULT_DURATION = WorkloadSpec().duration
 _DEFAULT_BROKERS = ClusterSpec().brokers
+_MOST = 1e9
 
 S = TypeVar("S", bound=Spec)
+Place = tuple[str | int, ...]
 
 
 class GenerateSpec(Spec):
@@ -58,7 +61,7 @@ class GenerateSpec(Spec):
         description="draw durations around the time-outs of sessions, lags, requests, records, transactions, groups: "
         "just below one, above it, up to twice as long, within `duration`",
     )
-    producer_configs: dict[str, Annotated[tuple[str | int, ...], Field(min_length=1, strict=False)]] = Field(
+    producer_configs: dict[str, Annotated[Place, Field(min_length=1, strict=False)]] = Field(
         default_factory=dict,
         description="values that each lane's producer config is drawn from, unless the lane has the config",
     )
@@ -195,73 +198,54 @@ def expand(values: Mapping[str, Any]) -> dict[str, Any]:
     phases = expanded["phases"]
     for number, phase in enumerate(phases if isinstance(phases, list) else ()):
         if isinstance(phase, Mapping):
-            place = "phases", number
-            if _generates(phase.get("schedule")):
-                seed, name = expanded.setdefault("seed", _new_seed()), str(phase.get("phase"))
-                phases[number] = phase = {**phase, **_drawn(phase, place, seed, name, values)}
-            lanes = phase.get("lanes")
-            if isinstance(lanes, list) and any(_has_generated_lives(lane) for lane in lanes):
-                seed = expanded.setdefault("seed", _new_seed())
-                drawn = [_with_lives(lane, (*place, "lanes", at), seed, phase) for at, lane in enumerate(lanes)]
-                phases[number] = {**phase, "lanes": drawn}
+            phases[number] = _with_schedule(phase, ("phases", number, "schedule"), expanded)
+            lanes = phases[number].get("lanes")
+            if isinstance(lanes, list):
+                place = "phases", number, "lanes"
+                drawn = [_with_lives(lane, (*place, at), expanded, phase) for at, lane in enumerate(lanes)]
+                phases[number] = {**phases[number], "lanes": drawn}
     return expanded
 
 
-def _has_generated_lives(lane: object) -> bool:
-    return isinstance(lane, Mapping) and _generates(lane.get("lives"))
-
-
-def _with_lives(lane: Any, place: tuple[str | int, ...], seed: Any, phase: Mapping[str, Any]) -> Any:
-    if not _has_generated_lives(lane):
+def _with_lives(lane: Any, place: Place, values: dict[str, Any], phase: Mapping[str, Any]) -> Any:
+    """The lane with its lives, if they are to be drawn."""
+    if not isinstance(lane, Mapping) or not isinstance(lane.get("lives"), Mapping):
         return lane
     bounds, place = _bounds(lane["lives"], (*place, "lives"), GenerateLives, "lives")
-    try:
-        drawn = bounds.draw(seed=_seed(seed), lane=str(lane.get("lane")), load_seconds=_load_seconds(phase))
-    except ValueError as error:
-        raise ExperimentError(place, str(error)) from error
+    with _refused_at(place):
+        drawn = bounds.draw(seed=_seed(values), lane=str(lane.get("lane")), load_seconds=_load_seconds(phase))
     return {**lane, "lives": drawn}
 
 
-def _generates(schedule: object) -> bool:
-    return isinstance(schedule, Mapping)
-
-
-def _new_seed() -> int:
-    return random.SystemRandom().randrange(2**31)
-
-
-def _brokers(values: Mapping[str, Any]) -> int:
-    cluster = values.get("cluster")
-    brokers = cluster.get("brokers", _DEFAULT_BROKERS) if isinstance(cluster, Mapping) else _DEFAULT_BROKERS
-    # The experiment's own check refuses what is no number of brokers.
-    return brokers if isinstance(brokers, int) and not isinstance(brokers, bool) and brokers > 0 else _DEFAULT_BROKERS
-
-
-def _drawn(
-    phase: Mapping[str, Any], place: tuple[str | int, ...], seed: Any, name: str, values: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The keys of the phase that are drawn: its schedule, and its lanes where producer configs are drawn."""
-    bounds, place = _bounds(phase["schedule"], (*place, "schedule"), GenerateSpec, "faults")
-    lanes = phase.get("lanes")
+def _with_schedule(phase: Mapping[str, Any], place: Place, values: dict[str, Any]) -> Mapping[str, Any]:
+    """The phase with its schedule, if it is to be drawn, and with lanes whose producer configs are drawn."""
+    if not isinstance(phase.get("schedule"), Mapping):
+        return phase
+    seed, name, lanes, cluster = _seed(values), str(phase.get("phase")), phase.get("lanes"), values.get("cluster")
+    bounds, place = _bounds(phase["schedule"], place, GenerateSpec, "faults")
     if bounds.producer_configs and isinstance(lanes, list):
-        lanes = bounds.with_configs(lanes, f"{_seed(seed)}/{name}/producer_configs")
-    timeouts = timeouts_of(lanes, values.get("cluster")) if bounds.around_timeouts else ()
-    try:
+        lanes = bounds.with_configs(lanes, f"{seed}/{name}/producer_configs")
+        phase = {**phase, "lanes": lanes}
+    with _refused_at(place):
         schedule = bounds.draw(
-            seed=_seed(seed),
+            seed=seed,
             phase=name,
             load_seconds=_load_seconds(phase),
-            brokers=_brokers(values),
-            timeouts=timeouts,
+            brokers=int(_number(cluster, "brokers", _DEFAULT_BROKERS)) or _DEFAULT_BROKERS,
+            timeouts=timeouts_of(lanes, cluster) if bounds.around_timeouts else (),
         )
+    return {**phase, "schedule": schedule}
+
+
+@contextmanager
+def _refused_at(place: Place) -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
         raise ExperimentError(place, str(error)) from error
-    return {"schedule": schedule} | ({"lanes": lanes} if isinstance(lanes, list) else {})
 
 
-def _bounds(
-    given: Mapping[str, Any], place: tuple[str | int, ...], kind: type[S], what: str
-) -> tuple[S, tuple[str | int, ...]]:
+def _bounds(given: Mapping[str, Any], place: Place, kind: type[S], what: str) -> tuple[S, Place]:
     """What to draw from, and its place; raises `ExperimentError`."""
     if list(given) != ["generate"]:
         keys = ", ".join(dotted((key,)) for key in given) or "nothing"
@@ -274,12 +258,20 @@ def _bounds(
         raise ExperimentError((*place, *inner), message) from None
 
 
-def _seed(seed: Any) -> int:
-    # The experiment's own check refuses what is none, and names the place; so it does below.
+# The experiment's own check refuses what is no such number, and names the place.
+
+
+def _seed(values: dict[str, Any]) -> int:
+    """The experiment's seed, which is drawn where it has none."""
+    seed = values.setdefault("seed", random.SystemRandom().randrange(2**31))
     return seed if isinstance(seed, int) and not isinstance(seed, bool) else 0
 
 
 def _load_seconds(phase: Mapping[str, Any]) -> float:
-    workload = phase.get("workload")
-    seconds = workload.get("duration", _DEFAULT_DURATION) if isinstance(workload, Mapping) else _DEFAULT_DURATION
-    return float(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) else _DEFAULT_DURATION
+    return _number(phase.get("workload"), "duration", _DEFAULT_DURATION)
+
+
+def _number(values: object, key: str, default: float) -> float:
+    found = values.get(key) if isinstance(values, Mapping) else None
+    is_number = isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < _MOST
+    return float(found) if is_number and found is not None else default
