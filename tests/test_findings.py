@@ -53,4 +53,7 @@ def test_the_page_shows_what_each_client_lost() -> None:
     rows = benchmark.read_rows(benchmark.RESULTS)
     assert benchmark.table(rows) in benchmark.PAGE.read_text()
     assert rows
-    assert all(bool(row["lost"][client]) == loses for row in rows for client, loses in benchmark.LOSES.items())
+    assert all((client in row["lost"]) == loses for row in rows for client, loses in benchmark.LOSES.items())
+    assert {
+        on: sum(row["rounds"] for row in rows if row["cluster"] == on) for on in benchmark.CLUSTERS
+    } == dict.fromkeys(benchmark.CLUSTERS, 20)
