@@ -64,10 +64,15 @@ async function newProducer(kafka, begin) {
   }
 
   const flush = () => Promise.all(open);
+  // Repetitions of several sends overtake each other (kafkajs #1005): one in flight means that each waits for the last.
+  const inTurn = begin.max_in_flight === 1;
+  let last = Promise.resolve();
   return {
     async produce({ first_seq, count }) {
-      const sending = send(first_seq, count).finally(() => open.delete(sending));
+      const sending = (inTurn ? last : Promise.resolve()).then(() => send(first_seq, count));
+      last = sending;
       open.add(sending);
+      sending.finally(() => open.delete(sending));
     },
     async flush() {
       await flush();
