@@ -89,6 +89,7 @@ class Produced:
         timeout: float = 20.0,
         most: int = 4_000,
         breaks: bool = False,
+        answers: int = 0,
         **of: str,
     ) -> None:
         writer, reservations = HistoryWriter(tmp_path / "produced"), Reservations(tmp_path)
@@ -106,6 +107,7 @@ class Produced:
             sent += self.producer.send(min(most, records - sent))
             calls += 1
             self.producer.poll(0.01 if calls % 500 == 1 else 0)
+        wait_until(lambda: self.producer.answered >= answers, "so many outcomes", timeout=30)
         if breaks:
             wait_until(lambda: self.problem or not self.producer.unanswered, "an outcome or a problem", timeout=30)
         self.uncertain = self.producer.finish(timeout, threading.Event())
