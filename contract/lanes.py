@@ -126,6 +126,14 @@ class Lane:
             "it commits `after` or `before`"
         ),
     )
+    client: str | None = field(
+        default=None,
+        metadata=key(
+            "client library of its producers, with a version or without, such as `java 3.9.1`, where it is known; "
+            "librdkafka unless given. What is promised holds with any; known defects depend on it",
+            expected="the name of a client",
+        ),
+    )
     flushes: bool = field(
         default=False,
         metadata=key("whether brokers flush each record before they go on (`flush.messages: 1`; since 3.0)"),
@@ -201,6 +209,8 @@ class Lane:
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:
         """Build a lane from an entry of `lanes.json`; unknown keys and wrong values raise `LaneError`."""
         values = entries(cls, entry)
+        if isinstance(client := values.get("client"), Mapping):
+            values["client"] = named(client)
         _require("lane" in entry, "lane", None, "a non-empty name")
         faults = values.get("faults") or []
         _require(isinstance(faults, list | tuple), "faults", faults, f"a list out of {', '.join(FAULT_KINDS)}")
@@ -217,6 +227,9 @@ class Lane:
         """The entry of `lanes.json` for this lane."""
         usual = [one.name for one in fields(self) if one.name in _LEFT_OUT and getattr(self, one.name) == one.default]
         entry = {key: value for key, value in asdict(self).items() if key not in usual}
+        if self.client is not None:
+            name, _, version = self.client.partition(" ")
+            entry["client"] = {"name": name, "version": version or None}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in entry.items()}
 
 
@@ -227,11 +240,17 @@ _SETTINGS: Mapping[str, type[Transactional] | type[Group] | type[Loop]] = {
 }
 _INTERNAL = ("consumer_offsets", "transaction_state")
 _LEFT_OUT = (
-    *("kafka_version", "metadata_mode", "elr", "flushes", "verifies_transactions", "assume"),
+    *("kafka_version", "metadata_mode", "elr", "client", "flushes", "verifies_transactions", "assume"),
     *_INTERNAL,
     *_SETTINGS,
 )
 """Keys that are left out where they have their defaults."""
+
+
+def named(client: Mapping[str, Any]) -> str:
+    """A client of lanes.json, `name` and perhaps `version`, as one text."""
+    _require(client.keys() <= {"name", "version"} and bool(client.get("name")), "client", client, "name and version")
+    return " ".join(str(client[key]) for key in ("name", "version") if client.get(key) is not None)
 
 
 def clients_described(entry: Mapping[str, Any]) -> list[str]:

@@ -19,6 +19,8 @@ from kafka_chaos.harness.clients.fetching import ADAPTERS, by_go, by_maven, by_n
 from kafka_chaos.verification.inputs.topics.java_client import java_client_configs
 
 IN_PROCESS = "librdkafka"
+OWN = "own"
+"""What lanes.json says of a client that is a command of the user's."""
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
 _WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
 

@@ -11,7 +11,7 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.groups import IN_TRANSACTION, Group, Loop, with_brokers_assigning
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, chosen
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settings
 from kafka_chaos.harness.experiment.lives import LifeSpec
@@ -106,6 +106,8 @@ class LaneSpec(Spec):
         """
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
         keys = {name: getattr(self, name) for name in common}
+        own = OWN if isinstance(self.client, tuple) else self.client
+        keys["client"] = None if own == IN_PROCESS else own
         if crashes and self.group is not None:
             keys["group"] = replace(self.group, crashes=self.group.crashes + crashes)
         elif crashes and self.loop is not None:

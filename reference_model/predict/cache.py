@@ -23,12 +23,13 @@ from typing import Any
 from kafka_chaos.contract.files import write_whole
 from kafka_chaos.contract.groups import Group
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.answers import shipped
 from kafka_chaos.reference_model.predict.prediction import Prediction, internal_topics, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.reference_model.search import Budget
 
@@ -91,11 +92,18 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         "lockstep": None if lockstep is None else [str(step) for step in lockstep],
         "known_defects": [defect.id for defect in KNOWN_DEFECTS.values() if defect.concerns(lane)],
         **({"flushes": True} if lane.flushes else {}),
+        **_of_client(lane),
         **_transactions(lane),
         **_groups(lane),
         **{name: _kept(topic) for name, topic in internal_topics(lane).items() if _kept(topic) != _usual(lane)},
     }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
+
+
+def _of_client(lane: Lane) -> dict[str, Any]:
+    """What of a lane's client an answer depends on beside the defects; its transactions have rules of their own."""
+    by_the_kips = not rules_of_client(lane).acknowledges_implicitly
+    return {"answers_each": True} if by_the_kips and KAFKA_15591.concerns(lane) else {}
 
 
 def _kept(topic: Lane) -> list[Any]:

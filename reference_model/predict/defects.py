@@ -1,6 +1,6 @@
 """Searches a lane with rules changed as known defects change them: which anomalies become reachable, and how.
 
-Defects are searched alone and together, and the producer is librdkafka, with its implicit acknowledgement.
+Defects are searched alone and together, with the rules of the lane's client (`clients/rules.py`).
 `transactional.py` does the same for the defects of transactions, one by one.
 
 The lane lives through no fault here. A slow follower is enough to leave a record in doubt, and what the defect makes
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.lane.effects import Action, Step
 from kafka_chaos.reference_model.lane.idempotence import implicitly_acknowledged, renew_producer_epoch
@@ -93,8 +94,10 @@ def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, De
         first.update(dict.fromkeys(shown(ending(state), CHECKS, CHECKS.keys() - first.keys()), state))
         return False
 
+    acknowledged = implied if rules_of_client(lane).acknowledges_implicitly else lambda step: step
+
     def possible(state: LaneState) -> Iterator[Step]:
-        yield from map(implied, steps(state, lane, None))
+        yield from map(acknowledged, steps(state, lane, None))
         for variant in variants:
             yield from variant.steps(state)
 

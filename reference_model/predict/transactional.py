@@ -1,7 +1,7 @@
 """A lane whose producers use transactions: what it asks the transactional machine, and the answers to it.
 
 Replication decides what a log may lose (`prediction.py`); what that costs transactions, and all that needs no loss, is
-for `transactions/` to search. All lanes speak protocol `v1`: their client is librdkafka.
+for `transactions/` to search. Lanes speak protocol `v1`, but for Kafka's Java client since 4.0 on brokers since 4.0.
 
 The other anomalies have the answers of the idempotent lane, with these differences:
 
@@ -21,12 +21,13 @@ from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.metadata import USUAL_VERSION
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.reference_model.clients.rules import has_epoch_per_transaction
 from kafka_chaos.reference_model.machine import Findings, Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction, answers_from
 from kafka_chaos.reference_model.protocol.known_defects import KAFKA_14402, KAFKA_17754, KNOWN_DEFECTS
 from kafka_chaos.reference_model.transactions.examine import Question, stories_with
-from kafka_chaos.reference_model.transactions.rules import V1_UNVERIFIED, Kind, Rules, v1_in
+from kafka_chaos.reference_model.transactions.rules import V1_UNVERIFIED, V2, Kind, Rules, v1_in
 
 IN_TRANSACTIONS: Mapping[Anomaly, str] = {
     Anomaly.OFFSET_GAP: "With transactions it is not looked for among records: markers occupy offsets that no consumer "
@@ -61,6 +62,8 @@ def question_of(
 
 def rules_of_transactions(lane: Lane) -> Rules:
     """The protocol of a lane's client, with the brokers of its version, as far as these verify transactions."""
+    if has_epoch_per_transaction(lane):
+        return V2
     return V1_UNVERIFIED if lane.verifies_transactions is False else v1_in(lane.kafka_version or USUAL_VERSION)
 
 

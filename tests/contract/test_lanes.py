@@ -110,3 +110,25 @@ def test_settings_are_described_in_words() -> None:
         "3 members, assigned by cooperative-sticky, commits after processing, session time-out 6 s, "
         "at most 10 s between polls, 1 crash, 2 joins"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "client"),
+    [
+        ({"name": "java", "version": "4.1.1"}, "java 4.1.1"),
+        ({"name": "own", "version": None}, "own"),
+        ({"name": "own"}, "own"),
+        ("franz-go 1.18.0", "franz-go 1.18.0"),
+        (None, None),
+    ],
+)
+def test_a_lane_s_client_has_a_name_and_perhaps_a_version(given: Any, client: str | None) -> None:
+    lane = Lane.from_json({"lane": "a", "client": given})
+    assert lane.client == client
+    assert Lane.from_json(lane.to_json()) == lane
+
+
+@pytest.mark.parametrize("given", [{}, {"version": "1"}, {"name": "java", "kind": 1}, 3, ""])
+def test_what_is_no_client_is_refused(given: Any) -> None:
+    with pytest.raises(LaneError, match="client"):
+        Lane.from_json({"lane": "a", "client": given})

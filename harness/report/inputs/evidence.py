@@ -15,6 +15,7 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.errors import UsageFailure, counted
 from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.events import ClientStarted, Event
+from kafka_chaos.contract.lanes import named
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, LANES_FILE, PREDICTION_FILE, VERDICT_FILE
 from kafka_chaos.contract.transactions import PREDICTED_IN
 from kafka_chaos.verification.inputs.documents.reading import parsed, parsed_yaml, read_object
@@ -124,10 +125,11 @@ def read_evidence(run_dir: Path) -> Evidence:
 
 
 def _with_clients(lanes: Mapping[str, Mapping[str, Any]], events: Iterable[Event]) -> dict[str, Mapping[str, Any]]:
-    """The lanes, each with the `client` that its processes said they are, if they are some."""
+    """The lanes, each with the `client` that its processes said they are, or else that lanes.json names."""
+    given = {name: named(lane["client"]) for name, lane in lanes.items() if isinstance(lane.get("client"), Mapping)}
     started = [one for one in events if isinstance(one, ClientStarted)]
-    clients = {one.lane: {"client": f"{one.client} {one.version}"} for one in started}
-    return {name: {**lane, **clients.get(name, {})} for name, lane in lanes.items()}
+    clients = given | {one.lane: f"{one.client} {one.version}" for one in started}
+    return {name: {**lane, "client": clients[name]} if name in clients else lane for name, lane in lanes.items()}
 
 
 def read_verdict(path: Path) -> tuple[Verdict, dict[str, Mapping[str, Any]], Mapping[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from kafka_chaos.reference_model.lane.state import INFO, NEW, NOWHERE, OK, RETRY
 from kafka_chaos.reference_model.predict.cache import predict_cached, question_key
 from kafka_chaos.reference_model.predict.defects import DefectTrace, _traces, known_defects, plain_lane
 from kafka_chaos.reference_model.predict.prediction import internal_topic, predict
+from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
+from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, CONCERNED, KNOWN_DEFECTS
 
 ALONE = Lane(lane="alone", replication_factor=1, acks="all", faults=("power-loss",))
 GROUP = Lane(lane="read", acks="all", group=Group(members=1), faults=("kill", "kill"))
@@ -146,6 +149,48 @@ def test_the_strictest_lane_loses_what_was_acknowledged_implicitly(replication_f
         "holds record 1; record 0 was acknowledged; record 1 was acknowledged at offset 0.",
     ):
         assert sentence in told
+
+
+@pytest.mark.parametrize("client", ["java 3.9.1", "franz-go", "own"])
+def test_clients_that_wait_for_an_answer_to_each_batch_lose_nothing(client: str) -> None:
+    lane = plain_lane(STRICT, client=client)
+    assert named(lane) == {}
+    assert question_key(lane, None) != question_key(STRICT, None)
+
+
+@pytest.mark.parametrize("client", ["librdkafka", "librdkafka 2.3.0"])
+def test_librdkafka_has_its_rules_in_any_version(client: str) -> None:
+    assert named(plain_lane(STRICT, client=client)) == named(STRICT)
+    assert question_key(plain_lane(STRICT, client=client), None) == question_key(STRICT, None)
+
+
+@pytest.mark.parametrize(
+    ("client", "brokers", "rules"),
+    [
+        (None, "4.3.1", "v1"),
+        ("librdkafka 4.0.0", "4.3.1", "v1"),
+        ("java 3.9.1", "4.3.1", "v1"),
+        ("java 4.1.1", "3.9.1", "v1"),
+        ("java", "4.3.1", "v1"),
+        ("java 4.1.1", None, "v1"),
+        ("java 4.1.1", "4.3.1", "v2"),
+    ],
+)
+def test_transactions_have_an_epoch_each_with_new_clients_on_new_brokers(
+    client: str | None, brokers: str | None, rules: str
+) -> None:
+    lane = replace(STRICT, transactional=Transactional(), client=client, kafka_version=brokers)
+    assert rules_of_transactions(lane).name == rules
+    assert KNOWN_DEFECTS["KAFKA-17754"].concerns(lane) == (rules == "v1")
+
+
+def test_every_defect_says_what_shows_it_or_why_nothing_does() -> None:
+    root = Path(__file__).parents[3]
+    for defect in ALL_DEFECTS.values():
+        assert all(defect.to_json().values()), defect.id
+        is_file = defect.shown.startswith("experiments/")
+        assert (root / defect.shown).is_file() if is_file else " " in defect.shown
+    assert CONCERNED.keys() == KNOWN_DEFECTS.keys() <= ALL_DEFECTS.keys()
 
 
 @pytest.mark.parametrize(

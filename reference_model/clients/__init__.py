@@ -1,0 +1,1 @@
+"""What client libraries do beyond what the KIPs say of any client."""
