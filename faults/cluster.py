@@ -123,8 +123,9 @@ class ClusterControl(Protocol):
     def transaction_coordinator(self, lane: str) -> int | None:
         """The broker that coordinates the transactions of the lane's first transactional id now, likewise."""
 
-    def members(self, lane: str) -> Sequence[NodeControl]:
-        """The members of the lane's group, or of its loop, that are processes of their own and run."""
+    def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
+        """Those of a lane's clients that are processes of their own and run: `member` (of its group, or of its loop),
+        `producer` or `consumer`."""
 
     def topic(self, lane: str) -> str:
         """The name of a lane's topic."""

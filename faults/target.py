@@ -2,13 +2,15 @@
 
 `leader(lane)`, `follower(lane)`, `group-coordinator(lane)`, `transaction-coordinator(lane)`, `controller`, `broker:2`,
 `brokers:1,3`, `zookeeper`, `zookeeper:1`, `controllers`, `controllers:minority`, `controllers:majority`,
-`controller:1`, `controllers:1,3`, `random`, `all`, `minority`, `majority`, `member(lane)`, `members(lane)`.
+`controller:1`, `controllers:1,3`, `random`, `all`, `minority`, `majority`, `member(lane)`, `members(lane)`,
+`producer(lane)`, `producers(lane)`, `consumer(lane)`, `consumers(lane)`.
 `leader(lane)` means the leader of partition
 0; `leader(lane/3)` names another partition. `group-coordinator(lane)` coordinates the lane's group, or the group that
 feeds its loop, `transaction-coordinator(lane)` its first transactional id. `all`, `minority`, `majority` and `random`
 mean brokers. `controllers`, a part of them and `controller:1` mean KRaft's dedicated
 controllers. `controller` is the active one, broker or not. `member(lane)` is one of the
-lane's group, or of its loop, `members(lane)` are all of them: processes of this machine, each of them a client.
+lane's group, or of its loop, `members(lane)` are all of them; the same of its producers and consumers, where its client
+runs as a process of its own: processes of this machine, each of them a client.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 
 _OF_A_LANE = ("leader", "follower")
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group-coordinator", "transaction-coordinator"
-MEMBER, MEMBERS = "member", "members"
-OF_CLIENTS = (MEMBER, MEMBERS)
+MEMBER, PRODUCER, CONSUMER = "member", "producer", "consumer"
+OF_CLIENTS = tuple(f"{role}{plural}" for role in (MEMBER, PRODUCER, CONSUMER) for plural in ("", "s"))
 """Roles of clients; all others are roles of servers."""
 _IN_KRAFT = "brokers and controllers"
 _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
     r"|(?P<coordinator>group-coordinator|transaction-coordinator)\((?P<coordinated>[^()/]+)\)"
-    r"|(?P<clients>members?)\((?P<of_clients>[^()/]+)\)"
+    r"|(?P<clients>(?:member|producer|consumer)s?)\((?P<of_clients>[^()/]+)\)"
     r"|(?P<numbered>broker|zookeeper|controller):(?P<number>\d+)"
     r"|(?P<group>brokers|controllers):(?P<several>\d+(?:,\d+)+)"
     r"|controllers:(?P<part>minority|majority)"
@@ -41,7 +43,7 @@ EXPECTED = (
     "leader(LANE), leader(LANE/PARTITION), follower(LANE), group-coordinator(LANE), transaction-coordinator(LANE), "
     "controller, broker:ID, brokers:ID,ID…, zookeeper, zookeeper:NUMBER, controllers, controllers:minority, "
     "controllers:majority, controller:NUMBER, controllers:NUMBER,NUMBER…, random, all, minority, majority, "
-    "member(LANE) or members(LANE)"
+    "member(LANE), members(LANE), producer(LANE), producers(LANE), consumer(LANE) or consumers(LANE)"
 )
 
 
@@ -141,10 +143,11 @@ class Target:
             return (cluster.brokers[self._held(found(self.lane))],)
         if self.role in OF_CLIENTS:
             assert self.lane is not None
-            members = list(cluster.members(self.lane))
-            if not members:
-                raise VacantRoleError(f"{self.text}: no member runs as a process of its own at the moment")
-            return tuple(members) if self.role == MEMBERS else (chosen.choice(members),)
+            role = self.role.removesuffix("s")
+            clients = list(cluster.clients(self.lane, role))
+            if not clients:
+                raise VacantRoleError(f"{self.text}: no {role} runs as a process of its own at the moment")
+            return tuple(clients) if self.role != role else (chosen.choice(clients),)
         if self.role == "random":
             return (chosen.choice(brokers),)
         return tuple(sorted(chosen.sample(brokers, self.brokers_hit(len(brokers))), key=lambda node: node.number))

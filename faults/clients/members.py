@@ -1,4 +1,4 @@
-"""Kinds that end or freeze the processes of members of groups and loops, or reset clients' connections."""
+"""Kinds that end or freeze the processes of clients, or reset clients' connections."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kafka_chaos.faults.machine import engine_elsewhere
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientKill(Fault):
-    """Kill members of a group or of a loop (SIGKILL), amid whatever they do; at the fault's end, new ones take their
-    places. Its proof: each ran, and is gone by that signal."""
+    """Kill clients (SIGKILL), amid whatever they do; at the fault's end, new ones take their places, with the same
+    `client.id`. Its proof: each ran, and is gone by that signal."""
 
     kind: ClassVar[str] = "client-kill"
     holds: ClassVar[str] = DOWN
     hits_clients: ClassVar[bool] = True
     crashes_members: ClassVar[bool] = True
-    # The model expects nothing of brokers: it counts among the `crashes` of the lane's group instead.
+    # The model expects nothing of brokers: that of a member counts among the `crashes` of the lane's group instead.
     appearance: ClassVar[Appearance] = Appearance("#a13a6a", "#ec92b8", Pattern.CROSSES)
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
@@ -59,14 +59,14 @@ def _is_killed(node: NodeControl, noted: Mapping[str, int]) -> Proof:
 # requests, no time-outs of the client's own. Thawed, it goes on as if nothing had happened.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPause(Fault):
-    """Freeze the processes of members of a group or of a loop (SIGSTOP), and thaw them at the fault's end. Its proof:
-    the kernel tells that each is stopped."""
+    """Freeze the processes of clients (SIGSTOP), and thaw them at the fault's end. Its proof: the kernel tells that
+    each is stopped."""
 
     kind: ClassVar[str] = "client-pause"
     in_words: ClassVar[str] = "process {Pid}: {State}"
     holds: ClassVar[str] = FROZEN
     hits_clients: ClassVar[bool] = True
-    # The model expects nothing: any member may be slow, and be removed without knowing it.
+    # The model expects nothing: any client may be slow, and a member be removed without knowing it.
     appearance: ClassVar[Appearance] = Appearance("#6b6a1f", "#c9c76a", Pattern.DIAGONALS)
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:

@@ -69,11 +69,11 @@ class BreakableCluster(Protocol[N]):
 class Clients(Protocol):
     """The processes of clients that faults may hit."""
 
-    def members(self, lane: str) -> Sequence[NodeControl]:
-        """The members of the lane's group, or of its loop, that run."""
+    def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
+        """Those of the lane's clients that run."""
 
-    def start_again(self, members: Sequence[NodeControl]) -> None:
-        """Let new members take the places of those of these that a fault has ended."""
+    def start_again(self, clients: Sequence[NodeControl]) -> None:
+        """Let new clients take the places of those of these that a fault has ended."""
 
 
 class ClusterView(Generic[N]):
@@ -143,8 +143,8 @@ class ClusterView(Generic[N]):
                 return found
         return None
 
-    def members(self, lane: str) -> Sequence[NodeControl]:
-        return () if self._clients is None else self._clients.members(lane)
+    def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
+        return () if self._clients is None else self._clients.clients(lane, role)
 
     def topic(self, lane: str) -> str:
         return self._admin.topic(lane)

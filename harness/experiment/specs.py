@@ -20,7 +20,7 @@ from kafka_chaos.contract.errors import UsageFailure, quoted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
 from kafka_chaos.faults.fault import Fault, concerns
-from kafka_chaos.faults.target import MEMBER, OF_CLIENTS
+from kafka_chaos.faults.target import MEMBER
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
@@ -119,7 +119,7 @@ class PhaseSpec(Spec):
 
     def members_hit(self, fault: Fault) -> int:
         """How many members of a group or a loop a fault may hit; 0 where its target is a server."""
-        if fault.target.role not in OF_CLIENTS:
+        if fault.target.role.removesuffix("s") != MEMBER:
             return 0
         if fault.target.role == MEMBER:
             return 1

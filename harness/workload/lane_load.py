@@ -5,13 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
+from kafka_chaos.faults.target import CONSUMER, MEMBER
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
+from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.producers import ManyProducers, Producing
+from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.lane_clients import Members, looping, producing, reading
 from kafka_chaos.harness.workload.lane_groups import LoopProducing
+from kafka_chaos.harness.workload.processes.client_process import ClientProcess
+from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 
@@ -69,6 +74,25 @@ class LaneLoad:
             return [self.producer.members] if self.producer.members.is_foreign else []
         made = self.producer.present if isinstance(self.producer, ManyProducers) else ()
         return [one for one in made if isinstance(one, ProcessProducer)]
+
+    def processes(self, role: str) -> Sequence[ClientProcess]:
+        """Those of its clients that are processes of their own and run, for faults to hit."""
+        if role == CONSUMER:
+            reads = self.consumer
+            followers = reads.consumers if isinstance(reads, ConsumerPerIsolation) else (reads,)
+            return [each for one in followers if isinstance(one, ProcessConsumer) for each in one.processes()]
+        if role == MEMBER:
+            return [each for one in self.groups[:1] if isinstance(one, GroupLoad) for each in one.processes()]
+        found = []
+        if isinstance(self.producer, PacedProducing):
+            for place in self.producer.places:
+                if isinstance(producer := place.producer, ProcessProducer):
+                    found.append(ClientProcess(producer.process, place.number, falls=place.falls, rises=place.rises))
+        elif isinstance(self.producer, ManyProducers):
+            # A transactional id whose producer has ended has the next one at once.
+            made = [one for one in self.producer.present if isinstance(one, ProcessProducer)]
+            found += [ClientProcess(one.process, number) for number, one in enumerate(made)]
+        return [one for one in found if one.is_running()]
 
     @property
     def groups(self) -> tuple[Members, ...]:

@@ -17,10 +17,10 @@ from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application.handles import Application
-from kafka_chaos.harness.workload.groups.load import GroupClients, GroupLoad
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 
@@ -78,10 +78,9 @@ class PhaseLoad:
                 stack.callback(lane.close)
 
     @property
-    def clients(self) -> GroupClients:
-        """The members of all groups and loops, for faults to hit."""
-        groups = {name: lane.groups for name, lane in self.lanes.items()}
-        return GroupClients({name: [one for one in of if isinstance(one, GroupLoad)] for name, of in groups.items()})
+    def clients(self) -> LoadClients:
+        """The clients of all lanes, for faults to hit."""
+        return LoadClients(self.lanes)
 
     @property
     def counts(self) -> Mapping[str, tuple[int, int, int]]:
@@ -171,3 +170,20 @@ class PhaseLoad:
                     document["groups"][group] = named
         if groups:
             write_whole(self._groups_file, json.dumps(document, indent=1) + "\n")
+
+
+class LoadClients:
+    """The clients of a load that are processes of their own, by lane."""
+
+    def __init__(self, lanes: Mapping[str, LaneLoad]) -> None:
+        self._lanes = lanes
+
+    def clients(self, lane: str, role: str) -> Sequence[ClientProcess]:
+        """Those of the lane's clients that run; see `ClusterControl`."""
+        return self._lanes[lane].processes(role) if lane in self._lanes else ()
+
+    def start_again(self, clients: Sequence[object]) -> None:
+        """Let new ones take the places of those that a fault has ended."""
+        for client in clients:
+            if isinstance(client, ClientProcess):
+                client.start()

@@ -240,7 +240,7 @@ class FakeCluster:
     coordinators: dict[tuple[str, str], int] = field(default_factory=dict)
     controller_id: int | None = 3
     noted: dict[str, Any] = field(default_factory=dict)
-    clients: dict[str, list[FakeNode]] = field(default_factory=dict)
+    processes: dict[str, list[FakeNode]] = field(default_factory=dict)
     log_directories: tuple[str, ...] = ("/var/lib/kafka",)
     led: dict[Partition, Leadership] = field(default_factory=dict)
     registrations: dict[int, Registration] = field(default_factory=dict)
@@ -264,8 +264,8 @@ class FakeCluster:
     def transaction_coordinator(self, lane: str) -> int | None:
         return self.coordinators.get(("transaction", lane))
 
-    def members(self, lane: str) -> list[FakeNode]:
-        return self.clients.get(lane, [])
+    def clients(self, lane: str, role: str) -> list[FakeNode]:
+        return self.processes.get(lane, [])
 
     def topic(self, lane: str) -> str:
         return f"topic-of-{lane}"
@@ -336,7 +336,7 @@ class FakeCluster:
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
         for node in nodes:
-            everyone = [*self.brokers.values(), *(one for of in self.clients.values() for one in of)]
+            everyone = [*self.brokers.values(), *(one for of in self.processes.values() for one in of)]
             broker = next(one for one in everyone if one.name == node.name)
             if broker.disk is not None and not broker.running:
                 broker.disk.make_whole()

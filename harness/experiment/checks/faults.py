@@ -9,7 +9,16 @@ from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassi
 from kafka_chaos.faults.fault import Fault, concerns, fits, parameters
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.faults.target import GROUP_COORDINATOR, OF_CLIENTS, TRANSACTION_COORDINATOR, Target, TargetError
+from kafka_chaos.faults.target import (
+    CONSUMER,
+    GROUP_COORDINATOR,
+    MEMBER,
+    OF_CLIENTS,
+    PRODUCER,
+    TRANSACTION_COORDINATOR,
+    Target,
+    TargetError,
+)
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
@@ -72,7 +81,8 @@ def _check_kind(cluster: ClusterSpec, place: tuple[str | int, ...], fault: Fault
         raise ExperimentError((*place, "fault"), f"{fault.kind}: {reason}")
     if not fits(type(fault), fault.target):
         on_server = fault.target.role not in OF_CLIENTS
-        expected = "member(LANE) or members(LANE)" if on_server else "a server: it hits no clients"
+        clients = ", ".join(f"{role}(LANE)" for role in OF_CLIENTS)
+        expected = f"one of {clients}" if on_server else "a server: it hits no clients"
         raise ExperimentError((*place, "target"), f"{fault.target.text}: {fault.kind} expects {expected}")
     others = ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ()))
     if fault.target.role not in others:
@@ -94,13 +104,14 @@ def _check_lane_key(place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec
 
 
 def _check_frozen_producer(place: tuple[str | int, ...], fault: Fault, phase: PhaseSpec) -> None:
-    """Refuse to freeze the producer of a loop that repeats what it was not answered: the model knows no slow producers.
+    """Refuse to freeze a producer that repeats what it was not answered: the model knows no slow producers.
 
     Thawed, it takes requests for lost whose answers wait in its sockets.
     """
     frozen = fault.target.lane if fault.kind == ClientPause.kind else None
     lane = next((lane for lane in phase.lanes if lane.lane == frozen), None)
-    if lane is not None and lane.group is None and not lane.idempotence:
+    is_producer = fault.target.role.removesuffix("s") == PRODUCER or (lane is not None and lane.loop is not None)
+    if lane is not None and is_producer and not lane.idempotence:
         message = f"{fault.target.text}: a producer that is thawed may send again what was written: expected a lane "
         raise ExperimentError(place, f"{message}with idempotence")
 
@@ -204,9 +215,12 @@ def _check_target(cluster: ClusterSpec, place: tuple[str | int, ...], target: Ta
     lane = next((lane for lane in phase.lanes if lane.lane == target.lane), None)
     if target.role == GROUP_COORDINATOR and lane is not None and lane.group is None and lane.loop is None:
         raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no group and no loop")
-    if target.role in OF_CLIENTS and lane is not None and lane.group is None and lane.loop is None:
-        message = "its producer and its consumer are threads of the harness; only members of a group or of a loop are "
-        raise ExperimentError(place, f"{target.text}: {message}processes of their own")
+    role = target.role.removesuffix("s")
+    if role == MEMBER and lane is not None and lane.group is None and lane.loop is None:
+        raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no group and no loop")
+    if role in (PRODUCER, CONSUMER) and lane is not None and (lane.client == IN_PROCESS or lane.loop is not None):
+        message = f"expected a lane with a `client` whose {role} is a process of its own, such as librdkafka 2.16.0"
+        raise ExperimentError(place, f"{target.text}: {message}")
     if target.role == TRANSACTION_COORDINATOR and lane is not None and lane.transactional is None:
         raise ExperimentError(place, f"{target.text}: the lane {lane.lane} has no transactions")
 

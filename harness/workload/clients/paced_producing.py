@@ -28,7 +28,7 @@ class Life:
     returns: float = _NEVER
 
 
-class _Place:
+class Place:
     """The producers that live in one place, one after the other."""
 
     def __init__(self, number: int, life: Life) -> None:
@@ -38,11 +38,13 @@ class _Place:
         self._life = life
         self._starts = life.at
         self._ends = _NEVER
+        self.is_killed = False
+        self.is_down = False
 
     @property
     def is_over(self) -> bool:
         """Whether nobody lives here, nor ever will."""
-        return self.producer is None and self._starts == _NEVER
+        return self.producer is None and self._starts == _NEVER and not self.is_down
 
     def takes(self, producer: LaneProducer, now: float) -> None:
         """A producer begins its life."""
@@ -51,20 +53,24 @@ class _Place:
 
     def is_due(self, elapsed: float) -> bool:
         """Whether one has to start, so long after times began to count."""
-        return self.producer is None and elapsed >= self._starts
+        return self.producer is None and elapsed >= self._starts and not self.is_down
 
-    def ends(self, now: float, elapsed: float) -> LaneProducer | None:
-        """The producer whose life is over, if it is."""
-        if now < self._ends or self.producer is None:
+    def falls(self) -> None:
+        """A fault ends the producer; nobody takes its place until `rises` is called."""
+        self.is_killed = self.is_down = True
+
+    def rises(self) -> None:
+        """The fault is over."""
+        self.is_down = False
+
+    def ends(self, now: float, elapsed: float) -> tuple[LaneProducer, bool] | None:
+        """The producer whose life is over, if it is, and whether by a kill."""
+        if (now < self._ends and not self.is_killed) or self.producer is None:
             return None
+        by_fault, self.is_killed = self.is_killed, False
         ended, self.producer = self.producer, None
-        self._starts, self._ends = elapsed + self._life.returns, _NEVER
-        return ended
-
-    @property
-    def kills(self) -> bool:
-        """Whether lives end by a kill."""
-        return self._life.kills
+        self._starts, self._ends = elapsed + (0.0 if by_fault else self._life.returns), _NEVER
+        return ended, by_fault or self._life.kills
 
 
 class PacedProducing(ManyProducers):
@@ -86,9 +92,9 @@ class PacedProducing(ManyProducers):
     ) -> None:
         super().__init__()
         self._connect = connect
-        self._places = [_Place(number, life) for number, life in enumerate((Life(at=0.0), *lives))]
+        self.places = [Place(number, life) for number, life in enumerate((Life(at=0.0), *lives))]
         self._began = began
-        self._rate = rate / len(self._places)
+        self._rate = rate / len(self.places)
         self._on_notice = on_notice
         self._leaving: list[LaneProducer] = []
         self._uncertain = 0
@@ -96,14 +102,14 @@ class PacedProducing(ManyProducers):
 
     def run(self, sending: threading.Event) -> None:
         """Send until `sending` is cleared, or every producer has failed for good."""
-        self._places[0].takes(self.producers[0], time.monotonic())
+        self.places[0].takes(self.producers[0], time.monotonic())
         failed: set[int] = set()
         while sending.is_set() and self._goes_on():
             now = time.monotonic()
             if (began := self._began()) is not None:
-                for place in self._places:
+                for place in self.places:
                     self._live(place, now, now - began)
-            for place in self._places:
+            for place in self.places:
                 if (records := place.producer) is not None and not records.failed_for_good:
                     records.send(max(0, int((now - place.since) * self._rate) - records.sent))
             self._poll(_TICK)
@@ -117,7 +123,7 @@ class PacedProducing(ManyProducers):
         """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
         deadline = time.monotonic() + timeout
         self._leaving += self._living()
-        for place in self._places:
+        for place in self.places:
             place.producer = None
         while any(one.unanswered for one in self._leaving) and time.monotonic() < deadline and not cancelled.is_set():
             self._poll(_TICK)
@@ -126,14 +132,15 @@ class PacedProducing(ManyProducers):
         return self._uncertain + left
 
     def _goes_on(self) -> bool:
-        return any(place.producer is None and not place.is_over for place in self._places) or any(
+        return any(place.producer is None and not place.is_over for place in self.places) or any(
             not one.failed_for_good for one in self._living()
         )
 
-    def _live(self, place: _Place, now: float, elapsed: float) -> None:
+    def _live(self, place: Place, now: float, elapsed: float) -> None:
         """What is due in a place: an end, a start."""
-        if (ended := place.ends(now, elapsed)) is not None:
-            if place.kills:
+        if (over := place.ends(now, elapsed)) is not None:
+            ended, is_killed = over
+            if is_killed:
                 self._on_notice(f"{ended.lane}: the producer in place {place.number} is killed")
                 self._uncertain += ended.abandon(open_transaction=False)
             else:
@@ -143,7 +150,7 @@ class PacedProducing(ManyProducers):
             place.takes(self.producers[-1], now)
 
     def _living(self) -> list[LaneProducer]:
-        return [place.producer for place in self._places if place.producer is not None]
+        return [place.producer for place in self.places if place.producer is not None]
 
     def _poll(self, seconds: float) -> None:
         """Serve all; one that leaves and has all its outcomes is closed."""

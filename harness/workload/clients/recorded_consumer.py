@@ -257,6 +257,11 @@ class ConsumerPerIsolation:
             raise
 
     @property
+    def consumers(self) -> tuple[Following, ...]:
+        """Both."""
+        return self._committed, self._uncommitted
+
+    @property
     def consumed(self) -> int:
         """Records that were read so far, committed or not."""
         return self._uncommitted.consumed

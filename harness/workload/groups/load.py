@@ -8,13 +8,12 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
-from kafka_chaos.harness.workload.groups.client_process import ClientProcess
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
 from kafka_chaos.harness.workload.groups.rows import GroupTables, MemberRows, Progress
 from kafka_chaos.harness.workload.groups.settings import (
@@ -25,6 +24,7 @@ from kafka_chaos.harness.workload.groups.settings import (
     MemberSettings,
 )
 from kafka_chaos.harness.workload.groups.work import GroupWork, OnChange, StartMember, committed_by, member_settings
+from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 
 MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"
@@ -136,16 +136,16 @@ class GroupLoad:
     def processes(self) -> list[ClientProcess]:
         """The members that run, for faults to hit."""
         return [
-            ClientProcess(member, place, is_down=self._takes_down, replace=self._replace)
+            ClientProcess(member, place, falls=partial(self._falls, member), rises=partial(self._rises, member))
             for place, member in sorted(self._members.items())
             if member.exit_code is None
         ]
 
-    def _takes_down(self, member: SupervisedProcess) -> None:
+    def _falls(self, member: SupervisedProcess) -> None:
         self._down[member.name] = True
         self._on_change(member.name, "is killed")
 
-    def _replace(self, member: SupervisedProcess) -> None:
+    def _rises(self, member: SupervisedProcess) -> None:
         if member.name in self._down:
             self._down[member.name] = False
 
@@ -264,20 +264,3 @@ class GroupLoad:
             on_notice=self._on_notice,
             may_end=True,
         )
-
-
-class GroupClients:
-    """The members of the groups of a load, by the lane that has the group or the loop."""
-
-    def __init__(self, groups: Mapping[str, Sequence[GroupLoad]]) -> None:
-        self._groups = groups
-
-    def members(self, lane: str) -> Sequence[ClientProcess]:
-        """Those that run: of the lane's group, or else of its loop."""
-        return [member for group in self._groups.get(lane, ())[:1] for member in group.processes()]
-
-    def start_again(self, members: Sequence[object]) -> None:
-        """Let new ones take the places of those that a fault has ended."""
-        for member in members:
-            if isinstance(member, ClientProcess):
-                member.start()

@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka_chaos.harness.workload.clients.recorded_consumer import add_assignment, not_at_the_end
 from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer, consumed_rows
+from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.producer import Start, whole_numbers
 from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach
 
@@ -44,6 +45,8 @@ class ProcessConsumer:
         self._last_ns = 0
         self._position = dict.fromkeys(range(partitions), 0)
         self._has_ended = threading.Event()
+        self._start = start
+        self._is_down = False
         self._process = start(self)
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
@@ -69,6 +72,23 @@ class ProcessConsumer:
         self._end_assignment()
         self._assignments = None
 
+    def processes(self) -> list[ClientProcess]:
+        """Its process, if it runs, for faults to hit."""
+        process = ClientProcess(self._process, 1, falls=self._falls, rises=self._rises)
+        return [process] if process.is_running() else []
+
+    def _falls(self) -> None:
+        self._is_down = True
+
+    def _rises(self) -> None:
+        """Another consumer reads from the start, under a new name, if a fault has ended this one."""
+        if self._is_down:
+            self._is_down = False
+            self._process.join()
+            self._begin_assignment()
+            self._has_ended.clear()
+            self._process = self._start(self)
+
     @property
     def _name(self) -> str:
         return f"{self._member}-{self._names}"
@@ -79,15 +99,18 @@ class ProcessConsumer:
             began_ns = dict.fromkeys(self._position, self._began_ns)
             add_assignment(self._assignments, of, began_ns, last_ns=self._last_ns)
 
+    def _begin_assignment(self) -> None:
+        self._end_assignment()
+        self._names += 1
+        self._began_ns = time.monotonic_ns()
+        self._position = dict.fromkeys(self._position, 0)
+
     def takes(self, kind: str, values: dict[str, Any]) -> None:
         """Take an event; see `Taker`."""
         if kind == "read":
             self._read(**values)
         elif kind == "assigned":
-            self._end_assignment()
-            self._names += 1
-            self._began_ns = time.monotonic_ns()
-            self._position = dict.fromkeys(self._position, 0)
+            self._begin_assignment()
         elif kind == "at_end" and self._isolation is not None:
             self._stands(**values)
         else:

@@ -79,6 +79,11 @@ class ProcessProducer:
         """Why it sends no more; empty while it does."""
         return self._process.problem or ""
 
+    @property
+    def process(self) -> SupervisedProcess:
+        """The process."""
+        return self._process
+
     def breaks(self, problem: str) -> None:
         """Something is wrong with it."""
         self._process.breaks(problem)

@@ -22,7 +22,7 @@ def members(*numbers: int) -> list[FakeNode]:
 
 
 def cluster_with(*numbers: int) -> FakeCluster:
-    return FakeCluster(clients={"orders": members(*numbers)})
+    return FakeCluster(processes={"orders": members(*numbers)})
 
 
 def test_a_reset_is_proven_by_connections_that_are_gone() -> None:
@@ -91,21 +91,21 @@ def test_a_member_that_is_killed_is_replaced_at_the_end() -> None:
     assert not fault.proof(cluster, nodes).took_effect
     for _ in range(2):
         fault.inject(cluster, nodes)
-    for node in cluster.clients["orders"]:
+    for node in cluster.processes["orders"]:
         node.exit_code = -9
     proof = fault.proof(cluster, nodes)
     assert proof.took_effect, proof.reason
     assert fault.describe_evidence(proof.evidence["orders-group-1"]) == "process 0 gone by SIGKILL"
     fault.heal(cluster, nodes)
-    assert all(node.running for node in cluster.clients["orders"])
+    assert all(node.running for node in cluster.processes["orders"])
 
 
 def test_a_member_that_had_ended_by_itself_is_no_proof() -> None:
     cluster = cluster_with(0)
-    cluster.clients["orders"][0].running = False
-    cluster.clients["orders"][0].exit_code = -9
+    cluster.processes["orders"][0].running = False
+    cluster.processes["orders"][0].exit_code = -9
     fault = ClientKill(target=Target.parse("member(orders)"))
-    nodes = tuple(cluster.clients["orders"])
+    nodes = tuple(cluster.processes["orders"])
     fault.inject(cluster, nodes)
     assert fault.proof(cluster, nodes).reason == "orders-group-0: its process had ended before"
 
@@ -119,7 +119,7 @@ def test_a_member_is_frozen_and_thawed() -> None:
     fault.inject(cluster, nodes)
     assert fault.proof(cluster, nodes).took_effect
     fault.heal(cluster, nodes)
-    assert not any(node.paused for node in cluster.clients["orders"])
+    assert not any(node.paused for node in cluster.processes["orders"])
 
 
 def test_a_lane_without_members_has_nobody_to_hit() -> None:
@@ -131,6 +131,8 @@ EXPERIMENT = """
 name: clients
 lanes:
   - {{lane: plain, acks: "1"}}
+  - {{lane: java, client: java 3.9.1, idempotence: true}}
+  - {{lane: twice, client: java 3.9.1}}
   - {{lane: orders, idempotence: true, group: {{members: 3, crashes: 1, joins: 1}}}}
   - {{lane: bills, acks: "1", idempotence: false, loop: {{source: orders, offsets: after}}}}
   - {{lane: sums, idempotence: true, loop: {{source: orders}}, transactional: {{producers: 3}}}}
@@ -177,10 +179,14 @@ def test_a_reset_is_told_as_requests_and_answers_that_are_lost() -> None:
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        ("fault: client-kill, target: leader(orders)", "expects member(LANE) or members(LANE)"),
+        ("fault: client-kill, target: leader(orders)", "expects one of member(LANE), members(LANE), producer(LANE)"),
         ("fault: kill, target: member(orders)", "kill expects a server: it hits no clients"),
         ("fault: connection-reset, target: member(orders)", "connection-reset expects a server"),
-        ("fault: client-kill, target: member(plain)", "its producer and its consumer are threads of the harness"),
+        ("fault: client-kill, target: member(plain)", "the lane plain has no group and no loop"),
+        ("fault: client-kill, target: producer(plain)", "whose producer is a process of its own, such as librdkafka 2"),
+        ("fault: client-pause, target: consumers(orders)", "whose consumer is a process of its own"),
+        ("fault: client-pause, target: producer(twice)", "expected a lane with idempotence"),
+        ("fault: kill, target: producer(java)", "kill expects a server: it hits no clients"),
         ("fault: client-kill, target: member(nowhere)", "there is no lane nowhere"),
         ("fault: client-pause, target: member(bills)", "expected a lane with idempotence"),
         ("fault: connection-reset, target: zookeeper", "connection-reset hits brokers, and no other server"),
@@ -221,3 +227,13 @@ schedule:
     assert drawn == {("kill", "leader(orders)"), ("client-kill", "member(orders)")}
     with pytest.raises(UsageFailure, match=r"targets: none of leader\(orders\) is one for client-kill"):
         parse_experiment(text.replace(", member(orders)", ""), "clients.yaml")
+
+
+@pytest.mark.parametrize("fault", ["client-kill", "client-pause"])
+@pytest.mark.parametrize("role", ["producer", "producers", "consumer", "consumers"])
+def test_clients_that_are_processes_can_be_hit(fault: str, role: str) -> None:
+    experiment = experiment_with(f"fault: {fault}, target: {role}(java)")
+    (phase,) = experiment.phases
+    (planned,) = phase.faults()
+    assert phase.members_hit(planned) == 0, "no member of a group"
+    assert experiment.as_lane(phase, phase.lanes[1]).faults == ()

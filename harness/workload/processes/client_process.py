@@ -1,4 +1,4 @@
-"""A member of a group as faults see it: a process that can be killed, frozen, and replaced."""
+"""A client as faults see it: a process that can be killed, frozen, and replaced."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _STATE = re.compile(r"^State:\s*(\S.*)$", re.MULTILINE)
 
 
 class ClientProcess:
-    """Implements `kafka_chaos.faults.cluster.NodeControl` for a member in a place of its group.
+    """Implements `kafka_chaos.faults.cluster.NodeControl` for a client in a place: of its group, or of its lane.
 
-    `is_down`: told before a fault ends it, so that nobody else replaces it; `replace` does.
+    `falls`: told before a fault ends it, so that nobody else replaces it until `rises` is.
     """
 
     address = ""
@@ -31,63 +31,63 @@ class ClientProcess:
 
     def __init__(
         self,
-        member: SupervisedProcess,
+        process: SupervisedProcess,
         place: int,
         *,
-        is_down: Callable[[SupervisedProcess], None],
-        replace: Callable[[SupervisedProcess], None],
+        falls: Callable[[], None] = lambda: None,
+        rises: Callable[[], None] = lambda: None,
     ) -> None:
-        self._member = member
-        self._is_down = is_down
-        self._replace = replace
-        self.name = member.name
+        self._process = process
+        self._falls = falls
+        self._rises = rises
+        self.name = process.name
         self.number = place
 
     def state(self) -> dict[str, Any]:
         """As the kernel tells: Running, Paused, Pid, ExitCode, and State as in /proc."""
-        code = self._member.exit_code
+        code = self._process.exit_code
         if code is not None:
-            return {"Status": "exited", "Running": False, "Paused": False, "Pid": self._member.pid, "ExitCode": code}
+            return {"Status": "exited", "Running": False, "Paused": False, "Pid": self._process.pid, "ExitCode": code}
         shown = self._in_proc()
         stopped = shown.startswith("T")
         return {
             "Status": "paused" if stopped else "running",
             "Running": True,
             "Paused": stopped,
-            "Pid": self._member.pid,
+            "Pid": self._process.pid,
             "ExitCode": 0,
             "State": shown,
         }
 
     def _in_proc(self) -> str:
         try:
-            found = _STATE.search(Path(f"/proc/{self._member.pid}/status").read_text())
+            found = _STATE.search(Path(f"/proc/{self._process.pid}/status").read_text())
         except OSError:
             return ""
         return "" if found is None else found[1]
 
     def is_running(self) -> bool:
         """Whether it has not ended."""
-        return self._member.exit_code is None
+        return self._process.exit_code is None
 
     def kill(self) -> None:
         """SIGKILL, and wait for its end; nobody replaces it until `start`."""
         if self.is_running():
-            self._is_down(self._member)
-            self._member.kill()
+            self._falls()
+            self._process.kill()
             wait_until(lambda: not self.is_running(), f"{self.name} to end after SIGKILL", timeout=_ENDS_WITHIN)
 
     def pause(self) -> None:
         """SIGSTOP: all its threads stop, those of its client too."""
-        self._member.signal(signal.SIGSTOP)
+        self._process.signal(signal.SIGSTOP)
 
     def unpause(self) -> None:
         """SIGCONT."""
-        self._member.signal(signal.SIGCONT)
+        self._process.signal(signal.SIGCONT)
 
     def start(self) -> None:
-        """Let a new member take its place, if it was killed by a fault."""
-        self._replace(self._member)
+        """Let a new one take its place, if it was killed by a fault."""
+        self._rises()
 
     def stop(self) -> None:
         """Refused: no fault asks for it."""

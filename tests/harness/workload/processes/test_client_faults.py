@@ -1,0 +1,120 @@
+"""Faults of clients that are processes of their own: who is killed, and who takes its place when that is over."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
+from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.processes.client_process import ClientProcess
+from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
+from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from tests.harness.workload.processes.test_processes import Started
+
+READ = """
+tell("read", partition=[0, 0], offset=[0, 1], producer_id=[3, 3], seq=[0, 1])
+"""
+
+
+@contextmanager
+def producing(folder: Path) -> Iterator[tuple[PacedProducing, list[Started], list[int]]]:
+    """A lane at work whose producer is a process, those that were started, and how many records became info."""
+    started: list[Started] = []
+    uncertain: list[int] = []
+    writer, reservations = HistoryWriter(folder / "produced"), Reservations(folder)
+
+    def connect(number: int, place: int) -> ProcessProducer:
+        started.append(Started("", folder))
+        return ProcessProducer(
+            started[-1],
+            lane="orders",
+            producer_id=number,
+            partitions=InTurn(2),
+            writer=writer,
+            reservations=reservations,
+        )
+
+    load = PacedProducing(connect, rate=200, on_notice=lambda text: None, began=lambda: 0.0)
+    sending, never = threading.Event(), threading.Event()
+    sending.set()
+    thread = threading.Thread(target=load.run, args=(sending,))
+    thread.start()
+    try:
+        yield load, started, uncertain
+    finally:
+        sending.clear()
+        thread.join()
+        uncertain.append(load.finish(20, never))
+        writer.close()
+        reservations.close()
+
+
+def of_place(load: PacedProducing) -> ClientProcess:
+    (place,) = load.places
+    producer = place.producer
+    assert isinstance(producer, ProcessProducer)
+    return ClientProcess(producer.process, place.number, falls=place.falls, rises=place.rises)
+
+
+def test_a_producer_that_a_fault_kills_has_a_successor_once_that_is_over(tmp_path: Path) -> None:
+    with producing(tmp_path) as (load, started, uncertain):
+        wait_until(lambda: load.acknowledged, "a record to be acknowledged", timeout=30)
+        client = of_place(load)
+        client.kill()
+        assert client.state()["ExitCode"] == -signal.SIGKILL
+        wait_until(lambda: load.places[0].producer is None, "the producer to be missed", timeout=30)
+        assert len(load.producers) == 1, "nobody takes its place"
+        client.start()
+        wait_until(lambda: len(load.producers) == 2 and load.producers[1].acknowledged, "a successor", timeout=30)
+        assert [one.problems for one in started] == [[], []]
+    rows = [row for file in (tmp_path / "produced").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    assert {row["producer_id"] for row in rows} == {0, 1}
+    assert sum(row["outcome"] == "info" for row in rows) == sum(uncertain)
+    assert len(rows) == load.sent
+
+
+def test_a_kill_that_is_over_at_once_has_a_successor_too(tmp_path: Path) -> None:
+    with producing(tmp_path) as (load, started, _):
+        client = of_place(load)
+        client.kill()
+        client.start()
+        wait_until(lambda: len(load.producers) == 2, "a successor", timeout=30)
+        assert [one.problems for one in started] == [[], []]
+
+
+def test_a_frozen_producer_goes_on_when_it_is_thawed(tmp_path: Path) -> None:
+    with producing(tmp_path) as (load, started, _):
+        client = of_place(load)
+        client.pause()
+        wait_until(lambda: client.state()["Paused"], "the process to be stopped", timeout=30)
+        client.unpause()
+        before = load.acknowledged
+        wait_until(lambda: load.acknowledged > before, "it to go on", timeout=30)
+        assert (len(load.producers), started[0].problems) == (1, [])
+
+
+def test_a_consumer_that_a_fault_kills_reads_from_the_start_under_a_new_name(tmp_path: Path) -> None:
+    started, writer = Started(READ, tmp_path), HistoryWriter(tmp_path / "consumed")
+    consumer = ProcessConsumer(started, lane="orders", partitions=1, writer=writer)
+    wait_until(lambda: consumer.consumed == 2, "the fake client to read", timeout=30)
+    (client,) = consumer.processes()
+    client.kill()
+    assert consumer.processes() == []
+    client.start()
+    client.start()
+    wait_until(lambda: consumer.consumed == 4, "the next one to read", timeout=30)
+    consumer.drain({0: 2}, timeout=20, cancelled=threading.Event())
+    consumer.close()
+    writer.close()
+    assert started.problems == []
+    rows = [row for file in (tmp_path / "consumed").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    assert sorted(row["consumer"] for row in rows) == ["orders-1"] * 2 + ["orders-2"] * 2
