@@ -238,7 +238,7 @@ class PartitionChanged(Event):
 
     It rises by one with each change of leader, ISR or replicas, so that a gap shows what no log names: in KRaft mode
     the partition epoch, with ZooKeeper the version of the partition's state there. `isr`: None where the log says that
-    it stayed as it was.
+    it stayed as it was. `newest`: the highest number that any log names, so that the last changes can't be missing.
     """
 
     node: int
@@ -246,6 +246,7 @@ class PartitionChanged(Event):
     partition: int
     partition_epoch: int
     isr: tuple[int, ...] | None = None
+    newest: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

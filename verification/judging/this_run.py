@@ -81,8 +81,7 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
         shown = shown_besides(permitted, [plain], Scope(kept_isr=True), Budget(MOST_STATES))
     except ScopeNotExhausted as error:
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=str(error), partitions=seen))
-    ruled_out: dict[AnyAnomaly, Status] = {}
-    ruled_out.update(dict.fromkeys(permitted - shown, Status.FORBIDDEN))
+    ruled_out: dict[AnyAnomaly, Status] = {one: Status.FORBIDDEN for one in CHECKS if one in permitted - shown}
     defects = dict(prediction.known_defects)
     if ruled_out:
         defects |= {one: tuple(trace.ids for trace in traces) for one, traces in known_defects(plain).items()}
@@ -102,8 +101,8 @@ def _of_lane(run: RunDirectory, lane: Lane) -> str | None:
         return "brokers before 2.8 don't number what they change"
     if run.events.outside.get(lane.lane):
         return "others may have injected faults at any time"
-    if _load_end(run, lane) is None:
-        return "events.jsonl does not say when the load ended"
+    if _load(run, lane) is None:
+        return "events.jsonl does not say when the load began and ended"
     for fault in run.events.concerning(lane.lane):
         if fault.kind not in COUNTS_AS or fault.kind == "reassignment":
             return f"fault {fault.fault_id} ({fault.kind}) may change an ISR in ways that the model does not know"
@@ -116,11 +115,11 @@ def _of_lane(run: RunDirectory, lane: Lane) -> str | None:
     return None
 
 
-def _load_end(run: RunDirectory, lane: Lane) -> int | None:
-    """When the lane's load had ended, and everything was replicated."""
-    ends = [one.ended_ns for one in run.events.phases.values() if one.lanes is None or lane.lane in one.lanes]
-    known = [end for end in ends if end is not None]
-    return max(known) if known and len(known) == len(ends) else None
+def _load(run: RunDirectory, lane: Lane) -> tuple[int, int] | None:
+    """When the lane's load began, and when it had ended, and everything was replicated."""
+    phases = [one for one in run.events.phases.values() if one.lanes is None or lane.lane in one.lanes]
+    ends = [one.ended_ns for one in phases if one.ended_ns is not None]
+    return (min(one.started_ns for one in phases), max(ends)) if ends and len(ends) == len(phases) else None
 
 
 def _hit(fault: FaultRecord) -> set[int | None]:
@@ -133,15 +132,15 @@ def _of_partition(run: RunDirectory, lane: Lane, partition: int, whole: str | No
     kept = run.events.kept.get((lane.lane, partition), ())
     changes = [one for one in kept if isinstance(one, PartitionChanged)]
     numbers = len({one.partition_epoch for one in changes})
-    load_end = _load_end(run, lane)
+    load = _load(run, lane)
     try:
         states = numbered(changes)
         gap = _contradiction(run, lane, partition, states)
     except ValueError as error:
         states, gap = [], str(error)
     reason = whole or gap
-    if reason is None and load_end is not None:
-        reason = next(_unasked(states, load_end, run.events.concerning(lane.lane), lane), None)
+    if reason is None and load is not None:
+        reason = next(_unasked(states, load, run.events.concerning(lane.lane), lane), None)
     return ObservedLedger(partition=partition, states=numbers, complete=gap is None, reason=reason)
 
 
@@ -165,6 +164,8 @@ def numbered(changes: Sequence[PartitionChanged]) -> list[State]:
             raise ValueError(f"the partition's state {number} was logged after the next one")
         states.append(State(change.ts_ns, isr))
         number += 1
+    if {change.newest for change in changes} != {number}:
+        raise ValueError(f"the partition's state {number} is not known to be its last one")
     return states
 
 
@@ -182,10 +183,13 @@ def _contradiction(run: RunDirectory, lane: Lane, partition: int, states: Sequen
     return None
 
 
-def _unasked(states: Sequence[State], load_end: int, faults: Sequence[FaultRecord], lane: Lane) -> Iterator[str]:
+def _unasked(
+    states: Sequence[State], load: tuple[int, int], faults: Sequence[FaultRecord], lane: Lane
+) -> Iterator[str]:
     """Why brokers may have left the ISR without a fault before the load had ended, or stayed in it in spite of one."""
-    for isr, when in ((states[0].isr, "at first"), (_isr_at(states, load_end), "when the load had ended")):
-        if len(isr) != lane.replication_factor:
+    began, load_end = load
+    for moment, when in ((began, "when the load began"), (load_end, "when the load had ended")):
+        if len(_isr_at(states, moment)) != lane.replication_factor:
             yield f"the ISR was not seen whole {when}"
     used: set[tuple[str, int]] = set()
     for before, after in pairwise(states):

@@ -71,7 +71,14 @@ def emit_broker_events(
                     first[place] = min(found, first.get(place, found), key=lambda one: one.ts_ns)
                 else:
                     events.emit(found)
+    newest: dict[tuple[str, int], int] = {}
     for event in first.values():
+        if isinstance(event, PartitionChanged):
+            place = (event.lane, event.partition)
+            newest[place] = max(event.partition_epoch, newest.get(place, 0))
+    for event in first.values():
+        if isinstance(event, PartitionChanged):
+            event = replace(event, newest=newest[event.lane, event.partition])
         events.emit(event)
 
 

@@ -98,13 +98,13 @@ def test_all_that_is_known_of_a_lane_is_written_down() -> None:
             "prediction": {"source": "model", "recomputed": True, "model_digest": "digest"},
             "observations": {
                 "searched": False,
-                "reason": "events.jsonl does not say when the load ended",
+                "reason": "events.jsonl does not say when the load began and ended",
                 "partitions": (
                     {
                         "partition": 0,
                         "states": 0,
                         "complete": False,
-                        "reason": "events.jsonl does not say when the load ended",
+                        "reason": "events.jsonl does not say when the load began and ended",
                     },
                 ),
             },

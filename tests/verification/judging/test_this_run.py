@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,10 @@ USUAL: States = [(1, WHOLE), (30, WITHOUT), (50, WHOLE)]
 """In milliseconds and by number: broker 1 leaves the ISR while it has no power, and comes back."""
 
 
-def states(given: States, first: int = 0) -> list[PartitionChanged]:
+def states(given: States, first: int = 0, newest: int | None = None) -> list[PartitionChanged]:
+    last = first + len(given) - 1 if newest is None else newest
     return [
-        PartitionChanged(ts_ns=ms * MS, node=1, lane="a", partition=0, partition_epoch=number, isr=isr)
+        PartitionChanged(ts_ns=ms * MS, node=1, lane="a", partition=0, partition_epoch=number, isr=isr, newest=last)
         for number, (ms, isr) in enumerate(given, first)
     ]
 
@@ -105,8 +106,10 @@ UNTOLD = "no log names what became of the partition's state"
     [
         ([], "no log names the partition's states"),
         (states(USUAL)[:1] + states(USUAL)[2:], f"{UNTOLD} 0"),
-        (states(USUAL)[1:], "the ISR was not seen whole at first"),
-        (states(USUAL)[:2], "the ISR was not seen whole when the load had ended"),
+        (states(USUAL)[1:], "the ISR was not seen whole when the load began"),
+        (states(USUAL)[:2], "the partition's state 1 is not known to be its last one"),
+        (states(USUAL[:2]), "the ISR was not seen whole when the load had ended"),
+        (states(USUAL, newest=3), "the partition's state 2 is not known to be its last one"),
         (states(USUAL) + states([(50, WITHOUT)], first=2), "the logs name two ISRs of the partition's state 2"),
         (states([(1, None), (30, WITHOUT), (50, WHOLE)]), f"{UNTOLD} -1"),
         (states([(1, WHOLE), (52, WITHOUT), (50, WHOLE)]), "the partition's state 1 was logged after the next one"),
@@ -129,8 +132,11 @@ def test_an_observation_that_is_missing_ambiguous_or_of_a_slow_broker_rules_noth
 def test_what_may_have_happened_unseen_rules_nothing_out() -> None:
     kept = states(USUAL)
     assert reason(judged(kept, outside={"a": ("kill",)})) == "others may have injected faults at any time"
-    assert reason(judged(kept, phases={})) == "events.jsonl does not say when the load ended"
-    assert reason(judged(kept, phases={"load": Phase(None, 2)})) == "events.jsonl does not say when the load ended"
+    assert reason(judged(kept, phases={})) == "events.jsonl does not say when the load began and ended"
+    assert (
+        reason(judged(kept, phases={"load": Phase(None, 2)}))
+        == "events.jsonl does not say when the load began and ended"
+    )
     assert reason(judged(kept, lane=replace(LANE, kafka_version="2.4.1"))) is not None
     unproven = replace(FAULT, proven=[])
     assert reason(judged(kept, faults=(unproven,))) == "fault power-loss-1: not proven: no event says so"
@@ -161,6 +167,20 @@ def test_a_broker_alone_in_the_isr_stays_in_it_and_a_fault_may_hold_two() -> Non
     )
     thrice = replace(LANE, faults=("power-loss",) * 3)
     assert reason(judged(states(alone), lane=thrice, faults=(both, last))) is None
+
+
+SLOW: States = [*USUAL, (52, (1, 2)), (54, WHOLE), (55, None)]
+
+
+@pytest.mark.parametrize("given", [USUAL, SLOW], ids=["only a fault", "a slow broker, too"])
+def test_fewer_observations_never_rule_out_more(given: States) -> None:
+    """Whatever is taken out of what the logs tell, at its end, too."""
+    whole = states(given)
+    known = judged(whole).ruled_out
+    assert bool(known) is (given is USUAL)
+    for size in range(len(whole)):
+        for left in combinations(whole, size):
+            assert judged(left).ruled_out == {}
 
 
 def test_what_happens_after_the_load_changes_nothing() -> None:
