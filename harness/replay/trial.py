@@ -46,7 +46,7 @@ class Finding:
 def findings(verdict: Mapping[str, Any]) -> dict[Finding, int]:
     """The counts of all findings in the content of a verdict.json, those that are forbidden first."""
     found = [
-        (entry.get("status") != Status.FORBIDDEN, Finding(lane["lane"], anomaly_named(name)), int(entry["count"]))
+        (not _is_forbidden(entry), Finding(lane["lane"], anomaly_named(name)), int(entry["count"]))
         for lane in verdict["lanes"]
         for name, entry in lane["anomalies"].items()
         if entry["count"]
@@ -55,9 +55,13 @@ def findings(verdict: Mapping[str, Any]) -> dict[Finding, int]:
 
 
 def forbidden(verdict: Mapping[str, Any]) -> list[Finding]:
-    """The findings that the lanes' predictions forbid."""
-    status = {lane["lane"]: lane["anomalies"] for lane in verdict["lanes"]}
-    return [one for one in findings(verdict) if status[one.lane][one.anomaly].get("status") == Status.FORBIDDEN]
+    """The findings that the lanes' predictions forbid, in their run at least."""
+    found = {lane["lane"]: lane["anomalies"] for lane in verdict["lanes"]}
+    return [one for one in findings(verdict) if _is_forbidden(found[one.lane][one.anomaly])]
+
+
+def _is_forbidden(entry: Mapping[str, Any]) -> bool:
+    return Status.FORBIDDEN in (entry.get("status"), entry.get("in_this_run"))
 
 
 @dataclass

@@ -12,7 +12,7 @@ from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.replay import hunting, trial
 from kafka_chaos.harness.replay.hunting import Hunt
-from kafka_chaos.harness.replay.trial import Finding
+from kafka_chaos.harness.replay.trial import Finding, findings, forbidden
 from kafka_chaos.harness.run import shared_cluster
 from tests.harness.replay.runs import write_run
 
@@ -165,3 +165,14 @@ def test_an_experiment_whose_schedule_is_not_generated_is_refused(experiment: Pa
     experiment.write_text(EXPERIMENT.partition("schedule:")[0] + schedule)
     with pytest.raises(UsageFailure, match=r"expected an experiment with one phase and `schedule: \{generate"):
         Hunt.of(experiment)
+
+
+def test_what_is_forbidden_in_a_run_alone_is_a_finding_to_hunt_for_too() -> None:
+    anomalies = {
+        "duplicate": {"count": 2, "status": "permitted"},
+        "lost_write": {"count": 1, "status": "permitted", "in_this_run": "forbidden"},
+        "phantom": {"count": 1, "status": "forbidden"},
+    }
+    verdict = {"lanes": [{"lane": "a", "anomalies": anomalies}]}
+    assert [str(one) for one in forbidden(verdict)] == ["a:lost_write", "a:phantom"]
+    assert [str(one) for one in findings(verdict)] == ["a:lost_write", "a:phantom", "a:duplicate"]
