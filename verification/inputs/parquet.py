@@ -59,8 +59,8 @@ def batches_where(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of Parquet files with these values in the columns `of`, as batches of `columns`.
 
-    A column that a file lacks is null. Every row is looked at: what a footer says of values leaves out none. Raises as
-    `first_rows`.
+    A column that a file lacks is null. Every row is looked at: what a footer says of values leaves out none, and hides
+    no null of a required column, which is refused. Raises as `first_rows`, too.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -72,7 +72,9 @@ def batches_where(
         try:
             with open_binary(path) as binary, pq.ParquetFile(binary) as file:
                 there = [name for name in dict.fromkeys((*schema.names, *of)) if name in file.schema_arrow.names]
+                nulls = {column.name: 0 for column in columns if not column.nullable and column.name in there}
                 for batch in file.iter_batches(columns=there):
+                    nulls = {name: count + batch.column(name).null_count for name, count in nulls.items()}
                     for name, values in wanted.items():
                         kept = batch.column(name) if name in there else pa.nulls(len(batch), values.type)
                         batch = batch.filter(pc.is_in(kept, values.cast(kept.type)))
@@ -83,6 +85,9 @@ def batches_where(
                         for field in schema
                     ]
                     yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
+                for name, count in nulls.items():
+                    if count:
+                        raise RunDirectoryError(path, f"{count} null values, expected none", column=name)
         except (pa.ArrowException, OSError) as error:
             raise RunDirectoryError(path, "can't be read, expected a whole Parquet file") from error
 

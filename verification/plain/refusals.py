@@ -1,7 +1,7 @@
 """Errors for rows that break the contract: they name the file and what was expected.
 
-Guarantee: of several, the first by kind, then by table and file: nulls, lanes, partitions, values, identities. The
-messages are those of Spark.
+Guarantee: of several, the first by kind, then by table and file: lanes, partitions, values, identities. The messages
+are those of Spark.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from kafka_chaos.contract.groups import COMMIT_OUTCOMES
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.contract.transactions import ISOLATION_LEVELS, RECORD_KINDS, TRANSACTION_OUTCOMES
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
-from kafka_chaos.verification.inputs.parquet import required
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.plain.tables import Part
 
@@ -23,7 +22,6 @@ HISTORY = ("produced", "consumed", "log", "replicas")
 
 def refuse_stray_rows(run: RunDirectory, parts: Sequence[Part]) -> None:
     """Raise `RunDirectoryError` for the first row that breaks the contract."""
-    _refuse_nulls(run, parts)
     has_transactions = any(lane.transactional is not None for lane in run.lanes)
     has_groups = any(groups_of_lane(lane) for lane in run.lanes)
     concerned = {*HISTORY, *(("transactions", "assignments") if has_transactions else ())}
@@ -39,17 +37,6 @@ def refuse_stray_rows(run: RunDirectory, parts: Sequence[Part]) -> None:
     if has_groups:
         _refuse_of_groups(run, parts)
     _refuse_identities(parts)
-
-
-def _refuse_nulls(run: RunDirectory, parts: Iterable[Part]) -> None:
-    """Refuse nulls in required columns if no footer counts them."""
-    for name, table in run.tables.items():
-        uncounted = [part for part in parts if part.table == name and part.file in table.without_statistics]
-        for column in required(name):
-            nulls = [(part.file, part.columns[column].count(None)) for part in uncounted]
-            if count := sum(found for _, found in nulls):
-                file = next(file for file, found in nulls if found)
-                raise RunDirectoryError(file, f"{count} null values, expected none", column=column)
 
 
 def _refuse_places(run: RunDirectory, parts: Iterable[Part]) -> None:

@@ -11,11 +11,13 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.columns import TABLES, arrow_schema
+from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.schemas import REPLICAS
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.evidence import read_files, tuned
 from kafka_chaos.verification.tables.scope import Method
+from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
 
 
@@ -40,6 +42,23 @@ def test_a_footer_that_lies_leaves_out_no_row(tmp_path: Path, spark: Any) -> Non
     assert pq.read_metadata(path).row_group(0).column(8).statistics.max == "aaaaaa"
     with tuned(spark, 9):
         assert read_files(spark, [path], REPLICAS).where("kind IN ('commit', 'abort')").count() == 9
+
+
+@pytest.mark.parametrize(("table", "column"), [("produced", "invoke_ns"), ("consumed", "offset"), ("log", "offset")])
+def test_a_footer_that_lies_hides_no_null(tmp_path: Path, verified: Verified, table: str, column: str) -> None:
+    rows = Rows()
+    for seq in range(100):
+        rows.all(seq, seq)
+    path = rows.write(tmp_path / "run") / table / "part-00000.parquet"
+    content = pa.table(pq.read_table(path).to_pydict() | {column: [None] * 77 + [5] * 23})
+    schema = pa.schema([field.with_nullable(True) for field in arrow_schema(TABLES[table])])
+    pq.write_table(content.select(schema.names).cast(schema), path)
+    written = path.read_bytes()
+    footer = int.from_bytes(written[-8:-4], "little") + 8
+    # 77 and 0 as Thrift writes them, in as many bytes.
+    path.write_bytes(written[:-footer] + written[-footer:].replace(b"\x9a\x01", b"\x80\x00"))
+    with pytest.raises(RunDirectoryError, match=f"{column}: 77 null values, expected none"):
+        verified(tmp_path / "run")
 
 
 @pytest.mark.spark

@@ -8,11 +8,12 @@ without experiment.yaml was written by another tool.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from kafka_chaos.contract.errors import LaneError, quoted
 from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.metadata import USUAL_VERSION, release
 from kafka_chaos.contract.recovery import Timings
 from kafka_chaos.contract.run_directory import LANES_FILE, RunDirectoryError
 from kafka_chaos.verification.inputs.documents.reading import (
@@ -36,6 +37,8 @@ _SETTINGS = (
     "cleanup_policy",
 )
 _CLIENTS = ("transactional", "group", "loop")
+_CONFIGURED = ("flushes", "verifies_transactions", "consumer_offsets", "transaction_state")
+"""Keys of a lane that have their defaults where neither its topic nor a broker is given any configuration."""
 
 
 def differing(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Sequence[str]] | None:
@@ -65,6 +68,15 @@ def _differences(lane: Lane, planned: Mapping[str, Any], cluster: Mapping[str, A
                 for key, value in asdict(here).items()
                 if not isinstance(value, dict)
             }
+    given["assume"] = (set(lane.assume), {*(planned.get("assume") or ()), *(cluster.get("assume") or ())})
+    if lane.group is not None and isinstance(planned.get("group"), Mapping):
+        # Faults that end members are crashes of the group, too.
+        own = planned["group"].get("crashes", 0)
+        given["group.crashes"] = (lane.group.crashes, max(lane.group.crashes, own) if isinstance(own, int) else own)
+    configured = (planned.get("topic_configs"), cluster.get("broker_configs"), cluster.get("configs_of"))
+    # Before 0.11, brokers elect unclean leaders of their own topics, too.
+    if not any(configured) and release(lane.kafka_version or USUAL_VERSION) >= (0, 11):
+        given |= {one.name: (getattr(lane, one.name), one.default) for one in fields(lane) if one.name in _CONFIGURED}
     # Lanes of a cluster of several versions have the oldest.
     of_cluster = ("metadata_mode",) if cluster.get("broker_versions") else ("kafka_version", "metadata_mode")
     for name in of_cluster:

@@ -42,6 +42,30 @@ def test_what_both_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "value"),
+    [("assume", ["some.key"]), ("flushes", True), ("consumer_offsets", {"unclean_leader_election": True})],
+)
+def test_what_no_configuration_makes_of_a_lane(tmp_path: Path, key: str, value: object) -> None:
+    lanes = [LANES[0], Lane.from_json({**LANES[1].to_json(), key: value})]
+    found = differing(written(tmp_path, TEXT), lanes)
+    assert found is not None
+    assert found["a"] == []
+    assert f"lanes.json says {key}: " in found["b"][0]
+    configured = TEXT.replace("3.9.1", "3.9.1, broker_configs: {x: 1}")
+    if key == "assume":
+        configured = configured.replace("topic: t}", "topic: t, assume: [some.key]}")
+    assert differing(written(tmp_path, configured), lanes) == {"a": [], "b": []}
+
+
+def test_faults_that_end_members_are_crashes_of_the_group(tmp_path: Path) -> None:
+    for crashes, differences in ((2, 0), (0, 1)):
+        lanes = [LANES[0], Lane.from_json({"lane": "b", "topic": "t", "group": {"members": 3, "crashes": crashes}})]
+        found = differing(written(tmp_path, TEXT.replace("{members: 3}", "{members: 3, crashes: 1}")), lanes)
+        assert found is not None
+        assert len(found["b"]) == differences
+
+
+@pytest.mark.parametrize(
     ("before", "after", "difference"),
     [
         ("acks: '1'", "acks: all", "lanes.json says acks: '1', experiment.yaml 'all'"),
