@@ -16,7 +16,7 @@ from kafka_chaos.harness.run.runner import run_experiment
 from tests.clusters import NEWEST, PLAIN, mode_of
 
 EXPERIMENTS = Path(__file__).parents[4] / "experiments"
-NAMES = ("clients", "client-roles", "client-transactions", "client-lives")
+NAMES = ("clients", "client-roles", "client-transactions", "client-lives", "client-faults")
 
 
 def on(layout: ClusterLayout, name: str) -> dict[str, Any]:
