@@ -48,11 +48,13 @@ class UnknownStory(KafkaChaosError):
 
 @dataclass(frozen=True, slots=True)
 class StoryStep:
-    """One step of a story. `broker` is its number in the story (1 leads at first), or −1 where no broker is named.
+    """One step of a story, the `number`th from 0 on. `broker` is that of the story (1 leads at first), or −1 where no
+    broker is named.
 
     `reads`: what consumers read right after it.
     """
 
+    number: int
     sentence: str
     action: Action
     broker: int
@@ -109,7 +111,7 @@ def read_story(lane: Lane, sentences: Sequence[str]) -> Story:
     if not sentences or _ENDING.fullmatch(sentences[-1]) is None:
         raise UnknownStory(f"this is no story of lane {lane.lane}: expected one that ends with its final log")
     *told, ending = sentences
-    for taken, end in _ways(lane, start, tuple(told), names):
+    for taken, end in _ways(lane, start, tuple(told), names, 0):
         leader = leader_index(end.replicas)
         if leader >= 0 and str(names[leader]) == _ENDING.fullmatch(ending)[1]:  # type: ignore[index]
             return Story(lane, taken, ending, end, names)
@@ -117,7 +119,7 @@ def read_story(lane: Lane, sentences: Sequence[str]) -> Story:
 
 
 def _ways(
-    lane: Lane, state: LaneState, told: tuple[str, ...], names: tuple[int, ...]
+    lane: Lane, state: LaneState, told: tuple[str, ...], names: tuple[int, ...], at: int
 ) -> Iterator[tuple[tuple[StoryStep, ...], LaneState]]:
     """Every way to take what is told from a state on: one sentence may fit two actions (whom a stopped leader hands its
     partition to is not said), and what follows decides."""
@@ -134,8 +136,8 @@ def _ways(
         if sorted(pairs(reached.reads & ~state.reads)) != sorted(reads):
             continue
         after = settled(reached, lane)
-        step = StoryStep(sentence, action, number, state, after, reads)
-        for rest, end in _ways(lane, after, told[1 + count :], names):
+        step = StoryStep(at, sentence, action, number, state, after, reads)
+        for rest, end in _ways(lane, after, told[1 + count :], names, at + 1):
             yield (step, *rest), end
 
 

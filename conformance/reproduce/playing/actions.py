@@ -33,7 +33,7 @@ def take_all(stage: Stage) -> Iterator[tuple[int, float]]:
 
     def perform(number: int) -> None:
         step = stage.story.steps[number]
-        ACTIONS[step.name](stage, number, step)
+        ACTIONS[step.name](stage, step)
         replicas.follow(stage, number)
 
     def differs(number: int) -> str | None:
@@ -63,11 +63,11 @@ def finish(stage: Stage) -> None:
         clients.read_to_end(stage, part)
 
 
-def _nothing(stage: Stage, number: int, step: StoryStep) -> None:
+def _nothing(stage: Stage, step: StoryStep) -> None:
     """What the producer decides for itself, followers do, or comes with the next step: only its effect is seen."""
 
 
-Act = Callable[[Stage, int, StoryStep], None]
+Act = Callable[[Stage, StoryStep], None]
 
 ACTIONS: Mapping[str, Act] = {
     "append": clients.append,
@@ -105,56 +105,50 @@ ACTIONS: Mapping[str, Act] = {
 AT_ONCE = "not refused: brokers from 2.5 on that know nothing of a producer take the record at once (KAFKA-15591)"
 
 
-def remark(story: Story, number: int) -> str | None:
+def remark(story: Story, step: StoryStep) -> str | None:
     """What is different on brokers in a step that is played, if something is."""
-    refuses = story.steps[number].name == "out_of_order_sequence"
-    return AT_ONCE if refuses and taken_at_once(story, number) else None
+    return AT_ONCE if step.name == "out_of_order_sequence" and taken_at_once(story, step) else None
 
 
 def remarks(story: Story) -> str | None:
     """The remark on a story that is played, if there is one."""
-    return next((found for number in range(len(story.steps)) if (found := remark(story, number))), None)
+    return next((found for step in story.steps if (found := remark(story, step))), None)
 
 
-def taken_at_once(story: Story, number: int) -> bool:
+def taken_at_once(story: Story, refused: StoryStep) -> bool:
     """Whether a refusal of a sequence number is followed by the append of the same record on the same broker.
 
     Kafka from 2.5 on takes the record at once there (KAFKA-15591): the story goes on as if it had been sent again.
     """
-    refused, *later = story.steps[number:]
-    follows = later[0] if later else None
-    return (
-        follows is not None
-        and follows.name == "append"
-        and (follows.broker, follows.record) == (refused.broker, refused.record)
-    )
+    following = story.steps[refused.number + 1 : refused.number + 2]
+    return [(one.name, one.broker, one.record) for one in following] == [("append", refused.broker, refused.record)]
 
 
 def refusal(story: Story) -> str | None:
     """Why a story can't be played, or None if it can."""
-    for number, step in enumerate(story.steps):
-        reason = _refused(story, number, step)
+    for step in story.steps:
+        reason = _refused(story, step)
         if reason is not None:
-            return f"step {number + 1} ({step.sentence}) {reason}"
+            return f"step {step.number + 1} ({step.sentence}) {reason}"
     return None
 
 
-def _refused(story: Story, number: int, step: StoryStep) -> str | None:
+def _refused(story: Story, step: StoryStep) -> str | None:
     if step.name not in ACTIONS:
         return "is not one that brokers can be made to take so far"
-    if step.name == "out_of_order_sequence" and not taken_at_once(story, number):
+    if step.name == "out_of_order_sequence" and not taken_at_once(story, step):
         return (
             "is the promise: brokers from 2.5 on that know nothing of a producer take any sequence number "
             "(KAFKA-15591), so that none refuses this record"
         )
-    if step.name == "acknowledge" and _was_queued(story, number, step):
+    if step.name == "acknowledge" and _was_queued(story, step):
         return "answers a request that was overtaken, on a connection that its producer has given up"
     return None
 
 
-def _was_queued(story: Story, number: int, step: StoryStep) -> bool:
+def _was_queued(story: Story, step: StoryStep) -> bool:
     """Whether the last attempt of an acknowledged record had waited in a socket."""
-    attempts = [one for one in story.steps[:number] if one.name == "append" and one.record == step.record]
+    attempts = [one for one in story.steps[: step.number] if one.name == "append" and one.record == step.record]
     return bool(attempts) and attempts[-1].action.from_socket
 
 

@@ -17,7 +17,7 @@ from kafka_chaos.harness.waiting import wait_until
 _SEGMENT = f"{0:020}.log"
 
 
-def append(stage: Stage, number: int, step: StoryStep) -> None:
+def append(stage: Stage, step: StoryStep) -> None:
     """A record reaches a log: the producer sends it, or what has waited arrives."""
     if step.action.from_socket:
         lift_queued(stage, release=True)
@@ -27,10 +27,10 @@ def append(stage: Stage, number: int, step: StoryStep) -> None:
                 # Records on one connection keep their order: only on another one may this record overtake.
                 part.producer.give_up(step.broker)
             part.producer.send(step.record, step.broker)
-    stage.await_log(step.broker, number)
+    stage.await_log(step.broker, step.number)
 
 
-def queue(stage: Stage, number: int, step: StoryStep) -> None:
+def queue(stage: Stage, step: StoryStep) -> None:
     """A request waits in front of a broker, in its link."""
     link = stage.link(step.broker)
     stage.queued.add(step.broker)
@@ -59,7 +59,7 @@ def _queued(part: Part) -> str:
     return f"story-queued-{part.topic}"
 
 
-def acknowledge(stage: Stage, number: int, step: StoryStep) -> None:
+def acknowledge(stage: Stage, step: StoryStep) -> None:
     """The answer arrives: no error, and the offset where the broker holds the record."""
     for part in stage.parts:
         offset = _answer(part, step, "NONE")
@@ -70,7 +70,7 @@ def acknowledge(stage: Stage, number: int, step: StoryStep) -> None:
             )
 
 
-def not_enough_replicas(stage: Stage, number: int, step: StoryStep) -> None:
+def not_enough_replicas(stage: Stage, step: StoryStep) -> None:
     """The broker refuses the record."""
     for part in stage.parts:
         part.producer.send(step.record, step.broker)
@@ -78,13 +78,13 @@ def not_enough_replicas(stage: Stage, number: int, step: StoryStep) -> None:
         _answer(part, step, "NOT_ENOUGH_REPLICAS")
 
 
-def not_enough_replicas_after_append(stage: Stage, number: int, step: StoryStep) -> None:
+def not_enough_replicas_after_append(stage: Stage, step: StoryStep) -> None:
     """The broker has appended the record, and reports too few replicas."""
     for part in stage.parts:
         _answer(part, step, "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
 
 
-def no_leader(stage: Stage, number: int, step: StoryStep) -> None:
+def no_leader(stage: Stage, step: StoryStep) -> None:
     """An attempt goes to a broker that does not lead."""
     leaders = {stage.story.leader(one.after) for one in stage.story.steps}
     follower = next(broker for broker in stage.story.names if broker not in {1, *leaders})
@@ -94,7 +94,7 @@ def no_leader(stage: Stage, number: int, step: StoryStep) -> None:
         part.producer.give_up(follower)
 
 
-def lose_answers(stage: Stage, number: int, step: StoryStep) -> None:
+def lose_answers(stage: Stage, step: StoryStep) -> None:
     """The producer gives up a connection, and learns nothing more of what was sent on it."""
     for part in stage.parts:
         part.producer.give_up(step.broker)

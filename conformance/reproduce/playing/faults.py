@@ -17,12 +17,12 @@ _FROM_NODES = "story-from-nodes"
 _HEARTBEATS = "story-heartbeats"
 
 
-def kill(stage: Stage, number: int, step: StoryStep) -> None:
+def kill(stage: Stage, step: StoryStep) -> None:
     """SIGKILL."""
     _end(stage, step.broker, Node.kill)
 
 
-def stop(stage: Stage, number: int, step: StoryStep) -> None:
+def stop(stage: Stage, step: StoryStep) -> None:
     """SIGTERM: the leader moves first, if it can."""
     _end(stage, step.broker, Node.stop)
     leader = stage.story.leader(step.after)
@@ -30,7 +30,7 @@ def stop(stage: Stage, number: int, step: StoryStep) -> None:
         stage.await_leader(leader)
 
 
-def power_loss(stage: Stage, number: int, step: StoryStep) -> None:
+def power_loss(stage: Stage, step: StoryStep) -> None:
     """The broker's machine loses power, and with it what was not flushed."""
     fault = PowerLoss(target=_target(step.broker))
     nodes = (stage.brokers[step.broker],)
@@ -61,20 +61,20 @@ def flush_what_outlives(stage: Stage, number: int) -> None:
                 disk.flush()
 
 
-def pause(stage: Stage, number: int, step: StoryStep) -> None:
+def pause(stage: Stage, step: StoryStep) -> None:
     """The broker is frozen."""
     stage.away.add(step.broker)
     stage.brokers[step.broker].pause()
 
 
-def partition(stage: Stage, number: int, step: StoryStep) -> None:
+def partition(stage: Stage, step: StoryStep) -> None:
     """No other node reaches the broker, nor does it reach any. What clients send to it is a matter of their steps."""
     stage.away.add(step.broker)
     stage.lease.isolation(step.broker).install(stage.brokers[step.broker])
     stage.cut_off.add(step.broker)
 
 
-def thaw(stage: Stage, number: int, step: StoryStep) -> None:
+def thaw(stage: Stage, step: StoryStep) -> None:
     """The broker runs on, and still leads."""
     rejoin(stage, step.broker)
     stage.brokers[step.broker].unpause()
@@ -82,7 +82,7 @@ def thaw(stage: Stage, number: int, step: StoryStep) -> None:
     stage.await_leader(step.broker)
 
 
-def session_expiry(stage: Stage, number: int, step: StoryStep) -> None:
+def session_expiry(stage: Stage, step: StoryStep) -> None:
     """The broker's session ends while it runs on, and it gets another; when it follows is left open.
 
     ZooKeeper closes it; a controller of KRaft gets no heartbeats until it is over.
@@ -101,11 +101,11 @@ def session_expiry(stage: Stage, number: int, step: StoryStep) -> None:
         link.lift(_HEARTBEATS, release=True)
 
 
-def expire(stage: Stage, number: int, step: StoryStep) -> None:
+def expire(stage: Stage, step: StoryStep) -> None:
     """The controller takes the broker for dead; where the story needs it, it runs on without hearing of it."""
     broker = step.broker
     _await_replaced(stage, broker)
-    acts = any(one.broker == broker for one in stage.story.steps[number + 1 :])
+    acts = any(one.broker == broker for one in stage.story.steps[step.number + 1 :])
     if acts and broker not in stage.cut_off:
         names = tuple(node.name for other, node in stage.brokers.items() if other != broker)
         stage.link(broker).apply(_FROM_NODES, action="hold", side="request", sender=names)

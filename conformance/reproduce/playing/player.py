@@ -203,7 +203,7 @@ class StoryPlayer:
             begin(stage)
             for number, seconds in take_all(stage):
                 step = stage.story.steps[number]
-                taken.append(TakenStep(step.sentence, seconds, remark(stage.story, number)))
+                taken.append(TakenStep(step.sentence, seconds, remark(stage.story, step)))
                 self.say(f"{number + 1:3}. {taken[-1]}")
                 for record, offset in step.reads:
                     self.say(f"     Consumers read record {record} at offset {offset}.")

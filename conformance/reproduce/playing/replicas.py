@@ -9,7 +9,7 @@ from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lane.state import FOLLOWER
 
 
-def shrink_isr(stage: Stage, number: int, step: StoryStep) -> None:
+def shrink_isr(stage: Stage, step: StoryStep) -> None:
     """A follower is kept behind until the leader drops it.
 
     One that has everything never is: then another producer's record comes that it lacks, as the model assumes.
@@ -29,16 +29,14 @@ def shrink_isr(stage: Stage, number: int, step: StoryStep) -> None:
     )
 
 
-def expand_isr(stage: Stage, number: int, step: StoryStep) -> None:
+def expand_isr(stage: Stage, step: StoryStep) -> None:
     """A follower fetches until it is in the ISR, and until it has what others have sent: else it would be dropped."""
     leader = stage.leader_before(step)
 
     def joined() -> bool:
         led, held = stage.logs(leader), stage.logs(step.broker)
         behind = [part for part in stage.parts if len(held[part.topic]) < len(led[part.topic])]
-        lags = [
-            part for part in behind if _told_length(part, number, step.broker) == _told_length(part, number, leader)
-        ]
+        lags = [part for part in behind if _told_length(part, step, step.broker) == _told_length(part, step, leader)]
         if not lags and all(stage.in_isr(part, step.broker) for part in stage.parts):
             return True
         stage.followers.pass_one(step.broker, leader)
@@ -47,18 +45,18 @@ def expand_isr(stage: Stage, number: int, step: StoryStep) -> None:
     wait_until(joined, f"broker {step.broker} to join the ISR", timeout=TIMEOUT, seen=stage.isrs)
 
 
-def _told_length(part: Part, number: int, broker: int) -> int:
-    return len(part.story.replica(part.step(number).after, broker).log)
+def _told_length(part: Part, step: StoryStep, broker: int) -> int:
+    return len(part.story.replica(part.step(step.number).after, broker).log)
 
 
-def elect(stage: Stage, number: int, step: StoryStep) -> None:
+def elect(stage: Stage, step: StoryStep) -> None:
     """The controller elects the broker, which is started first if it is down."""
     if not stage.brokers[step.broker].is_running():
-        restart(stage, number, step)
+        restart(stage, step)
     stage.await_leader(step.broker)
 
 
-def restart(stage: Stage, number: int, step: StoryStep) -> None:
+def restart(stage: Stage, step: StoryStep) -> None:
     """The broker is back."""
     stage.lease.cluster.start_again([stage.brokers[step.broker]])
     stage.away.discard(step.broker)

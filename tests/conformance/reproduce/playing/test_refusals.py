@@ -33,8 +33,8 @@ def test_a_refusal_that_the_append_of_the_same_record_follows_is_told_as_it_is_o
     told = story(Anomaly.INCONSISTENT_OFFSET, replace(UNCLEAN, faults=("kill",)))
     number = [step.name for step in told.steps].index("out_of_order_sequence")
     assert refusal(told) is None
-    assert [one for one in range(len(told.steps)) if remark(told, one) is not None] == [number]
-    assert "KAFKA-15591" in str(remark(told, number))
+    assert [one.number for one in told.steps if remark(told, one) is not None] == [number]
+    assert "KAFKA-15591" in str(remark(told, told.steps[number]))
     assert str(TakenStep("It refuses.", 0.25, "it does not")) == "It refuses. (it does not)  0.2 s"
 
 
