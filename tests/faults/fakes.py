@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafka_chaos.contract.errors import EnvironmentFailure
-from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, Partition, Registration
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.waiting import wait_until
@@ -405,3 +405,19 @@ class Notes:
 
     def healed(self, fault_id: str) -> None:
         self.lines.append(f"{fault_id} healed")
+
+
+def hit_by(fault: Fault, cluster: ClusterControl) -> Nodes:
+    """The nodes that a fault hits, which is injected."""
+    nodes = fault.target.resolve(cluster, 0)
+    fault.inject(cluster, nodes)
+    return nodes
+
+
+def hit_twice_by(fault: Fault, cluster: ClusterControl) -> Nodes:
+    """The nodes that a fault hits, which had no effect before; it is injected twice, as where the first try failed."""
+    nodes = fault.target.resolve(cluster, 0)
+    assert not fault.proof(cluster, nodes).took_effect
+    fault.inject(cluster, nodes)
+    fault.inject(cluster, nodes)
+    return nodes

@@ -19,7 +19,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
-from tests.faults.fakes import Notes
+from tests.faults.fakes import Notes, hit_by, hit_twice_by
 from tests.faults.on_brokers import proof_of
 
 pytestmark = pytest.mark.cluster
@@ -38,10 +38,7 @@ def test_a_broker_that_is_killed_or_stopped(
     kind: type[Kill | Stop], topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
 ) -> None:
     fault = kind(target=Target.parse("broker:1"))
-    nodes = fault.target.resolve(view, 0)
-    assert not fault.proof(view, nodes).took_effect
-    fault.inject(view, nodes)
-    fault.inject(view, nodes)
+    nodes = hit_twice_by(fault, view)
     proof = fault.proof(view, nodes)
     assert proof.took_effect, proof.reason
     assert proof.evidence["broker-1"]["ExitCode"] == {"kill": 137, "stop": 143}[fault.kind]
@@ -54,10 +51,7 @@ def test_a_broker_that_is_killed_or_stopped(
 
 def test_a_broker_that_is_frozen_answers_nobody_until_it_thaws(topic: str, view: ClusterView, cluster: Cluster) -> None:
     fault = Pause(target=Target.parse(f"leader({topic})"))
-    nodes = fault.target.resolve(view, 0)
-    assert not fault.proof(view, nodes).took_effect
-    fault.inject(view, nodes)
-    fault.inject(view, nodes)
+    nodes = hit_twice_by(fault, view)
     proof = fault.proof(view, nodes)
     assert proof.took_effect
     assert proof.evidence[nodes[0].name].get("freezer", "FROZEN") in ("FROZEN", "frozen 1")
@@ -86,8 +80,7 @@ def test_a_leader_whose_replication_port_is_closed_loses_its_followers_and_gets_
 ) -> None:
     topic = make_topic()
     fault = Partition(target=Target.parse("broker:1"), direction="in", port="replication", action=action)
-    nodes = fault.target.resolve(view, 0)
-    fault.inject(view, nodes)
+    nodes = hit_by(fault, view)
     fault.inject(view, nodes)
     evidence = proof_of(fault, view).evidence["broker-1"]["packets"]
     assert set(evidence) == {f"{chain_name(fault)}-in"}
@@ -103,8 +96,7 @@ def test_a_leader_whose_replication_port_is_closed_loses_its_followers_and_gets_
 @pytest.mark.parametrize("direction", ["both", *(pytest.param(one, marks=pytest.mark.slow) for one in ("in", "out"))])
 def test_a_broker_cut_off_from_the_others(direction: str, topic: str, view: ClusterView, admin: ClusterAdmin) -> None:
     fault = Partition(target=Target.parse("broker:1"), direction=direction)
-    nodes = fault.target.resolve(view, 0)
-    fault.inject(view, nodes)
+    nodes = hit_by(fault, view)
     packets = proof_of(fault, view).evidence["broker-1"]["packets"]
     assert set(packets) == {f"{chain_name(fault)}-{way}" for way in ("in", "out") if direction in ("both", way)}
     fault.heal(view, nodes)
@@ -114,8 +106,7 @@ def test_a_broker_cut_off_from_the_others(direction: str, topic: str, view: Clus
 def test_two_partitions_of_one_broker_do_not_lift_each_other(topic: str, view: ClusterView) -> None:
     first = Partition(target=Target.parse("broker:1"), direction="in", port="control")
     second = Partition(target=Target.parse("broker:1"), direction="in", port="replication")
-    nodes = first.target.resolve(view, 0)
-    first.inject(view, nodes)
+    nodes = hit_by(first, view)
     second.inject(view, nodes)
     first.heal(view, nodes)
     rules = nodes[0].must_execute("iptables", "-w", "-S")
@@ -127,8 +118,7 @@ def test_two_partitions_of_one_broker_do_not_lift_each_other(topic: str, view: C
 @pytest.mark.slow
 def test_zookeeper_can_be_killed_and_comes_back(view: ClusterView, cluster: Cluster) -> None:
     fault = Kill(target=Target.parse("zookeeper"))
-    nodes = fault.target.resolve(view, 0)
-    fault.inject(view, nodes)
+    nodes = hit_by(fault, view)
     assert fault.proof(view, nodes).took_effect
     fault.heal(view, nodes)
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to hold their sessions", timeout=30)
@@ -152,8 +142,7 @@ def test_an_isolated_broker_is_reached_by_nobody(topic: str, view: ClusterView, 
 
 def test_a_frozen_broker_can_be_isolated(topic: str, view: ClusterView, cluster: Cluster) -> None:
     frozen, isolated = Pause(target=Target.parse("broker:1")), Isolate(target=Target.parse("broker:1"))
-    nodes = frozen.target.resolve(view, 0)
-    frozen.inject(view, nodes)
+    nodes = hit_by(frozen, view)
     isolated.inject(view, nodes)
     isolated.inject(view, nodes)
     assert not _answers_api_versions(cluster, 1)
@@ -186,8 +175,7 @@ def test_a_part_of_the_packets_is_lost_and_replication_goes_on(
     topic: str, view: ClusterView, admin: ClusterAdmin
 ) -> None:
     fault = PacketLoss(target=Target.parse("broker:1"), percent=20)
-    nodes = fault.target.resolve(view, 0)
-    fault.inject(view, nodes)
+    nodes = hit_by(fault, view)
     fault.inject(view, nodes)
     assert proof_of(fault, view).took_effect
     admin.await_full_isr([topic])

@@ -11,7 +11,7 @@ from kafka_chaos.faults.clients.members import ClientKill, ClientPause, Connecti
 from kafka_chaos.faults.target import Target, VacantRoleError
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from tests.faults.fakes import FakeCluster, FakeNode
+from tests.faults.fakes import FakeCluster, FakeNode, hit_by
 
 LIST = "ss -tnH state established ( sport = :9094 )"
 TWO = "0 0 172.18.0.3:9094 172.18.0.1:40001\n0 12 172.18.0.3:9094 172.18.0.1:40002\n"
@@ -47,8 +47,7 @@ def test_a_second_injection_resets_nothing_more() -> None:
     cluster = FakeCluster()
     cluster.brokers[1].answers = {"sh": (0, TWO)}
     fault = ConnectionReset(target=Target.parse("broker:1"))
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes)
+    nodes = hit_by(fault, cluster)
     fault.inject(cluster, nodes)
     fault.heal(cluster, nodes)
     assert len(cluster.brokers[1].commands) == 1
@@ -65,8 +64,7 @@ def test_where_nothing_is_reset_there_is_no_proof(state: dict[str, bool], reason
         setattr(cluster.brokers[1], name, value)
     cluster.brokers[1].answers = {"sh": (0, "")}
     fault = ConnectionReset(target=Target.parse("broker:1"))
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes)
+    nodes = hit_by(fault, cluster)
     assert fault.proof(cluster, nodes).reason == f"broker-1: {reason}"
 
 

@@ -27,6 +27,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
+from tests.faults.fakes import hit_by
 
 pytestmark = pytest.mark.cluster
 
@@ -72,8 +73,7 @@ def test_a_producer_that_is_reset_again_and_again_loses_nothing(
         while len(delivered) == before and time.monotonic() < deadline:
             producer.poll(0.001)
         fault = ConnectionReset(target=Target.parse(f"leader({topic})"), at=float(turn))
-        nodes = fault.target.resolve(view, 0)
-        fault.inject(view, nodes)
+        nodes = hit_by(fault, view)
         assert fault.proof(view, nodes).took_effect
     assert producer.flush(30) == 0
     assert sorted(delivered) == list(range(2000))

@@ -18,6 +18,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import EQUIPPED, NEWEST_EQUIPPED
+from tests.faults.fakes import hit_twice_by
 from tests.faults.on_brokers import in_both_modes, proof_of
 
 pytestmark = pytest.mark.cluster
@@ -49,10 +50,7 @@ def _led(clocked: Cluster) -> None:
 
 @contextmanager
 def broken(fault: MovedClock, view: ClusterView) -> Iterator[Proof]:
-    nodes = fault.target.resolve(view, 0)
-    assert not fault.proof(view, nodes).took_effect
-    fault.inject(view, nodes)
-    fault.inject(view, nodes)
+    nodes = hit_twice_by(fault, view)
     try:
         yield proof_of(fault, view, nodes)
     finally:

@@ -12,7 +12,7 @@ from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, Lead
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import password_of
 from kafka_chaos.harness.experiment.file import parse_experiment
-from tests.faults.fakes import FakeCluster
+from tests.faults.fakes import FakeCluster, hit_by, hit_twice_by
 
 ORDERS, OFFSETS = ("topic-of-orders", 0), ("__consumer_offsets", 0)
 
@@ -23,10 +23,7 @@ def led(leader: int | None, *isr: int, epoch: int = 4) -> Leadership:
 
 def injected(cluster: FakeCluster, target: str = "broker:1", **keys: str) -> tuple[LeaderTransfer, tuple[object, ...]]:
     fault = LeaderTransfer(target=Target.parse(target), **keys)
-    nodes = fault.target.resolve(cluster, 0)
-    assert not fault.proof(cluster, nodes).took_effect
-    fault.inject(cluster, nodes)
-    fault.inject(cluster, nodes)
+    nodes = hit_twice_by(fault, cluster)
     return fault, nodes
 
 
@@ -140,23 +137,20 @@ def test_an_election_in_a_later_epoch_is_the_proof() -> None:
 
 def test_without_an_election_there_is_no_proof() -> None:
     cluster = FakeCluster()
-    nodes = FAULT.target.resolve(cluster, 0)
-    FAULT.inject(cluster, nodes)
+    nodes = hit_by(FAULT, cluster)
     assert FAULT.proof(cluster, nodes).reason == "broker-3: no other controller was elected"
 
 
 def test_a_controller_that_ended_was_not_deposed() -> None:
     cluster = FakeCluster(next_controllers=[2])
-    nodes = FAULT.target.resolve(cluster, 0)
-    FAULT.inject(cluster, nodes)
+    nodes = hit_by(FAULT, cluster)
     cluster.brokers[3].running = False
     assert FAULT.proof(cluster, nodes).reason == "broker-3: its process ended"
 
 
 def test_where_zookeeper_does_not_answer_nothing_is_done() -> None:
     cluster = FakeCluster(epoch=None, next_controllers=[2])
-    nodes = FAULT.target.resolve(cluster, 0)
-    FAULT.inject(cluster, nodes)
+    nodes = hit_by(FAULT, cluster)
     assert cluster.controller() == 3
     assert not FAULT.proof(cluster, nodes).took_effect
 
@@ -164,8 +158,7 @@ def test_where_zookeeper_does_not_answer_nothing_is_done() -> None:
 def test_a_broker_that_is_not_controller_is_not_deposed() -> None:
     cluster = FakeCluster(next_controllers=[2])
     fault = ControllerMove(target=Target.parse("broker:1"))
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes)
+    nodes = hit_by(fault, cluster)
     assert cluster.controller() == 3
     assert fault.proof(cluster, nodes).reason == "broker-1: it was not controller"
 
@@ -219,15 +212,13 @@ def test_it_can_begin_once_every_target_is_registered() -> None:
 def test_a_broker_that_does_not_come_back_is_no_proof_yet() -> None:
     cluster = registered(broker_1=Registration(20, 0x100))
     cluster.registers_again = False
-    nodes = EXPIRY.target.resolve(cluster, 0)
-    EXPIRY.inject(cluster, nodes)
+    nodes = hit_by(EXPIRY, cluster)
     assert EXPIRY.proof(cluster, nodes).reason == "broker-1: its registration is gone, and it has not registered again"
 
 
 def test_a_session_that_goes_on_and_a_process_that_ends_are_no_proof() -> None:
     cluster = registered(broker_1=Registration(20, 0x100))
-    nodes = EXPIRY.target.resolve(cluster, 0)
-    EXPIRY.inject(cluster, nodes)
+    nodes = hit_by(EXPIRY, cluster)
     cluster.registrations[1] = Registration(20, 0x100)
     assert EXPIRY.proof(cluster, nodes).reason == "broker-1: its session goes on"
     cluster.registrations[1] = Registration(30, 0x101)

@@ -23,6 +23,7 @@ from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import NEWEST, PLAIN
+from tests.faults.fakes import hit_by, hit_twice_by
 from tests.faults.on_brokers import in_both_modes, proof_of
 
 pytestmark = pytest.mark.cluster
@@ -44,8 +45,7 @@ def test_leadership_moves_away_from_a_broker_that_runs_on(running: Cluster) -> N
     admin.await_full_isr(["moves", "moves-too", "alone", "elsewhere"])
     process = running.brokers[1].state()["Pid"]
     fault = LeaderTransfer(target=Target.parse("leader(moves)"))
-    nodes = fault.target.resolve(view, 0)
-    fault.inject(view, nodes)
+    nodes = hit_by(fault, view)
     fault.inject(view, nodes)
     proof = fault.proof(view, nodes)
     assert proof.took_effect, proof.reason
@@ -78,8 +78,7 @@ def test_a_broker_whose_session_is_over_is_replaced_and_registers_anew(running: 
     admin.await_full_isr(["expires"])
     before = view.leadership()["expires", 0]
     fault = SessionExpiry(target=Target.parse("leader(expires)"))
-    nodes = fault.target.resolve(view, 0)
-    fault.inject(view, nodes)
+    nodes = hit_by(fault, view)
     fault.inject(view, nodes)
     proof = proof_of(fault, view, nodes)
     assert proof.evidence["broker-1"]["Pid"] == running.brokers[1].state()["Pid"]
@@ -104,10 +103,7 @@ def test_a_controller_is_elected_again_and_nobody_else_moves(running: Cluster) -
     admin.await_full_isr(["controlled"])
     before = view.leadership()["controlled", 0]
     fault = ControllerMove(target=Target.parse("controller"))
-    nodes = fault.target.resolve(view, 0)
-    assert not fault.proof(view, nodes).took_effect
-    fault.inject(view, nodes)
-    fault.inject(view, nodes)
+    nodes = hit_twice_by(fault, view)
     proof = proof_of(fault, view, nodes)
     first, second = proof.evidence[nodes[0].name]["controller_epoch"]
     assert second == first + 1
@@ -121,8 +117,7 @@ def test_a_controller_is_elected_again_and_nobody_else_moves(running: Cluster) -
 def _moved(view: ClusterView, **keys: str) -> tuple[Reassignment, Nodes, Proof]:
     """A reassignment away from broker 1, once it has its proof."""
     fault = Reassignment(target=Target.parse("broker:1"), **keys)
-    nodes = fault.target.resolve(view, 0)
-    fault.inject(view, nodes)
+    nodes = hit_by(fault, view)
     fault.inject(view, nodes)
     return fault, nodes, proof_of(fault, view, nodes, timeout=30)
 
@@ -213,8 +208,7 @@ def test_a_topic_grows_by_partitions_that_the_targets_lead(running: Cluster) -> 
     admin.await_full_isr(["grows"])
     before = view.leadership()["grows", 0]
     fault = PartitionGrowth(target=Target.parse("brokers:2,3"), add=3)
-    nodes = fault.target.resolve(view, 0)
-    fault.inject(view, nodes)
+    nodes = hit_by(fault, view)
     fault.inject(view, nodes)
     proof_of(fault, view, nodes)
     fault.heal(view, nodes)

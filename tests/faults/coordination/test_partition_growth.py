@@ -11,7 +11,7 @@ from kafka_chaos.faults.fault import Nodes
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from tests.faults.fakes import FakeCluster
+from tests.faults.fakes import FakeCluster, hit_twice_by
 
 ORDERS, PAYMENTS = "topic-of-orders", "topic-of-payments"
 
@@ -23,10 +23,7 @@ def cluster_of(**led: tuple[int, ...]) -> FakeCluster:
 
 def injected(cluster: FakeCluster, target: str = "all", **keys: object) -> tuple[PartitionGrowth, Nodes]:
     fault = PartitionGrowth(target=Target.parse(target), **keys)  # type: ignore[arg-type]
-    nodes = fault.target.resolve(cluster, 0)
-    assert not fault.proof(cluster, nodes).took_effect
-    fault.inject(cluster, nodes)
-    fault.inject(cluster, nodes)
+    nodes = hit_twice_by(fault, cluster)
     return fault, nodes
 
 

@@ -10,7 +10,7 @@ from kafka_chaos.faults.fault import build
 from kafka_chaos.faults.links import on_frames
 from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold
 from kafka_chaos.faults.target import Target
-from tests.faults.fakes import FakeCluster, FakeLink, FakeNode
+from tests.faults.fakes import FakeCluster, FakeLink, FakeNode, hit_by
 
 KINDS: tuple[type[Hold | Delay | Drop | Cut], ...] = (Hold, Delay, Drop, Cut)
 BROKER = Target.parse("broker:1")
@@ -31,8 +31,7 @@ def link_of(cluster: FakeCluster, broker: int) -> FakeLink:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_begins_once_and_ends(kind: type[Hold], cluster: FakeCluster) -> None:
     fault = kind(target=BROKER, api="EndTxn")
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes)
+    nodes = hit_by(fault, cluster)
     fault.inject(cluster, nodes)
     link = link_of(cluster, 1)
     assert [frames["action"] for frames in link.rules.values()] == [kind.kind]
@@ -52,8 +51,7 @@ def test_each_begins_once_and_ends(kind: type[Hold], cluster: FakeCluster) -> No
 
 def test_one_target_that_got_such_a_frame_is_proof_enough(cluster: FakeCluster) -> None:
     fault = Hold(target=Target.parse("all"), api="EndTxn")
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes)
+    nodes = hit_by(fault, cluster)
     link_of(cluster, 2).told = [TOLD]
     proof = fault.proof(cluster, nodes)
     assert proof.took_effect
@@ -62,8 +60,7 @@ def test_one_target_that_got_such_a_frame_is_proof_enough(cluster: FakeCluster) 
 
 def test_without_a_frame_the_reason_says_what_passed(cluster: FakeCluster) -> None:
     fault = Hold(target=BROKER, api="EndTxn", nth=5)
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes)
+    nodes = hit_by(fault, cluster)
     assert fault.proof(cluster, nodes).reason == "no EndTxn request"
     link_of(cluster, 1).named = 4
     assert fault.proof(cluster, nodes).reason == "4 such EndTxn requests passed, none was the one"
@@ -92,8 +89,7 @@ def test_senders_are_resolved_by_role(sender: str | None, names: tuple[str, ...]
 
 def test_what_is_held_is_lost_if_asked_for(cluster: FakeCluster) -> None:
     fault = Hold(target=BROKER, then="drop")
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes)
+    nodes = hit_by(fault, cluster)
     fault.heal(cluster, nodes)
     assert [release for _, release in link_of(cluster, 1).lifted] == [False]
 

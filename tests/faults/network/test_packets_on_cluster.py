@@ -23,7 +23,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
-from tests.faults.fakes import Notes
+from tests.faults.fakes import Notes, hit_by, hit_twice_by
 from tests.faults.on_brokers import proof_of
 
 pytestmark = pytest.mark.cluster
@@ -79,10 +79,7 @@ def seconds_for(cluster: Cluster, topic: str, records: int = 1, size: int = 100)
 def test_packets_are_treated_so_and_replication_goes_on(
     fault: Fault, at_least: float, topic: str, view: ClusterView, cluster: Cluster
 ) -> None:
-    nodes = fault.target.resolve(view, 0)
-    assert not fault.proof(view, nodes).took_effect
-    fault.inject(view, nodes)
-    fault.inject(view, nodes)
+    nodes = hit_twice_by(fault, view)
     took = seconds_for(cluster, topic, records=5, size=20_000)
     assert took >= at_least
     proof = proof_of(fault, view, nodes)
@@ -99,8 +96,7 @@ def test_a_queue_whose_process_dies_holds_nothing_up_and_is_noticed(
     topic: str, view: ClusterView, cluster: Cluster
 ) -> None:
     fault = PacketDelay(target=Target.parse("broker:1"), seconds=0.3)
-    nodes = fault.target.resolve(view, 0)
-    fault.inject(view, nodes)
+    nodes = hit_by(fault, view)
     assert seconds_for(cluster, topic, records=2) >= 0.6
     served = cluster.brokers[1].packets._served[chain_name(fault)].process._process
     os.kill(served.pid, signal.SIGKILL)

@@ -15,7 +15,7 @@ from kafka_chaos.faults.storage import disks
 from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target
-from tests.faults.fakes import FakeCluster, FakeDisk, FakeNode, Notes
+from tests.faults.fakes import FakeCluster, FakeDisk, FakeNode, Notes, hit_by
 
 KINDS: tuple[type[PowerLoss | FreezeDisk | FullDisk | ReadOnlyDisk | FailingSegment], ...] = (
     PowerLoss,
@@ -49,8 +49,7 @@ def test_each_proves_its_effect_only_while_it_is_there(kind: type[Fault], cluste
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_evidence_is_told_in_words(kind: type[Fault], cluster: FakeCluster) -> None:
     fault = kind(target=BROKER)  # type: ignore[call-arg]
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes)
+    nodes = hit_by(fault, cluster)
     told = kind.describe_evidence(fault.proof(cluster, nodes).evidence["broker-1"])  # type: ignore[attr-defined]
     assert any(
         word in told
@@ -101,8 +100,7 @@ def test_a_slow_disk_is_slow(writes: int) -> None:
 
 def test_power_is_lost_once_however_often_it_is_injected(cluster: FakeCluster) -> None:
     fault = PowerLoss(target=BROKER)
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes)
+    nodes = hit_by(fault, cluster)
     fault.inject(cluster, nodes)
     disk = cluster.brokers[1].disk
     assert disk is not None
@@ -120,8 +118,7 @@ def test_power_is_lost_where_the_process_had_been_killed_before(cluster: FakeClu
 
 def test_a_disk_that_was_filled_and_has_room_again_is_no_proof(cluster: FakeCluster) -> None:
     fault = FullDisk(target=BROKER)
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes)
+    nodes = hit_by(fault, cluster)
     disk = cluster.brokers[1].disk
     assert disk is not None
     disk.free = 8192
@@ -133,8 +130,7 @@ def test_a_broker_that_ended_by_itself_on_a_filled_disk_proves_it(
     exit_code: int, proves: bool, cluster: FakeCluster
 ) -> None:
     fault, broker = FullDisk(target=BROKER), cluster.brokers[1]
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes)
+    nodes = hit_by(fault, cluster)
     assert broker.disk is not None
     broker.disk.free, broker.running, broker.exit_code = 4096, False, exit_code
     assert fault.proof(cluster, nodes).took_effect is proves

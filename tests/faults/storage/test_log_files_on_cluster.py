@@ -13,6 +13,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from tests.clusters import NEWEST, PLAIN
+from tests.faults.fakes import hit_by, hit_twice_by
 from tests.faults.on_brokers import in_both_modes
 
 pytestmark = pytest.mark.cluster
@@ -43,10 +44,7 @@ def test_a_broker_comes_back_without_them_and_lacks_nothing_that_others_have(
     view = ClusterView(cluster, admin, topics=[topic])
     filled(cluster, admin, topic, (1, 2, 3))
     fault = build(fault_kinds()[kind], target=Target.parse(f"leader({topic})"), at=1, duration=1, keys={})
-    nodes = fault.target.resolve(view, 0)
-    assert not fault.proof(view, nodes).took_effect
-    fault.inject(view, nodes)
-    fault.inject(view, nodes)
+    nodes = hit_twice_by(fault, view)
     proof = fault.proof(view, nodes)
     assert proof.took_effect, proof.reason
     names = {path.rpartition("/")[2] for path in proof.evidence["broker-1"]["files"]}
@@ -67,8 +65,7 @@ def test_the_end_of_the_only_replica_is_gone_for_good(kind: str, cluster: Cluste
     filled(cluster, admin, topic, (2,))
     keys = {"lane": topic, "bytes": 1000}
     fault = build(fault_kinds()[kind], target=Target.parse("broker:2"), at=1, duration=1, keys=keys)
-    nodes = fault.target.resolve(view, 0)
-    fault.inject(view, nodes)
+    nodes = hit_by(fault, view)
     proof = fault.proof(view, nodes)
     assert proof.took_effect, proof.reason
     assert [path.split("/")[-2] for path in proof.evidence["broker-2"]["files"]] == [f"{topic}-0"]
