@@ -10,7 +10,11 @@ from __future__ import annotations
 import secrets
 from contextlib import ExitStack
 
+import pytest
+
 from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.faults.links.on_frames import why_no_links
+from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.run.shared_cluster import restore
 from kafka_chaos.harness.waiting import wait_until
@@ -35,6 +39,11 @@ NEWEST_EQUIPPED = ClusterLayout(
     clocks=True,
     broker_configs={"replica.lag.time.max.ms": 4000},
 )
+needs_links, needs_disks = (
+    pytest.mark.skipif(lacks is not None, reason=f"{what}: {lacks}")
+    for what, lacks in (("links", why_no_links()), ("storage faults", why_no_disks()))
+)
+"""For what this machine may not be able to do."""
 MOST_AT_ONCE = 4
 """A cluster takes about 1.3 GB."""
 

@@ -13,9 +13,9 @@ from ruamel.yaml import YAML
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.metadata import ZOOKEEPER
-from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.run.runner import run_experiment
+from tests.clusters import needs_links
 
 FINDINGS = Path(__file__).parents[1] / "experiments/findings"
 ID = "KAFKA-15591"
@@ -33,7 +33,7 @@ def on(cluster: str, name: str) -> dict[str, Any]:
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.skipif(why_no_links() is not None, reason=f"links: {why_no_links()}")
+@needs_links
 @pytest.mark.parametrize("cluster", benchmark.CLUSTERS)
 def test_the_first_record_of_a_new_producer_is_acknowledged_and_lost(tmp_path: Path, cluster: str) -> None:
     result = run_experiment(experiment_of(on(cluster, "kafka-15591"), "kafka-15591.yaml"), root=tmp_path)

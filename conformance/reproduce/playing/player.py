@@ -24,6 +24,7 @@ from kafka_chaos.contract.metadata import KRAFT
 from kafka_chaos.contract.run_directory import TRACE_FILE
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
+from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.run.directory import RunDirectoryWriter, new_run_id, versions
 from kafka_chaos.harness.run.observing.collection import leader_ends
@@ -33,8 +34,6 @@ from kafka_chaos.reference_model.lane.state import record_of
 from kafka_chaos.reference_model.predict.prediction import Prediction
 
 if TYPE_CHECKING:
-    from kafka_chaos.conformance.reproduce.playing.stage import Part
-    from kafka_chaos.conformance.scenario.clusters import ClusterLease
     from kafka_chaos.verification import RunVerdict
 
 STORY_FILE = "story.json"
@@ -235,8 +234,6 @@ class StoryPlayer:
 
 def _require_ending(part: Part, lease: ClusterLease) -> None:
     """The final log and the outcomes have to be those of the story. Raises `TraceNotReproduced`."""
-    from kafka_chaos.harness.cluster.storage.replica import read_replica
-
     leader = lease.admin.await_leader(part.topic, 0)
     replica = read_replica(lease.cluster.brokers[leader], part.topic, 0)
     held = [seq for producer, seq in part.identities(one.value for one in replica.records) if producer != OTHER]

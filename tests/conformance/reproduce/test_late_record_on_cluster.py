@@ -12,18 +12,13 @@ from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool,
 from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
-from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.predict.cache import predict_cached
+from tests.clusters import needs_links
 
-LACKS = why_no_links()
-slow_on_brokers = [
-    pytest.mark.cluster,
-    pytest.mark.slow,
-    pytest.mark.skipif(LACKS is not None, reason=f"links: {LACKS}"),
-]
+slow_on_brokers = [pytest.mark.cluster, pytest.mark.slow, needs_links]
 TOLD = (
     "Incarnation 1 of the producer asks for its producer epoch and gets 0.",
     "Incarnation 1 of the producer adds partition 0 to transaction 1.",

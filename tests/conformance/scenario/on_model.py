@@ -29,10 +29,11 @@ from kafka_chaos.conformance.scenario.registry import all_scenarios
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions import stage as transactions_stage
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, FETCH_FROM_LEADER
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, observe_group
 from kafka_chaos.reference_model.lockstep.groups.steps import GroupState
 from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation, observe_state
-from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterState
+from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterConfig, ClusterState
 from kafka_chaos.reference_model.lockstep.transactions.model import observe_transactions
 
 
@@ -48,6 +49,12 @@ class AnyText(str):
 INVALID_RECORD = 87
 NOT_LEADER = 6
 INPUTS = [(0, "one"), (1, "two")]
+
+
+def without_truncation(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
+    """The model with a rule broken: a new follower never truncates."""
+    careless = replace(config.protocol, truncation=lambda log, watermark, leader_log: len(log))
+    return ClusterModel(replace(config, protocol=careless), states=states)
 
 
 def observed(state: ClusterState) -> Observation:

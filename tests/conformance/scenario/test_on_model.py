@@ -24,10 +24,9 @@ from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.groups.rules import COOPERATIVE_RULES
 from kafka_chaos.reference_model.lockstep import clients as cluster_clients
 from kafka_chaos.reference_model.lockstep import controller as cluster_controller
-from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.transactions.rules import BROKEN as TRANSACTIONS_WITHOUT
-from tests.conformance.scenario.on_model import ModelPlay, ModelPool, player
+from tests.conformance.scenario.on_model import ModelPlay, ModelPool, player, without_truncation
 
 PlayOnModel = Callable[..., ScenarioRecord]
 SCRIPTS = [one.id for one in all_scenarios().values() if one.file.endswith(".yaml")]
@@ -43,11 +42,6 @@ def test_what_is_expected_holds_in_the_model(scenario_id: str, play_on_model: Pl
     record = play_on_model(scenario_id)
     assert record.acts
     assert all(act.steps and act.expectations for act in record.acts)
-
-
-def without_truncation(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
-    careless = replace(config.protocol, truncation=lambda log, watermark, leader_log: len(log))
-    return ClusterModel(replace(config, protocol=careless), states=states)
 
 
 @pytest.mark.parametrize(

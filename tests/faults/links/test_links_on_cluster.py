@@ -17,22 +17,18 @@ from confluent_kafka import Producer
 
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold, why_no_links
+from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.waiting import wait_until
-from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of
+from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of, needs_links
 from tests.faults.fakes import Notes
 from tests.faults.on_brokers import in_both_modes
 
-LACKS = why_no_links()
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(LACKS is not None, reason=f"links: {LACKS}"),
-]
+pytestmark = [pytest.mark.cluster, needs_links]
 BROKER = Target.parse("broker:1")
 one_mode = pytest.mark.parametrize("layout", [EQUIPPED], indirect=True, ids=mode_of)
 _topics = itertools.count(1)

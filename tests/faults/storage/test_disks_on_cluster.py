@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
-from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk, why_no_disks
+from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -23,15 +23,11 @@ from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.run.shared_cluster import restore
 from kafka_chaos.harness.waiting import wait_until
-from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of
+from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of, needs_disks
 from tests.faults.fakes import Notes
 from tests.faults.on_brokers import in_both_modes, proof_of
 
-LACKS = why_no_disks()
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(LACKS is not None, reason=f"storage faults: {LACKS}"),
-]
+pytestmark = [pytest.mark.cluster, needs_disks]
 BROKER = Target.parse("broker:1")
 one_mode = pytest.mark.parametrize("layout", [EQUIPPED], indirect=True, ids=mode_of)
 """For what has nothing to do with metadata."""

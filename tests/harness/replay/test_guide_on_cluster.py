@@ -9,17 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.experiment.file import load_experiment
+from tests.clusters import needs_links
 
-LACKS = why_no_links()
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.skipif(LACKS is not None, reason=f"links: {LACKS}"),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, needs_links]
 GUIDES = Path(__file__).parents[3] / "docs" / "guides"
 LOSES = """\
 name: loses

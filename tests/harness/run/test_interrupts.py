@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.faults.storage.disks import why_no_disks
+from tests.clusters import needs_disks
 from tests.harness.leftovers import left_of
 from tests.harness.signals import NOT_IGNORING
 
@@ -55,7 +55,7 @@ def test_an_interrupted_run_leaves_nothing(moment: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(why_no_disks() is not None, reason=f"storage faults: {why_no_disks()}")
+@needs_disks
 def test_a_frozen_disk_does_not_hold_up_an_interrupt(tmp_path: Path) -> None:
     with started(tmp_path, FROZEN_DISK) as process:
         assert process.stdout is not None

@@ -7,20 +7,14 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.report.inputs.trace import read_trace
 from kafka_chaos.harness.run.runner import run_experiment
+from tests.clusters import needs_links
 from tests.harness.leftovers import left_of
 from tests.harness.run.test_whole_runs import events_of
 
-LACKS = why_no_links()
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.skipif(LACKS is not None, reason=f"links: {LACKS}"),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow, needs_links]
 
 CUT = """
 name: one-request

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Partition
 
 
 def produce(record: str, acks: str = "all", producer: str = "p", *, idempotent: bool = False) -> Step:
@@ -23,3 +23,8 @@ def run(config: ClusterConfig, *steps: Step) -> ClusterModel:
     for one in steps:
         model.apply(one)
     return model
+
+
+def the_partition(model: ClusterModel) -> Partition:
+    (partition,) = {state.partition for state in model.states}
+    return partition

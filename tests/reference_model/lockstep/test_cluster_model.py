@@ -21,10 +21,10 @@ from kafka_chaos.reference_model.lockstep.producers import (
     after_truncation,
     remembered,
 )
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Partition, Replica
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Replica
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.sequences import Refusal, check_batch
-from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run
+from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
 
 
 def only(model: ClusterModel, broker: int, name: str) -> object:
@@ -188,11 +188,6 @@ def test_an_action_that_makes_no_sense_is_refused(action: object, message: str) 
 def test_every_action_says_what_it_does() -> None:
     assert all(action.__doc__ for action in ACTIONS.values())
     assert isinstance(ClusterConfig().initial().replica(1), Replica)
-
-
-def the_partition(model: ClusterModel) -> Partition:
-    (partition,) = {state.partition for state in model.states}
-    return partition
 
 
 PAIR = ClusterConfig(assignment=(1, 2), controller=1)

@@ -8,8 +8,8 @@ from kafka_chaos.reference_model.lockstep.brokers import checkpoint_high_waterma
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.state import CLIENT, ClusterConfig, ClusterState, Partition
-from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run
+from kafka_chaos.reference_model.lockstep.state import CLIENT, ClusterConfig, ClusterState
+from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
 
 
 def sentences(model: ClusterModel) -> str:
@@ -18,11 +18,6 @@ def sentences(model: ClusterModel) -> str:
 
 def all_of(model: ClusterModel, broker: int, name: str) -> set[object]:
     return {getattr(state.replica(broker), name) for state in model.states}
-
-
-def the_partition(model: ClusterModel) -> Partition:
-    (partition,) = {state.partition for state in model.states}
-    return partition
 
 
 def acknowledged(model: ClusterModel) -> list[str]:

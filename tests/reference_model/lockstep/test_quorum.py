@@ -11,8 +11,8 @@ import pytest
 from kafka_chaos.reference_model.lockstep import cluster_model
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Partition
-from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
 
 VOTERS = (101, 102, 103)
 CONFIG = ClusterConfig(controller=101, controllers=VOTERS, kraft=True)
@@ -187,11 +187,6 @@ KRAFT = ClusterConfig(controller=1001, kraft=True)
 ELIGIBLE = ClusterConfig(
     brokers=(1, 2), controller=1001, kraft=True, elects_eligible=True, min_insync_replicas=2, lag_is_short=True
 )
-
-
-def the_partition(model: ClusterModel) -> Partition:
-    (partition,) = {state.partition for state in model.states}
-    return partition
 
 
 def killed(broker: int) -> Step:

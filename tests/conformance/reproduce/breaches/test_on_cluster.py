@@ -10,14 +10,9 @@ import pytest
 from kafka_chaos.conformance.reproduce.breaches.player import BREACH_FILE, BreachPlayer
 from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory, read
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
-from kafka_chaos.faults.links.on_frames import why_no_links
+from tests.clusters import needs_links
 
-LACKS = why_no_links()
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.slow,
-    pytest.mark.skipif(LACKS is not None, reason=f"links: {LACKS}"),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, needs_links]
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)

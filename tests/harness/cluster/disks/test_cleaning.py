@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.cluster.containers import cleanup
 from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner
 from kafka_chaos.harness.cluster.disks.disk import Disk, make_disks
 from kafka_chaos.harness.cluster.disks.healing import journals
+from tests.clusters import needs_disks
 
-LACKS = why_no_disks()
-pytestmark = pytest.mark.skipif(LACKS is not None, reason=f"storage faults: {LACKS}")
+pytestmark = needs_disks
 
 
 class NoContainers:

@@ -13,15 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.disks import kernel
 from kafka_chaos.harness.cluster.disks.disk import Disk, lost_in_trial
 from kafka_chaos.harness.cluster.disks.healing import journals
+from tests.clusters import needs_disks
 from tests.harness.cluster.disks.made_disks import segment
 
-LACKS = why_no_disks()
-pytestmark = pytest.mark.skipif(LACKS is not None, reason=f"storage faults: {LACKS}")
+pytestmark = needs_disks
 
 
 def write_flushed(path: Path, content: bytes) -> None:

@@ -13,16 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cluster.containers.labels import current_owner, run_labels
 from kafka_chaos.harness.cluster.disks import kernel
 from kafka_chaos.harness.cluster.disks.disk import Disk, make_disks
 from kafka_chaos.harness.cluster.disks.healing import Journal, journals, read_journal, remove_disks, thaw_disks
 from kafka_chaos.harness.journal import journal_folder
+from tests.clusters import needs_disks
 from tests.harness.cluster.disks.made_disks import RUN, left, segment
 
-LACKS = why_no_disks()
-pytestmark = pytest.mark.skipif(LACKS is not None, reason=f"storage faults: {LACKS}")
+pytestmark = needs_disks
 
 STEPS = ("make_file_system", "mount", "flush", "freeze", "thaw", "shut_down", "fail", "unmount", "detach")
 """What is done to this machine, function by function; a process may be killed before or after each."""
