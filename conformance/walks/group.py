@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.in_model import Cut
@@ -40,11 +41,14 @@ class ClientStep:
     producer: str = ""
     order: tuple[int, ...] = ()
 
+    def sent(self, settings: Settings) -> dict[str, Any]:
+        """How the record is sent."""
+        return {"acks": settings.acks, "idempotent": settings.idempotent, "producer": self.producer}
+
     def in_model(self, settings: Settings) -> tuple[Step, ...]:
         """The step as the model takes it."""
         if self.record:
-            sent = {"acks": settings.acks, "idempotent": settings.idempotent, "producer": self.producer}
-            return (step("produce", record=self.record, **sent),)
+            return (step("produce", record=self.record, **self.sent(settings)),)
         moved = (step("reassign", replicas=self.order),) if self.order else ()
         return (*moved, step("elect_preferred"))
 

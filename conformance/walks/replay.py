@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool, ClusterProfile
 from kafka_chaos.conformance.scenario.lockstep import take_together
@@ -46,30 +44,6 @@ _PATIENT: Mapping[str, object] = {
 }
 
 
-@dataclass
-class Replay:
-    """A group on a running cluster: one stage per walk, of which the first takes the faults for all."""
-
-    group: Group
-    stages: Sequence[Stage]
-
-    def take(self, one: WalkStep) -> None:
-        """Take a step on the brokers and in every model."""
-        if one.kind == CLIENTS:
-            self._clients(one)
-            return
-        getattr(self.stages[0], one.kind)(*one.brokers)
-
-    def _clients(self, one: WalkStep) -> None:
-        parts = list(zip(self.stages, one.clients, self.group.walks, strict=True))
-
-        def act() -> None:
-            for stage, own, settings in parts:
-                _act(stage, own, settings)
-
-        take_together(str(one), act, [(stage, own.in_model(settings)) for stage, own, settings in parts])
-
-
 def replay(group: Group, pool: ClusterPool, *, model_of: ModelOf = model_of_kafka) -> ScenarioRecord:
     """Run a group: `conforms` if Kafka and every model agreed after every step, `violation` at the first that differs.
 
@@ -79,9 +53,8 @@ def replay(group: Group, pool: ClusterPool, *, model_of: ModelOf = model_of_kafk
 
     def run() -> None:
         with _stages(group, Play(pool, record, model_of=model_of)) as stages:
-            replaying = Replay(group, stages)
             for one in (*group.steps, *group.closing):
-                replaying.take(one)
+                _take(one, stages, group.walks)
             for stage, settings in zip(stages, group.walks, strict=True):
                 stage.expect("All replicas are in sync", stage.seen.isr, tuple(sorted(settings.replicas)))
 
@@ -109,13 +82,26 @@ def _stages(group: Group, play: Play) -> Iterator[list[Stage]]:
             logging.getLogger(__name__).info("topics of seed %s stay: %s", group.seed, error)
 
 
+def _take(one: WalkStep, stages: Sequence[Stage], walks: Sequence[Settings]) -> None:
+    """Take a step on the brokers and in the model of every walk; the stage of the first takes the faults for all."""
+    if one.kind != CLIENTS:
+        getattr(stages[0], one.kind)(*one.brokers)
+        return
+    parts = list(zip(stages, one.clients, walks, strict=True))
+
+    def act() -> None:
+        for part in parts:
+            _act(*part)
+
+    take_together(str(one), act, [(stage, own.in_model(settings)) for stage, own, settings in parts])
+
+
 def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
     """What a walk's own step is on the brokers."""
     if own.record:
         awake = [broker for broker in BROKERS if not _is_frozen(stage, broker)]
-        sent: dict[str, Any] = {"acks": settings.acks, "idempotent": settings.idempotent, "producer": own.producer}
         # A client that asks a frozen broker for the leader would wait for it. Those that are down may be back first.
-        stage.clients.send(own.record, **sent, configs={**_PATIENT, **stage.reachable(*awake)})
+        stage.clients.send(own.record, **own.sent(settings), configs={**_PATIENT, **stage.reachable(*awake)})
         return
     with stage.ask(_takes_requests(stage)) as asked:
         asked.wait(15)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode
+from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode, counted
 from kafka_chaos.contract.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, PREDICTION_FILE
 from kafka_chaos.verification.inputs.file_systems.storage import is_remote, run_path
@@ -96,7 +97,7 @@ def _watch(
     with Announcer(run, say, until=news):
         servers = bootstrap_servers or (run.bootstrap_servers if once and run.goes_on else await_cluster(run))
         source = "its topics" if servers else "log/"
-        say(f"watching {run.path}: {len(lanes)} {'lane' if len(lanes) == 1 else 'lanes'}, against {source}")
+        say(f"watching {run.path}: {counted(len(lanes), 'lane')}, against {source}")
         session = _session(spark_master, with_kafka_source=servers is not None)
         from kafka_chaos.verification.watch.watch import Watch
 
@@ -156,11 +157,8 @@ def _conclude(
 
 
 def _print(progress: Progress, as_json: bool, *, is_final: bool = False) -> None:
-    lanes = {
-        name: {"acknowledged": seen.acknowledged, "stored": seen.stored, "lost": seen.lost, "duplicate": seen.duplicate}
-        for name, seen in progress.lanes.items()
-    }
     if as_json:
+        lanes = {name: asdict(seen) for name, seen in progress.lanes.items()}
         entry = {"batch": progress.batch, "final": is_final, "open_words": progress.open_words, "lanes": lanes}
         click.echo(json.dumps(entry))
         return
