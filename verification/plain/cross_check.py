@@ -179,15 +179,12 @@ def _rows_by_lane(run: RunDirectory) -> tuple[Counter[str], dict[str, int]]:
         for _, batch in batches(run, name, ["lane", number]):
             table = pa.Table.from_batches([batch])
             grouped = table.group_by("lane").aggregate([(number, "count"), (number, "max")]).to_pydict()
-            for lane, count, highest in zip(*(grouped[key] for key in ("lane", *_counted(number))), strict=True):
+            columns = (grouped[key] for key in ("lane", f"{number}_count", f"{number}_max"))
+            for lane, count, highest in zip(*columns, strict=True):
                 rows[lane] += count
                 if name == "produced":
                     last_seqs[lane] = max(highest, last_seqs.get(lane, 0))
     return rows, last_seqs
-
-
-def _counted(column: str) -> tuple[str, str]:
-    return f"{column}_count", f"{column}_max"
 
 
 Found = Mapping[str, Counter[Case]]
@@ -206,7 +203,9 @@ def with_cross_check(verdict: RunVerdict, checked: Checked, findings: Path | Non
     for lane in verdict.lanes:
         problems = _disagreements(lane, compared[lane.lane], found) if lane.lane in compared else []
         disagreements += problems
-        lanes.append(_doubted(lane, problems) if problems else lane)
+        if problems:
+            lane = replace(lane, verdict=Verdict.UNKNOWN, reasons=(*map(str, problems), *lane.reasons))
+        lanes.append(lane)
     cross_check = CrossCheck(
         lanes=len(compared),
         whole_lanes=len(compared.keys() - samples.keys()),
@@ -217,10 +216,6 @@ def with_cross_check(verdict: RunVerdict, checked: Checked, findings: Path | Non
     )
     gravest = Verdict.UNKNOWN if disagreements else verdict.verdict
     return replace(verdict, lanes=tuple(lanes), verdict=gravest, cross_check=cross_check)
-
-
-def _doubted(lane: LaneVerdict, problems: list[Disagreement]) -> LaneVerdict:
-    return replace(lane, verdict=Verdict.UNKNOWN, reasons=(*map(str, problems), *lane.reasons))
 
 
 def _disagreements(lane: LaneVerdict, checked: LaneChecked, found: Found) -> list[Disagreement]:

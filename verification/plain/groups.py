@@ -13,7 +13,17 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
 
-from kafka_chaos.verification.plain.rows import Assigned, Commit, Finding, Identity, Place, Read, View, named
+from kafka_chaos.verification.plain.rows import (
+    Assigned,
+    Commit,
+    Finding,
+    Identity,
+    Place,
+    Read,
+    Transaction,
+    View,
+    named,
+)
 
 
 @dataclass
@@ -54,7 +64,9 @@ class History:
             self.by_assignment[read.consumer, read.partition].append(read)
             self.processed[read.partition, read.offset].add((read.producer_id, read.seq))
         transactions = of.output.history.transactions if of.output is not None else ()
-        self.ended = {(row.producer_id, row.transaction): row for row in transactions}
+        self.ended: dict[tuple[int | None, int], Transaction] = {
+            (row.producer_id, row.transaction): row for row in transactions
+        }
         self.commits = [self._effect(row) for row in history.commits if row.group == of.group]
         self.known: dict[int, list[tuple[int, int, int, str, Effect]]] = defaultdict(list)
         for one in self.commits:
@@ -66,11 +78,8 @@ class History:
 
     def _effect(self, row: Commit) -> Effect:
         complete_ns, outcome = row.complete_ns, row.outcome
-        if row.producer_id is not None and row.transaction is not None:
-            ended = self.ended.get((row.producer_id, row.transaction))
-        else:
-            ended = None
         if row.transaction is not None:
+            ended = self.ended.get((row.producer_id, row.transaction))
             complete_ns = ended.end_ns if ended is not None else None
             if outcome != "fail":
                 known = {"committed": "ok", "aborted": "fail"}

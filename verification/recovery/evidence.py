@@ -74,7 +74,7 @@ class Recovery:
             return dict.fromkeys(applicable(lane), "there is no events.jsonl: nobody knows when faults began and ended")
         if run.events.outside.get(lane.lane):
             return dict.fromkeys(applicable(lane), "others may have injected faults at any time")
-        bounds = bounds_of(lane, run.timings[lane.lane], ())
+        bounds = self.bounds()
         reasons = {one: NOBODY_KNOWS for one in applicable(lane) if one not in bounds}
         seen = {pulse.what for pulse in self.facts.pulses if pulse.partition is not None}
         if lane.acks == "0":
@@ -114,7 +114,7 @@ class Recovery:
         if not judged:
             return []
         found = [one for one in outages(self.run, self.lane, self.facts) if one.anomaly in judged]
-        shortest = bounds_of(self.lane, self.run.timings[self.lane.lane], BREAKS_CONNECTIONS)
+        shortest = self.bounds(BREAKS_CONNECTIONS)
         longest = {one.anomaly: one for one in sorted(found, key=lambda one: one.end_ns - one.start_ns)}
         return [
             self._measured(one)
@@ -126,10 +126,9 @@ class Recovery:
 
     def _measured(self, outage: Outage) -> Measured:
         span = (outage.start_ns, outage.end_ns)
-        whole = bounds_of(self.lane, self.run.timings[self.lane.lane], ())[outage.anomaly]
-        reach = round(whole.seconds * 1e9)
+        reach = self._longest_ns(outage.anomaly)
         faults = [fault for fault in self._faults if _overlap((_span(fault)[0], _span(fault)[1] + reach), [span])]
-        bound = bounds_of(self.lane, self.run.timings[self.lane.lane], (fault.kind for fault in faults))
+        bound = self.bounds(fault.kind for fault in faults)
         excused = [_span(fault) for fault in faults if not self._is_survived(outage, fault)]
         return Measured(
             outage,
@@ -149,7 +148,8 @@ class Recovery:
         if self.lane.transactional is not None or self.lane.group_anomalies:
             return False
         start, end = _span(fault)
-        near = [one for one in self._faults if _span(one)[0] <= end and start <= _span(one)[1] + self._until_whole]
+        until_whole = self._longest_ns(RecoveryAnomaly.ISR_NOT_RESTORED)
+        near = [one for one in self._faults if _span(one)[0] <= end and start <= _span(one)[1] + until_whole]
         if any(not one.brokers or len(one.brokers) < len(set(one.resolved)) for one in near):
             return False
         needed = self.lane.min_insync_replicas if self.lane.acks == "all" else 1
@@ -161,10 +161,12 @@ class Recovery:
         left = self.lane.replication_factor - len(hit)
         return left >= needed and self._was_whole(outage.partition, start) and self._least_isr(outage, start) >= left
 
-    @property
-    def _until_whole(self) -> int:
-        bounds = bounds_of(self.lane, self.run.timings[self.lane.lane], ())
-        return round(bounds[RecoveryAnomaly.ISR_NOT_RESTORED].seconds * 1e9)
+    def bounds(self, faults: Iterable[str] = ()) -> Mapping[RecoveryAnomaly, Bound]:
+        """The bounds of what the lane's time-outs are known for, amid faults of these kinds."""
+        return bounds_of(self.lane, self.run.timings[self.lane.lane], faults)
+
+    def _longest_ns(self, anomaly: RecoveryAnomaly) -> int:
+        return round(self.bounds()[anomaly].seconds * 1e9)
 
     def _least_isr(self, outage: Outage, since_ns: int) -> int:
         """The smallest ISR that was seen up to the end of an outage: more may have failed than a fault hit."""
@@ -211,11 +213,10 @@ def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomal
 
 def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
     """The anomalies whose absence proves nothing: an ISR was not whole when the run ended, within its bound."""
-    open_ones = [one for one in Recovery(run, lane, facts).measured if not one.outage.over and not one.is_too_long]
     return {
         one.outage.anomaly: f"partition {one.outage.partition}: the run ended before its bound: {one.described}"
-        for one in open_ones
-        if one.outage.anomaly == RecoveryAnomaly.ISR_NOT_RESTORED
+        for one in Recovery(run, lane, facts).measured
+        if one.outage.anomaly == RecoveryAnomaly.ISR_NOT_RESTORED and not one.outage.over and not one.is_too_long
     }
 
 
@@ -246,17 +247,19 @@ def recovery_ledger(recovery: Recovery) -> tuple[RecoveryLedger, ...]:
     """Bound and observation of each anomaly that was judged, in verdict.json."""
     if not recovery.judged:
         return ()
-    bounds = bounds_of(recovery.lane, recovery.run.timings[recovery.lane.lane], ())
-    return tuple(
-        RecoveryLedger(
-            anomaly=anomaly,
-            partition=seen[0].outage.partition if seen else None,
-            longest_s=round(seen[0].counted / 1e9, 3) if seen else 0.0,
-            bound_s=(seen[0].bound if seen else bounds[anomaly]).seconds,
-            derivation=(seen[0].bound if seen else bounds[anomaly]).described,
+    entries = []
+    for anomaly, seen in recovery.longest.items():
+        bound = seen[0].bound if seen else recovery.bounds()[anomaly]
+        entries.append(
+            RecoveryLedger(
+                anomaly=anomaly,
+                partition=seen[0].outage.partition if seen else None,
+                longest_s=round(seen[0].counted / 1e9, 3) if seen else 0.0,
+                bound_s=bound.seconds,
+                derivation=bound.described,
+            )
         )
-        for anomaly, seen in recovery.longest.items()
-    )
+    return tuple(entries)
 
 
 def _span(fault: FaultRecord) -> Span:
