@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
@@ -28,6 +27,7 @@ from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from tests.faults.fakes import hit_by
+from tests.parquet import rows_in
 
 pytestmark = pytest.mark.cluster
 
@@ -118,12 +118,11 @@ def test_members_that_are_killed_and_frozen_are_replaced_and_fenced(
     assert len([event for event in events if isinstance(event, FaultProven)]) == len(faults)
     killed = [event for event in events if isinstance(event, MemberChanged) and event.change == "is killed"]
     assert len(killed) == 1 + 3
-    rows = [row for file in (tmp_path / "assignments").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    rows = rows_in(tmp_path / "assignments")
     ends = admin.end_offsets(lane, range(PARTITIONS))
     read = {
         (row["partition"], row["offset"])
-        for file in (tmp_path / "consumed").glob("*.parquet")
-        for row in pq.read_table(file).to_pylist()
+        for row in rows_in(tmp_path / "consumed")
         if row["consumer"].startswith(f"{lane}-group")
     }
     assert read == {(partition, offset) for partition, end in ends.items() for offset in range(end)}

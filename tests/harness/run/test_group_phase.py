@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.events import ClientNotice, Event, MemberChanged
@@ -23,6 +22,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.waiting import wait_until
+from tests.parquet import rows_in
 
 pytestmark = pytest.mark.cluster
 
@@ -37,12 +37,8 @@ class Tables:
     """The tables of a run."""
 
     def __init__(self, folder: Path) -> None:
-        def rows(name: str) -> list[Row]:
-            files = [pq.read_table(file) for file in sorted((folder / name).glob("*.parquet"))]
-            return [row for file in files for row in file.to_pylist()]
-
         self.produced, self.consumed, self.assignments, self.commits, self.transactions = (
-            rows(name) for name in ("produced", "consumed", "assignments", "commits", "transactions")
+            rows_in(folder / name) for name in ("produced", "consumed", "assignments", "commits", "transactions")
         )
         self.groups = json.loads((folder / "groups.json").read_text())["groups"]
 

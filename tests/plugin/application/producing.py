@@ -6,14 +6,13 @@ import threading
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pyarrow.parquet as pq
-
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import ProducerHandle
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.settings import producer_configs
+from tests.parquet import rows_in
 
 LANE = LaneSpec(lane="orders", topic="orders-1", partitions=2, acks="all")
 NEVER = threading.Event()
@@ -44,8 +43,4 @@ class Producing:
         self.writer.close()
         self.reservations.close()
         self.transactions.close()
-        files = sorted((self.folder / "produced").glob("*.parquet"))
-        return sorted(
-            (row for file in files for row in pq.read_table(file).to_pylist()),
-            key=lambda row: (row["producer_id"], row["seq"]),
-        )
+        return sorted(rows_in(self.folder / "produced"), key=lambda row: (row["producer_id"], row["seq"]))

@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError
 
@@ -16,6 +15,7 @@ from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.handles import ApplicationThread, ConsumerHandle
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from tests.parquet import rows_in
 from tests.plugin.application.fakes import Message
 from tests.plugin.application.producing import LANE
 
@@ -29,7 +29,7 @@ class Consuming:
 
     def rows(self) -> list[dict[str, Any]]:
         self.writer.close()
-        return [row for file in (self.folder / "consumed").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+        return rows_in(self.folder / "consumed")
 
 
 def read(seq: int, *, partition: int = 0, offset: int | None = None, **more: Any) -> Message:

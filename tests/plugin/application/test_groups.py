@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -28,6 +27,7 @@ from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, RowBuffer
 from kafka_chaos.harness.workload.settings import producer_configs
 from kafka_chaos.harness.workload.tables import LoadTables
+from tests.parquet import rows_in
 from tests.plugin.application.fakes import FakeProducer, Message
 
 ORDERS = LaneSpec(lane="orders", topic="orders-1", partitions=2, group={})  # type: ignore[arg-type]
@@ -112,8 +112,7 @@ class Recorded:
             self.inputs.finish()
             self.tables.close()
             self.reservations.close()
-        files = sorted((self.folder / name).glob("*.parquet"))
-        return [row for file in files for row in pq.read_table(file).to_pylist()]
+        return rows_in(self.folder / name)
 
 
 @pytest.fixture

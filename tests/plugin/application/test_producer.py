@@ -13,6 +13,7 @@ from kafka_chaos.contract.errors import UsageFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
+from tests.parquet import rows_in
 from tests.plugin.application.producing import Producing
 
 
@@ -135,8 +136,7 @@ RETRIABLE = KafkaException(KafkaError(KafkaError._TIMED_OUT, "not yet", retriabl
 
 def transactions_of(producing: Producing) -> list[tuple[Any, ...]]:
     columns = ("producer_id", "transaction", "transactional_id", "outcome", "error")
-    files = sorted((producing.folder / "transactions").glob("*.parquet"))
-    return [tuple(row[name] for name in columns) for file in files for row in pq.read_table(file).to_pylist()]
+    return [tuple(row[name] for name in columns) for row in rows_in(producing.folder / "transactions")]
 
 
 def test_an_application_s_transactions_are_recorded(recorded: Path) -> None:

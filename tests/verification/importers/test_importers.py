@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 from confluent_kafka import Consumer, TopicPartition
@@ -19,6 +18,7 @@ from kafka_chaos.verification import verify
 from kafka_chaos.verification.importers.cli import import_command
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.commands import ended
+from tests.parquet import rows_in
 
 
 def lines(path: Path, *events: dict[str, Any] | str) -> Path:
@@ -28,10 +28,6 @@ def lines(path: Path, *events: dict[str, Any] | str) -> Path:
 
 def run(*arguments: object) -> Result:
     return ended(import_command, *arguments)
-
-
-def rows(run_dir: Path, table: str) -> list[dict[str, Any]]:
-    return [row for file in sorted((run_dir / table).glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
 
 
 def sent(value: str, offset: int, *, partition: int = 0) -> dict[str, Any]:
@@ -94,7 +90,7 @@ def test_what_the_verifiable_tools_tell(tmp_path: Path) -> None:
     assert (result.exit_code, result.output) == (0, f"{out}: lane t, 3 partitions\n")
     lane = open_run(out).lane("t")
     assert (lane.acks, lane.faults, lane.partitions) == ("1", ("kill",), 3)
-    produced = rows(out, "produced")
+    produced = rows_in(out / "produced")
     assert [(row["seq"], row["outcome"], row["partition"], row["offset"]) for row in produced] == [
         (0, "ok", 0, 0),
         (1, "ok", 2, 1),
@@ -104,7 +100,7 @@ def test_what_the_verifiable_tools_tell(tmp_path: Path) -> None:
         (5, "info", None, None),
     ]
     assert produced[0]["complete_ns"] == 1_000_000_000
-    consumed = rows(out, "consumed")
+    consumed = rows_in(out / "consumed")
     assert [(row["consumer"], row["offset"], row["producer_id"], row["seq"]) for row in consumed] == [
         ("consumer-0/1", 0, 0, 0),
         ("consumer-0/1", 1, 0, 0),
@@ -118,7 +114,7 @@ def test_a_producer_that_was_killed_may_have_sent_what_was_read(tmp_path: Path) 
     producer = lines(tmp_path / "p", START, sent("7.0", 0), sent("7.2", 1))
     consumer = lines(tmp_path / "c", START, *(given(f"7.{seq}", seq) for seq in range(5)))
     assert run("verifiable", producer, "--consumer", consumer, "--out", tmp_path / "run").exit_code == 0
-    produced = rows(tmp_path / "run", "produced")
+    produced = rows_in(tmp_path / "run/produced")
     assert sorted((row["producer_id"], row["seq"], row["outcome"]) for row in produced) == [
         (7, 0, "ok"),
         (7, 1, "info"),
@@ -216,7 +212,7 @@ def test_an_operation_log(tmp_path: Path, form: str) -> None:
         lines(path, *(tag + edn(operation) for operation in OPERATIONS))
     result = run("jepsen", path, "--out", tmp_path / "run", "--lane", "j", "--no-transactional")
     assert (result.exit_code, result.output) == (0, f"{tmp_path / 'run'}: lane j, 2 partitions\n")
-    produced = rows(tmp_path / "run", "produced")
+    produced = rows_in(tmp_path / "run/produced")
     assert sorted((r["producer_id"], r["seq"], r["partition"], r["offset"], r["outcome"]) for r in produced[:1]) == [
         (0, 0, 1, 0, "ok")
     ]
@@ -227,7 +223,7 @@ def test_an_operation_log(tmp_path: Path, form: str) -> None:
         (2, 0): (1, None, "fail"),
         (3, 0): (1, None, "info"),
     }
-    consumed = rows(tmp_path / "run", "consumed")
+    consumed = rows_in(tmp_path / "run/consumed")
     assert [(r["consumer"], r["partition"], r["offset"], r["producer_id"], r["seq"]) for r in consumed] == [
         ("process-1/1", 1, 0, 0, 0),
         ("process-1/1", 1, 1, -1, -1),
@@ -313,8 +309,8 @@ def test_keys_that_are_text_are_names(tmp_path: Path, keys: list[Any], partition
         poll = {"type": "invoke", "process": 1, "f": "poll", "value": [["poll"]], "time": number * 4 + 1}
         operations += [sent, answer, poll, {**poll, "type": "ok", "value": [["poll", {key: [[0, number]]}]]}]
     assert run("jepsen", lines(tmp_path / "h.jsonl", *operations), "--out", tmp_path / "run").exit_code == 0
-    assert [row["partition"] for row in rows(tmp_path / "run", "produced")] == partitions
-    read = rows(tmp_path / "run", "consumed")
+    assert [row["partition"] for row in rows_in(tmp_path / "run/produced")] == partitions
+    read = rows_in(tmp_path / "run/consumed")
     assert sorted((row["partition"], row["producer_id"], row["seq"]) for row in read) == sorted(
         (partition, 0, number) for number, partition in enumerate(partitions)
     )

@@ -13,8 +13,8 @@ from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification.importers.jepsen import import_jepsen
 from kafka_chaos.verification.importers.writing import HistoryError
 from kafka_chaos.verification.inputs.run_directory import open_run
+from tests.parquet import rows_in
 from tests.verification.importers.jepsen_cases import CASES, COUNTERPARTS, WITHOUT, history, move, poll, send
-from tests.verification.importers.test_importers import rows
 from tests.verification.samples.engines import Verified, counted, verified_plainly
 
 pytestmark = pytest.mark.usefixtures("everything_forbidden")
@@ -82,7 +82,7 @@ def test_operations_become_transactions(tmp_path: Path) -> None:
     run_dir = imported(tmp_path, operations, "j", transactional=None)
     found = [
         (row["transactional_id"], row["producer_id"], row["transaction"], row["outcome"])
-        for row in rows(run_dir, "transactions")
+        for row in rows_in(run_dir / "transactions")
     ]
     assert sorted(found) == [
         ("process-0", 0, 0, "committed"),
@@ -93,7 +93,7 @@ def test_operations_become_transactions(tmp_path: Path) -> None:
     ]
     sent = {
         (row["producer_id"], row["seq"]): (row["transaction"], row["offset"], row["outcome"])
-        for row in rows(run_dir, "produced")
+        for row in rows_in(run_dir / "produced")
     }
     assert sent == {
         (0, 0): (0, 0, "ok"),
@@ -103,7 +103,7 @@ def test_operations_become_transactions(tmp_path: Path) -> None:
         (2, 0): (0, 7, "ok"),
         (3, 0): (0, None, "info"),
     }
-    assert [(row["consumer"], row["member"], row["isolation"]) for row in rows(run_dir, "assignments")] == [
+    assert [(row["consumer"], row["member"], row["isolation"]) for row in rows_in(run_dir / "assignments")] == [
         ("process-1/0", "process-1", "read_committed")
     ]
     lane = open_run(run_dir).lane("j")
@@ -113,7 +113,7 @@ def test_operations_become_transactions(tmp_path: Path) -> None:
 def test_what_an_uncommitted_reader_is_told_proves_nothing(tmp_path: Path) -> None:
     operations = history(send(0, "info", ("x", 1, 0)), poll(1, {"x": [(0, 1)]}))
     run_dir = imported(tmp_path, operations, "j", isolation="read_uncommitted")
-    assert [row["outcome"] for row in rows(run_dir, "transactions")] == ["info"]
+    assert [row["outcome"] for row in rows_in(run_dir / "transactions")] == ["info"]
 
 
 def test_a_seek_to_the_beginning_keeps_no_position(tmp_path: Path) -> None:

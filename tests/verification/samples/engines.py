@@ -7,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.verification import RunDirectoryError, RunVerdict, verify
+from tests.parquet import rows_in
 
 if TYPE_CHECKING:
     from kafka_chaos.verification.tables.scope import Method
@@ -60,6 +60,4 @@ def _told(run_dir: Path, **options: Any) -> str | tuple[dict[str, Any], list[str
         return str(error)
     assert not verdict.cross_check.disagreements
     document = {name: value for name, value in verdict.to_json().items() if name not in OF_THE_ENGINE}
-    files = list((run_dir / "findings").glob("*.parquet"))
-    rows = [str(row) for file in files for row in pq.read_table(file).to_pylist()]
-    return json.loads(json.dumps(document)), sorted(rows)
+    return json.loads(json.dumps(document)), sorted(map(str, rows_in(run_dir / "findings")))

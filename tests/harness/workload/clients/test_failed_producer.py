@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -17,6 +15,7 @@ from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
+from tests.parquet import rows_in
 
 
 class FailingClient:
@@ -118,10 +117,6 @@ class Client:
         """Nothing is open."""
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
-    return [row for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
-
-
 def test_a_record_that_is_acknowledged_without_its_offset_is_a_row_without_one(tmp_path: Path) -> None:
     lane = LaneSpec(lane="orders", idempotence=True)
     tables, reservations = LoadTables(tmp_path, [lane]), Reservations(tmp_path)
@@ -143,7 +138,7 @@ def test_a_record_that_is_acknowledged_without_its_offset_is_a_row_without_one(t
     load.consumer.close()
     tables.close()
     reservations.close()
-    produced = sorted(rows(tmp_path / "produced"), key=lambda row: row["seq"])
+    produced = sorted(rows_in(tmp_path / "produced"), key=lambda row: row["seq"])
     assert len(produced) == client.acknowledged
     assert {row["outcome"] for row in produced} == {"ok"}
     assert [row["offset"] for row in produced] == [None if seq % 2 else seq for seq in range(len(produced))]

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
@@ -20,6 +19,7 @@ from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.groups.work import GroupWork
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from tests.parquet import rows_in
 
 RECORDS, PARTITIONS = 60, 4
 
@@ -71,7 +71,7 @@ class Ran:
             writer.close()
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        return [row for file in (self._folder / name).glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+        return rows_in(self._folder / name)
 
 
 def test_members_read_all_commit_it_and_leave(servers: str, tmp_path: Path) -> None:

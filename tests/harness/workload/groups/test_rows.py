@@ -14,6 +14,7 @@ from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
 from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.tables import LoadTables
+from tests.parquet import rows_in
 
 Row = dict[str, Any]
 
@@ -40,11 +41,10 @@ class Written:
         self._folder = folder
 
     def __getitem__(self, name: str) -> list[Row]:
-        files = sorted((self._folder / name).glob("*.parquet"))
         schema = arrow_schema(TABLES[name], without=("key",))
-        for file in files:
+        for file in (self._folder / name).glob("*.parquet"):
             assert set(pq.read_schema(file).names) <= set(schema.names)
-        return [row for file in files for row in pq.read_table(file).to_pylist()]
+        return rows_in(self._folder / name)
 
 
 ASSIGNED = ("assigned", {"consumer": "g-0-1", "member": "m", "generation": 3, "partitions": [0, 1], "ns": 10})
@@ -155,7 +155,6 @@ def test_what_was_assigned_when_the_harness_died_is_recovered(tmp_path: Path) ->
     tables.close()
     reservations.close()
     assert recover(tmp_path) == 0
-    files = sorted((tmp_path / "assignments").glob("*.parquet"))
-    written = [row for file in files for row in pq.read_table(file).to_pylist()]
+    written = rows_in(tmp_path / "assignments")
     found = {row["partition"]: (row["group"], row["generation"], row["start_ns"], row["end_ns"]) for row in written}
     assert found == {0: ("g", 3, 10, 50), 1: ("g", 3, 10, None)}

@@ -11,7 +11,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -20,6 +19,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.harness.workload.history.reservations import RESERVED
+from tests.parquet import rows_in
 
 pytestmark = pytest.mark.cluster
 
@@ -54,8 +54,7 @@ def check_killed_load(after: float, cluster: Cluster, admin: ClusterAdmin, folde
     known = [counts for at_ns, counts in reports if at_ns <= killed_ns - SECOND_NS]
     last = reports[-1][1]
 
-    produced = pq.read_table(folder / "produced").to_pylist() if list((folder / "produced").glob("*.parquet")) else []
-    consumed = pq.read_table(folder / "consumed").to_pylist() if list((folder / "consumed").glob("*.parquet")) else []
+    produced, consumed = rows_in(folder / "produced"), rows_in(folder / "consumed")
     ok = Counter(row["lane"] for row in produced if row["outcome"] == "ok")
     read = Counter(row["lane"] for row in consumed)
     for lane in lanes:
@@ -64,7 +63,7 @@ def check_killed_load(after: float, cluster: Cluster, admin: ClusterAdmin, folde
         assert read[lane] >= consumed_by_then, f"killed after {after} s: reads of {lane} are lost"
 
     added = recover(folder)
-    rows = pq.read_table(folder / "produced").to_pylist()
+    rows = rows_in(folder / "produced")
     assert len(rows) == len(produced) + added
     seqs = {lane: Counter(row["seq"] for row in rows if row["lane"] == lane) for lane in lanes}
     for index, lane in enumerate(lanes):

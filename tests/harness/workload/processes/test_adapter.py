@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
@@ -21,6 +20,7 @@ from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.transactions.producer import TransactionalProducer
+from tests.parquet import rows_in
 
 COMMAND = [sys.executable, str(ADAPTERS / "client.py"), "librdkafka"]
 Begin = Callable[..., Callable[[Taker], SupervisedProcess]]
@@ -86,7 +86,7 @@ def produce(begin: Begin, folder: Path) -> tuple[list[dict[str, Any]], list[dict
     producer.abandon()
     writer.close()
     reservations.close()
-    return transactions, [row for file in (folder / "produced").glob("*") for row in pq.read_table(file).to_pylist()]
+    return transactions, rows_in(folder / "produced")
 
 
 def test_transactions_of_an_adapter_and_what_is_read_of_them(begin: Begin, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_transactions_of_an_adapter_and_what_is_read_of_them(begin: Begin, tmp_p
     consumer.close()
     consumed.close()
     assigned.close()
-    read = [row for file in (tmp_path / "consumed").glob("*") for row in pq.read_table(file).to_pylist()]
+    read = rows_in(tmp_path / "consumed")
     # The mock writes no markers, and hides nothing.
     assert sorted((row["producer_id"], row["seq"]) for row in read) == [(1, seq) for seq in range(20)]
     assert begin.problems == []  # type: ignore[attr-defined]

@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.harness.waiting import wait_until
@@ -16,6 +15,7 @@ from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from tests.harness.workload.processes.test_processes import Started
+from tests.parquet import rows_in
 
 TRANSACTIONS = """
 def committed(): tell("transaction", did="commit")
@@ -70,7 +70,7 @@ class Transacting:
         self.transactions.abandon()
         self.writer.close()
         self.reservations.close()
-        return [row for file in sorted(self.folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+        return rows_in(self.folder)
 
 
 def test_transactions_have_rows_and_records_name_theirs(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, Hist
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.processes.supervisor import MOST_OF_A_LINE, SupervisedProcess, Taker
+from tests.parquet import rows_in
 
 CLIENT = """
 import json, os, signal, sys, time
@@ -113,10 +114,7 @@ class Produced:
         self.uncertain = self.producer.finish(timeout, threading.Event())
         writer.close()
         reservations.close()
-        files = sorted((tmp_path / "produced").glob("*.parquet"))
-        self.rows = sorted(
-            (row for file in files for row in pq.read_table(file).to_pylist()), key=lambda one: one["seq"]
-        )
+        self.rows = sorted(rows_in(tmp_path / "produced"), key=lambda one: one["seq"])
 
     @property
     def problem(self) -> str:
@@ -265,8 +263,7 @@ def consume(tmp_path: Path) -> Consume:
         consumer.drain(ends, timeout=0.2, cancelled=threading.Event())
         consumer.close()
         writer.close()
-        files = sorted((tmp_path / "consumed").glob("*.parquet"))
-        return started, [row for file in files for row in pq.read_table(file).to_pylist()]
+        return started, rows_in(tmp_path / "consumed")
 
     return run
 
@@ -319,7 +316,7 @@ def test_what_is_passed_over_counts_as_read_where_transactions_are(tmp_path: Pat
     writer.close()
     of_assignments.close()
     assert started.problems == []
-    found = [row for file in (tmp_path / "assignments").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    found = rows_in(tmp_path / "assignments")
     name = "orders-read_committed"
     assert {(row["consumer"], row["member"], row["partition"], row["isolation"]) for row in found} == {
         (f"{name}-{number}", name, partition, "read_committed") for number in (1, 2) for partition in (0, 1)

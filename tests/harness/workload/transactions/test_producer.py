@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError
 
@@ -25,6 +24,7 @@ from kafka_chaos.harness.workload.settings import producer_configs
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, restart_times
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from tests.harness.workload.transactions.fakes import ABORTABLE, FENCED, TIMED_OUT, FakeProducer
+from tests.parquet import rows_in
 
 Failures = Mapping[str, list[KafkaError]]
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
@@ -72,11 +72,8 @@ class Bench:
         """The rows of `produced/` and `transactions/`."""
         self.produced.close()
         self.transactions.close()
-        produced, transactions = (
-            pq.read_table(self.folder / name).to_pylist() if list((self.folder / name).glob("*.parquet")) else []
-            for name in ("produced", "transactions")
-        )
-        return sorted(produced, key=lambda row: (row["producer_id"], row["seq"])), transactions
+        produced = sorted(rows_in(self.folder / "produced"), key=lambda row: (row["producer_id"], row["seq"]))
+        return produced, rows_in(self.folder / "transactions")
 
 
 @pytest.fixture
