@@ -27,6 +27,15 @@ _SENDERS = "clients, brokers, broker:ID, controller, controllers or controller:N
 _SHOWN_IDS = 5
 
 
+def why_no_links() -> str | None:
+    """Why there can't be links on this machine, and what would be needed; None where there can."""
+    if (reason := why_not_inside("links")) is not None:
+        return reason
+    if shutil.which("nsenter") is None:
+        return "nsenter not found in PATH: install util-linux"
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnFrames(Fault):
     """Which requests to the targets a fault means, or which responses of theirs; what is left out means any.
@@ -55,10 +64,7 @@ class OnFrames(Fault):
         if self.sender is not None and not _SENDER.fullmatch(self.sender):
             raise ValueError(f"sender: {self.sender!r} is not valid: expected {_SENDERS}")
 
-    @staticmethod
-    def unavailable() -> str | None:
-        """Why this machine can't have links."""
-        return why_no_links()
+    unavailable = staticmethod(why_no_links)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Let the rule begin on the targets."""
@@ -134,15 +140,6 @@ def link_of(node: NodeControl) -> LinkControl:
     if node.link is None:
         raise UsageFailure(f"connections to {node.name} pass no link: start the cluster with links")
     return node.link
-
-
-def why_no_links() -> str | None:
-    """Why there can't be links on this machine, and what would be needed; None where there can."""
-    if (reason := why_not_inside("links")) is not None:
-        return reason
-    if shutil.which("nsenter") is None:
-        return "nsenter not found in PATH: install util-linux"
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect, at_once
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once
 from kafka_chaos.faults.network.packet_filter import (
     HOOKS,
     PORTS,
@@ -50,12 +50,9 @@ class Partition(Fault):
         peers = self._peers(cluster, nodes)
         at_once(nodes, self._rules(peers).install)
 
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Packets have matched the rules on every target."""
-        rules = self._rules()
-        proof = all_took_effect({node.name: rules.matched(node) for node in nodes})
-        evidence = {name: {**packets, "action": self.action} for name, packets in proof.evidence.items()}
-        return replace(proof, evidence=evidence)
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        found = self._rules().matched(node)
+        return replace(found, evidence={**found.evidence, "action": self.action})
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         self._rules().remove(node)
