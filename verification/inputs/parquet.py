@@ -23,9 +23,8 @@ _PHYSICAL = {"string": "BYTE_ARRAY", "int32": "INT32", "int64": "INT64"}
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a checked file's footer says: its rows, the lowest `poll_ns` (None if it does not say), and whether it
-    counts the nulls of every required column, so that it is known to have none.
-    """
+    """What a checked file's footer says: its rows, and whether it counts the nulls of every required column, so that it
+    is known to have none."""
 
     rows: int
     counts_nulls: bool = True

@@ -67,10 +67,7 @@ _USUAL_VOTERS = 3
 OfFault = contract.FaultRequested | contract.FaultProven | contract.FaultNotProven | contract.FaultHealed
 
 READ = (
-    contract.FaultRequested,
-    contract.FaultProven,
-    contract.FaultNotProven,
-    contract.FaultHealed,
+    *get_args(OfFault),
     contract.OutsideFaults,
     contract.RunStarted,
     contract.PhaseStarted,
@@ -234,12 +231,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     changes.setdefault(place_of(event, partitions), []).append(event)
                 case contract.PartitionChanged() | contract.PartitionOffline():
                     kept.setdefault(place_of(event, partitions), []).append(event)
-                case (
-                    contract.FaultRequested()
-                    | contract.FaultProven()
-                    | contract.FaultNotProven()
-                    | contract.FaultHealed()
-                ):
+                case _ if isinstance(event, OfFault):
                     _note(faults.setdefault(event.fault_id, FaultRecord(event.fault_id)), event, partitions)
         except ValueError as error:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error

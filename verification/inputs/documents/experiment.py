@@ -52,7 +52,7 @@ def differing(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Sequence[str
     for lane in sorted({lane.lane for lane in lanes} ^ planned.keys()):
         here, there = (path, LANES_FILE) if lane in planned else (path.with_name(LANES_FILE), path.name)
         raise RunDirectoryError(here, f"{there} has no such lane", column=f"lane {quoted(lane)}")
-    return {lane.lane: list(_differences(lane, planned[lane.lane], cluster)) for lane in lanes}
+    return {lane.lane: _differences(lane, planned[lane.lane], cluster) for lane in lanes}
 
 
 def _differences(lane: Lane, planned: Mapping[str, Any], cluster: Mapping[str, Any]) -> list[str]:
