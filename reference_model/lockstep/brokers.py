@@ -280,15 +280,7 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
         # Only the clients' metadata changes: a broker neither truncates nor takes the epoch while there is no leader.
         role = FOLLOWER if replica.role == NONE else replica.role
         return "NONE", replica._replace(role=role, leader=NOBODY)
-    shared = replica._replace(
-        leader=request.leader,
-        leader_epoch=request.leader_epoch,
-        partition_epoch=request.partition_epoch,
-        isr=request.isr,
-    )
-    if request.leader == replica.broker:
-        return "NONE", make_leader(shared)
-    return "NONE", make_follower(shared)
+    return "NONE", _in_its_role(_with_leadership(replica, request))
 
 
 def replay(replica: Replica, change: LeaderAndIsr) -> tuple[str, Replica]:
@@ -300,15 +292,21 @@ def replay(replica: Replica, change: LeaderAndIsr) -> tuple[str, Replica]:
     if replica.role == OFFLINE:
         return "KAFKA_STORAGE_ERROR", replica._replace(leader=change.leader)
     knows = replica.role in (LEADER, FOLLOWER) and change.leader_epoch == replica.leader_epoch
-    replica = replica._replace(
+    replica = _with_leadership(replica, change)
+    return "NONE", replica if knows else _in_its_role(replica)
+
+
+def _with_leadership(replica: Replica, change: LeaderAndIsr) -> Replica:
+    return replica._replace(
         leader=change.leader,
         leader_epoch=change.leader_epoch,
         partition_epoch=change.partition_epoch,
         isr=change.isr,
     )
-    if knows:
-        return "NONE", replica
-    return "NONE", make_leader(replica) if change.leader == replica.broker else make_follower(replica)
+
+
+def _in_its_role(replica: Replica) -> Replica:
+    return make_leader(replica) if replica.leader == replica.broker else make_follower(replica)
 
 
 def make_leader(replica: Replica) -> Replica:

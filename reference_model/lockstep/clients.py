@@ -32,25 +32,22 @@ def send(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
 
     A producer has one request in flight: a broker takes no second one from a connection before it answered.
     """
-    for produce in _first_of_each_producer(state):
-        for leader in _serving(state):
-            if leader.leader == leader.broker:
-                yield from _handle(state, config, leader, produce)
+    yield from _sent(state, config, named=True)
 
 
 def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
     """A producer sends its first record to a broker that leads still, but knows already that the partition has no
     leader. Optional: only a client from before remembers it."""
+    yield from _sent(state, config, named=False)
+
+
+def _sent(state: ClusterState, config: ClusterConfig, *, named: bool) -> Iterator[Outcome]:
+    """The first record of each producer reaches a broker that leads; `named`: and is the leader by its own metadata."""
     for produce in _first_of_each_producer(state):
-        for leader in _serving(state):
-            if leader.leader != leader.broker:
+        for leader in state.replicas:
+            serves = leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker)
+            if serves and (leader.leader == leader.broker) is named:
                 yield from _handle(state, config, leader, produce)
-
-
-def _serving(state: ClusterState) -> Iterator[Replica]:
-    for leader in state.replicas:
-        if leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker):
-            yield leader
 
 
 def send_astray(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
