@@ -187,10 +187,6 @@ class Members:
         """The errors that its commits were answered with."""
         return list(self._processes[number].errors)
 
-    def did(self, number: int, what: str) -> list[int]:
-        """The offsets of what a member did, in order, of all partitions."""
-        return [offset for deed, _, offset in self._processes[number].did if deed == what]
-
     # --- What is seen of them --------------------------------------------------------------------------------------
 
     def observe(self) -> GroupObservation:
