@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -63,13 +63,7 @@ class Exploration:
             "states_per_second": round(self.states / self.cpu_seconds) if self.cpu_seconds else None,
             "transitions": self.transitions,
             "depth": self.depth,
-            "scope": {
-                "brokers": self.scope.brokers,
-                "records": self.scope.records,
-                "leader_epochs": self.scope.leader_epochs,
-                "faults": list(self.scope.faults),
-                "unclean_leader_election": self.scope.unclean_leader_election,
-            },
+            "scope": {**asdict(self.scope), "faults": list(self.scope.faults)},
             "invariants": {
                 name: {"holds": holds, "trace": list(trace)} for name, (holds, trace) in self.invariants.items()
             },
@@ -90,14 +84,13 @@ def explore(
     model itself, for a mutation of it.
     """
     core = Core(protocol, scope) if core is None else core
-    breaches: dict[str, CoreState] = {}
-    step_breaches: dict[str, tuple[CoreState, CoreState]] = {}
+    breaches: dict[str, tuple[CoreState, ...]] = {}
     open_invariants = dict(INVARIANTS)
     open_steps = dict(STEP_INVARIANTS)
 
     def visit(state: CoreState) -> bool:
         for name in [name for name, holds in open_invariants.items() if not holds(core, state)]:
-            breaches[name] = state
+            breaches[name] = (state,)
             del open_invariants[name]
         return bool(until) and not until & open_invariants.keys()
 
@@ -106,7 +99,7 @@ def explore(
         for name, holds in list(open_steps.items()):
             for after in reached:
                 if not holds(core, state, after):
-                    step_breaches[name] = (state, after)
+                    breaches[name] = (state, after)
                     del open_steps[name]
                     break
         return reached
@@ -114,12 +107,9 @@ def explore(
     search = breadth_first(core.initial(), successors, visit, budget or Budget(MAX_STATES))
     held = True if search.complete else None
     found: dict[str, tuple[bool | None, tuple[str, ...]]] = {}
-    for name in INVARIANTS:
-        trace = tell(core, search.path(breaches[name])) if name in breaches else ()
-        found[name] = (False if name in breaches else held, trace)
-    for name in STEP_INVARIANTS:
-        broken = step_breaches.get(name)
-        trace = tell(core, [*search.path(broken[0]), broken[1]]) if broken else ()
+    for name in (*INVARIANTS, *STEP_INVARIANTS):
+        broken = breaches.get(name)
+        trace = tell(core, [*search.path(broken[0]), *broken[1:]]) if broken else ()
         found[name] = (False if broken else held, trace)
     return Exploration(
         protocol=protocol.name,
