@@ -58,11 +58,6 @@ class Record:
     size: int
     control: bool = False
 
-    @property
-    def tombstone(self) -> bool:
-        """Whether it deletes its key under compaction."""
-        return self.value is None and not self.control
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:

@@ -91,7 +91,6 @@ def test_every_field_comes_back_with_its_place(
         assert record.sequence == (-1 if base == -1 else (base + index) % 2**31)
         assert (record.key, record.value, list(record.headers)) == (key, value, headers)
         assert record.timestamp == 1000 + index
-        assert record.tombstone == (value is None)
         assert not record.control
 
 
