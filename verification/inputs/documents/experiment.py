@@ -77,6 +77,10 @@ def _differences(lane: Lane, planned: Mapping[str, Any], cluster: Mapping[str, A
     # Before 0.11, brokers elect unclean leaders of their own topics, too.
     if not any(configured) and release(lane.kafka_version or USUAL_VERSION) >= (0, 11):
         given |= {one.name: (getattr(lane, one.name), one.default) for one in fields(lane) if one.name in _CONFIGURED}
+    if lane.client is not None and "client" in planned:
+        # A command of the user's own says itself what it is; librdkafka in process has the version that is installed.
+        there = lane.client if isinstance(planned["client"], list) else str(planned["client"])
+        given["client"] = (lane.client if " " in there else lane.client.partition(" ")[0], there)
     # Lanes of a cluster of several versions have the oldest.
     of_cluster = ("metadata_mode",) if cluster.get("broker_versions") else ("kafka_version", "metadata_mode")
     for name in of_cluster:

@@ -57,6 +57,25 @@ def test_what_no_configuration_makes_of_a_lane(tmp_path: Path, key: str, value: 
     assert differing(written(tmp_path, configured), lanes) == {"a": [], "b": []}
 
 
+@pytest.mark.parametrize(
+    ("client", "planned", "same"),
+    [
+        ("java 3.9.1", "java 3.9.1", True),
+        ("java 4.1.1", "java 3.9.1", False),
+        ("java", "java 3.9.1", False),
+        ("librdkafka 2.16.0", "librdkafka", True),
+        ("java 3.9.1", "librdkafka", False),
+        ("own", "[./service]", True),
+        (None, "java 3.9.1", True),
+    ],
+)
+def test_the_client_of_a_lane(tmp_path: Path, client: str | None, planned: str, same: bool) -> None:
+    lanes = [LANES[0], Lane.from_json({**LANES[1].to_json(), "client": client})]
+    found = differing(written(tmp_path, TEXT.replace("topic: t}", f"topic: t, client: {planned}}}")), lanes)
+    assert found is not None
+    assert [one.startswith("lanes.json says client: ") for one in found["b"]] == ([] if same else [True])
+
+
 def test_faults_that_end_members_are_crashes_of_the_group(tmp_path: Path) -> None:
     for crashes, differences in ((2, 0), (0, 1)):
         lanes = [LANES[0], Lane.from_json({"lane": "b", "topic": "t", "group": {"members": 3, "crashes": crashes}})]
