@@ -9,8 +9,7 @@ from kafka_chaos.contract.errors import LaneError, UsageFailure
 from kafka_chaos.contract.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.groups import CONSUMER
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, LOOP, MEMBER, TRANSACTIONAL, chosen
-from kafka_chaos.harness.cluster.configuration.keys import check_keys
-from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS, GROUP_SESSION_TIMEOUT
+from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS, GROUP_SESSION_TIMEOUT, check_keys
 from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.checks.faults import check_faults
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
