@@ -226,7 +226,7 @@ def chosen(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
         return OwnClient(tuple(text))
     found = _WRITTEN.fullmatch(text)
     if found is None or found["name"] not in KINDS:
-        near = get_close_matches(text.split(" ")[0][:MOST_QUOTED], KINDS, n=3, cutoff=0.5)
+        near = get_close_matches(re.split("[ :]", text)[0][:MOST_QUOTED], KINDS, n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         expected = f"expected {', '.join(KINDS)}, with a version or without, such as java 3.9.1"
         raise UsageFailure(f"{quoted(text)} is no client: {expected}{hint}")

@@ -46,6 +46,7 @@ def test_a_client_is_named_with_its_version_or_without(text: str, found: str) ->
     ("text", "message"),
     [
         ("jave 3.9.1", "did you mean java?"),
+        ("jva:3.9.1", "did you mean java?"),
         ("kafka_python", "did you mean kafka-python or"),
         ("franz", "did you mean franz-go?"),
         ("java three", "'java three' is no client: expected librdkafka, kafka-python,"),
