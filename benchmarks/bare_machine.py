@@ -49,11 +49,12 @@ def make_bare(checkout: Path) -> None:
         sys.exit(
             f"an engine runs that set-up of {checkout} did not start: stop it, or name its checkout by --engine-of"
         )
+    # Purging the engine's package empties its folder.
+    put_engine_folder_aside()
     there = [one for one in installed_by_set_up(HISTORY.read_text()) if _is_installed(one)]
     if there:
         subprocess.run(["apt-get", "purge", "-y", "-qq", *there], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["apt-get", "clean"], check=True)
-    remove_engine_folder()
 
 
 def _is_installed(package: str) -> bool:
@@ -63,7 +64,7 @@ def _is_installed(package: str) -> bool:
     return asked.stdout.endswith(" installed")
 
 
-def remove_engine_folder() -> None:
+def put_engine_folder_aside() -> None:
     """Put the engine's folder aside; one that a round has made is removed."""
     if not ENGINE.exists():
         return
