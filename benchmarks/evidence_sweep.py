@@ -39,7 +39,7 @@ from kafka_chaos.verification import verify
 DOCUMENTS = ("lanes.json", "prediction.json", "checkpoints.json", "groups.json", "events.jsonl", "experiment.yaml")
 _SETTINGS = (("acks: all", "acks: '1'"), ("idempotence: true", "idempotence: false"), ("lane: ", "lane: x"))
 LONGEST_S = 10
-"""A changed lane may need a search of the model that takes longer: what it comes to is then not known."""
+"""Of the processor. A changed lane may need a search of the model that takes longer: what it comes to is not known."""
 PATHS = 60
 """How many places of a document are changed, drawn at random, and of an event's lines."""
 Change = tuple[str, str, Callable[[Path], None]]
@@ -337,22 +337,26 @@ def copied(run: Path, folder: Path) -> Path:
 
 def outcomes(run: Path) -> tuple[str, dict[str, Verdict], str]:
     """The outcome of a verification, the lanes' verdicts, and the refusal or the traceback."""
-    signal.alarm(LONGEST_S)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
     try:
         verdict = verify(run, engine="plain", write=False)
     except RunDirectoryError as error:
         return "refused", {}, str(error)
-    except TimeoutError:
+    except TooLong:
         return "searched", {}, ""
     except Exception:  # noqa: BLE001 - that any other one is a finding is the point
         return "traceback", {}, traceback.format_exc()
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return str(verdict.verdict), {lane.lane: lane.verdict for lane in verdict.lanes}, ""
 
 
+class TooLong(Exception):
+    """A verification took longer than `LONGEST_S`. No `OSError`, which would be told as a file that can't be read."""
+
+
 def _timed_out(*_: object) -> None:
-    raise TimeoutError
+    raise TooLong
 
 
 def swept(run: Path, plant: Callable[[Path], str] | None, most: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -395,7 +399,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=3000, help="how many changes, of all that there are")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    signal.signal(signal.SIGALRM, _timed_out)
+    signal.signal(signal.SIGPROF, _timed_out)
     started, found = time.monotonic(), []
     bases = [(run, plant) for run in arguments.runs for plant in (None, *PLANTS)]
     for run, plant in bases:
