@@ -144,7 +144,7 @@ def test_a_fault_by_hand_is_proven_shown_and_healed(served: Standing) -> None:
         ("pause", "broker:1", {"colour": "red"}, "a fault of kind pause has no such key"),
         ("hold", "broker:1", {"api": "Fetch"}, "the cluster has no links: start it with links"),
         ("clock-step", "broker:1", {"seconds": 60.0}, "start it with clocks"),
-        ("client-kill", "member(orders)", {}, "only members of a group or of a loop are"),
+        ("client-kill", "member(orders)", {}, "the lane orders has no group and no loop"),
     ],
 )
 def test_what_the_cluster_cannot_have_is_refused_by_name(
