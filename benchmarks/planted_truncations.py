@@ -37,12 +37,9 @@ def row_of(lane: LaneVerdict) -> Row:
     lost = lane.observed.get(Anomaly.LOST_WRITE)
     return {
         "verdict": lane.verdict.value,
-        "for_these_faults": lane.predicted[Anomaly.LOST_WRITE].value,
-        "in_this_run": lane.in_this_run.get(Anomaly.LOST_WRITE, lane.predicted[Anomaly.LOST_WRITE]).value,
-        "lost": lost.count if lost else 0,
+        "status": lane.predicted[Anomaly.LOST_WRITE].value,
         "complete": all(one.complete for one in ledger.observations.partitions),
-        "reason": ledger.observations.reason,
-        "reasons": list(lane.reasons)[:2],
+        "lost": lost.count if lost else 0,
     }
 
 
@@ -60,7 +57,7 @@ def write(rows: list[Row]) -> None:
         found = [row["lanes"][name] for row in rows]
         wanted = Verdict.VIOLATION if name in PLANTED else Verdict.CONFORMS
         good = sum(one["verdict"] == wanted for one in found)
-        statuses = ", ".join(sorted({one["for_these_faults"] for one in found}))
+        statuses = ", ".join(sorted({one["status"] for one in found}))
         complete = sum(one["complete"] for one in found)
         lost = sorted(one["lost"] for one in found)
         meant = "violation" if name in PLANTED else "conforms"
