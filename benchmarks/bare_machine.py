@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 HISTORY = Path("/var/log/apt/history.log")
 OF_SET_UP = "--force-unsafe-io"
-"""What apt's command line has when set-up installs something."""
+"""Part of apt's command line when set-up installs something."""
 ENGINE = Path("/var/lib/docker")
 ASIDE = Path("/var/lib/docker.aside")
 LONGEST = 900

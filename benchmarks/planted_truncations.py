@@ -30,7 +30,7 @@ BEGIN, END = "<!-- from docs/planted-truncations.json -->", "<!-- end of planted
 
 
 def row_of(lane: LaneVerdict) -> Row:
-    """What the verdict says of one lane."""
+    """The row of one lane in the verdict."""
     ledger = lane.ledger
     assert isinstance(ledger, Ledger)
     assert ledger.observations is not None

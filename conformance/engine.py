@@ -40,7 +40,7 @@ class TakenStep:
 class _Step(Protocol):
     @property
     def sentence(self) -> str:
-        """What it is in words."""
+        """The sentence for it."""
 
 
 class _Comparison(Protocol):
@@ -55,7 +55,7 @@ Compared = TypeVar("Compared", bound=_Comparison)
 
 @dataclass(frozen=True, slots=True)
 class Agreement(Generic[Seen, Compared]):
-    """What was observed last, and how it compares with the model."""
+    """The last observation, and its comparison with the model."""
 
     observation: Seen
     comparison: Compared

@@ -233,7 +233,7 @@ class PartitionOffline(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionChanged(Event):
-    """What the cluster keeps of a partition changed for the time numbered `partition_epoch`, as the log of the node
+    """The cluster's state of a partition changed for the time numbered `partition_epoch`, as the log of the node
     `node` says first.
 
     It rises by one with each change of leader, ISR or replicas, so that a gap shows what no log names: in KRaft mode

@@ -222,7 +222,7 @@ class RecoveryLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedLedger:
-    """What is known of a partition's ISRs: how many of its numbered `states` were seen, and whether that is `complete`.
+    """Observations of a partition's ISRs: how many of its numbered `states` were seen, and whether that is `complete`.
 
     `reason`: why a broker may have left the ISR for being slow; null where only faults took brokers out of it.
     """

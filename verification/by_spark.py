@@ -41,7 +41,7 @@ from kafka_chaos.verification.transactions.dependencies import Cycles, find_cycl
 
 
 def agreement_for(run: RunDirectory, frames: Frames, *, method: Method | None = None) -> Agreement | None:
-    """What produced/ and the log agree on, if that is what the run is to be examined by; None if not."""
+    """The agreement of produced/ and the log, if the run is to be examined by it; None if not."""
     if frames.log is None or (method is None and evidence.is_small(run)):
         return None
     if method is None and frames.transactions is None and _strides(run, frames) is not None:
@@ -136,7 +136,7 @@ ROWS_PER_FILE = 200_000
 
 
 def examine(session: SparkSession, run: RunDirectory, frames: Frames, method: Method | None) -> Examined:
-    """What the tables show. `method`: how they are examined; by default, the history decides."""
+    """The findings in the tables. `method`: how they are examined; by default, the history decides."""
     with ThreadPoolExecutor(1, thread_name_prefix="cycles") as beside:
         refusals.require_no_nulls(session, run, frames)
         as_read = frames

@@ -58,7 +58,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """What a LeaderAndIsr request says of a partition."""
+    """The state of a partition in a LeaderAndIsr request."""
 
     topic: str
     partition: int
@@ -159,7 +159,7 @@ AUTHORIZER_CONFIGS = {
     # Brokers have to find each other before there are any lists.
     "allow.everyone.if.no.acl.found": True,
 }
-"""What brokers need for `allow_cluster_action_to_brokers_only`."""
+"""The brokers' properties that `allow_cluster_action_to_brokers_only` needs."""
 
 _EVERYBODY = "*"
 _ANONYMOUS = "User:ANONYMOUS"

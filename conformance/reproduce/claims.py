@@ -1,4 +1,4 @@
-"""What the model claims of lanes: the anomalies that it permits, each with its shortest story, read back as the model's
+"""The model's claims on lanes: the anomalies that it permits, each with its shortest story, read back as the model's
 actions.
 
 Guarantee: every step is one that the lane's model can take in the state that the steps before it led to. What is played
@@ -160,7 +160,7 @@ def _says(sentence: str, action: Action, broker: int) -> bool:
 
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
-    """What matches the sentences of an action, whose first letters are small."""
+    """The pattern of the sentences of an action, whose first letters are small."""
     template = SENTENCES[name]
     pieces = re.split(r"\{(\w+)\}", template[:1].lower() + template[1:])
     return re.compile("".join(f"(?:{_VARIABLES[p]})" if i % 2 else re.escape(p) for i, p in enumerate(pieces)))
@@ -178,12 +178,12 @@ class Claim:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells claims apart: settings, faults and anomaly."""
+        """The key of a claim: settings, faults and anomaly."""
         return self.label, ", ".join(self.lane.faults), str(self.anomaly)
 
 
 def claim(lane: Lane, anomaly: Anomaly, label: str = "") -> Claim:
-    """What the model claims of a lane; raises `UsageFailure` where it tells no story of the anomaly."""
+    """The claim of the model on a lane; raises `UsageFailure` where it has no trace to the anomaly."""
     if anomaly not in CHECKS:
         named = ", ".join(str(one) for one in CHECKS)
         raise UsageFailure(f"--anomaly {anomaly}: the model tells no stories of it; expected one of {named}")

@@ -1,4 +1,4 @@
-"""What `kafka-chaos reproduce` plays: one story or breach, or all of them, those shown least often first."""
+"""The plays of `kafka-chaos reproduce`: one story or breach, or all of them, those shown least often first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class How:
 
     @property
     def say(self) -> Say:
-        """What tells people."""
+        """The listener that prints progress."""
         return (lambda text: None) if self.as_json or self.quiet else click.echo
 
 

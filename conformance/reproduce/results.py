@@ -87,7 +87,7 @@ class BreachResult(Plays):
 
 
 def key_of(story: BreachStory, kafka_version: str) -> Key:
-    """What tells the plays of a breach on a version from others."""
+    """The key of the plays of a breach on a version."""
     return story.variant, ", ".join(story.invariants), kafka_version
 
 
@@ -180,7 +180,7 @@ def _by_reason(found: Iterable[tuple[str | None, Any]]) -> dict[str, list[Any]]:
 
 
 def _difference(story: BreachStory) -> str:
-    """What brokers need more than the model's shortest story, or why they can't take it; empty for neither."""
+    """The steps that brokers need besides the model's shortest trace, or why they can't take it; empty for neither."""
     if story.instead or not story.why_added:
         return story.instead
     added = len(story.steps) - len(story.shortest)

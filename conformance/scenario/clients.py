@@ -21,7 +21,7 @@ _POLL = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a producer learned about a record: an offset (None with acks=0), or the name of Kafka's error."""
+    """The outcome of a record for its producer: an offset (None with acks=0), or the name of Kafka's error."""
 
     record: str
     producer: str

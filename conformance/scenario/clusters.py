@@ -103,7 +103,7 @@ class ClusterProfile:
 
     @property
     def spec(self) -> ClusterLayout:
-        """What the cluster is started with."""
+        """The layout that the cluster is started with."""
         return ClusterLayout(
             kafka_version=self.kafka_version,
             metadata_mode=self.metadata_mode,

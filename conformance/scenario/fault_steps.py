@@ -58,7 +58,7 @@ def cut_last_batch(node: Node, topic: str, partition: int) -> tuple[Record, ...]
 
 
 def clean_shutdown_file(node: Node) -> bytes | None:
-    """What a broker's controlled shutdown has left in its log directory; None where its process ended otherwise.
+    """The file that a broker's controlled shutdown leaves in its log directory; None where its process ended otherwise.
 
     Since 3.7 it is JSON, with the broker epoch that the broker had (KIP-966).
     """
@@ -249,7 +249,7 @@ def _partition(source: int, target: int, port: str, action: str) -> Fault:
 
 
 def _controller_cut(controller: int) -> Partition:
-    """What controllers send to each other's listener no longer arrives at or from this one."""
+    """Requests between controllers no longer arrive at or from this one."""
     return Partition(target=Target.parse(f"controller:{controller - CONTROLLER_IDS}"), port="control")
 
 

@@ -1,4 +1,4 @@
-"""What each fault of a `Stage` is in the model: its external actions, in order."""
+"""The model's counterpart of each fault of a `Stage`: its external actions, in order."""
 
 from __future__ import annotations
 

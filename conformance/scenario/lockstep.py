@@ -35,7 +35,7 @@ Listener = Callable[[str, Any], None]
 
 
 class SteppedModel(Protocol):
-    """What a model has to do: the states that there may be, and whether an observation is one of them."""
+    """A model in lock step: the possible states, and whether an observation is one of them."""
 
     states: frozenset[Any]
 
@@ -56,7 +56,7 @@ class SteppedModel(Protocol):
 
 
 class Observer(Protocol):
-    """What observes Kafka."""
+    """Observes Kafka."""
 
     def observe(self) -> Observation:
         """Everything that can be observed now; rely on two equal observations in a row."""
@@ -121,7 +121,7 @@ class LockStep:
         return self.lease.cluster.brokers[broker]
 
     def name(self, broker: int) -> str:
-        """What the story calls a broker."""
+        """The name of a broker in the document."""
         return self.act.broker_name(broker)
 
     def ask(self, broker: int) -> BrokerClient:
@@ -130,7 +130,7 @@ class LockStep:
 
     @property
     def seen(self) -> Observation:
-        """What was observed after the last step."""
+        """The observation after the last step."""
         return self.act.steps[-1].observation
 
     def await_line(self, broker: int, *parts: str | re.Pattern[str], timeout: float = 30.0) -> str:
@@ -194,7 +194,7 @@ class LockStep:
         return record
 
     def _agree(self) -> Agreement[Observation, Comparison[Any]]:
-        """What is observed once the model allows it, or how it differs."""
+        """The observation once the model allows it, or its difference."""
         return await_agreement(self.observer.observe, self.model.compare, timeout=SETTLE_TIMEOUT)
 
 

@@ -1,4 +1,4 @@
-"""What a scenario in a file may name: after the last step, of a broker's log, of a client, or asked of a broker now."""
+"""Names of observations in a scenario's file: after the last step, of a log, of a client, or asked of a broker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def acted(stage: AnyStage) -> LockStep:
 
 
 def observe(stage: AnyStage, name: str) -> Any:
-    """What a file names, such as `log(2)`, as JSON has it: after the last step, or of a broker's log or a client."""
+    """The value of a name such as `log(2)` as JSON: after the last step, or of a broker's log or a client."""
     word, arguments = _parsed(name)
     kind = next(kind for kind in _OBSERVED_BY if isinstance(stage, kind))
     named = _OBSERVED_BY[kind].get(word)
@@ -96,7 +96,7 @@ def _checkpoint_line(stage: Stage, broker: int) -> str:
 
 
 def _refusals(stage: Stage, broker: int) -> list[str]:
-    """What a broker answers to requests that only a leader serves: Produce, ListOffsets and Fetch 10."""
+    """The answers of a broker to requests that only a leader serves: Produce, ListOffsets and Fetch 10."""
     with stage.ask(broker) as asked:
         codes = (
             asked.produce(stage.topic, "astray")[0],
@@ -255,7 +255,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "leader named by": _named_by,
     "was shut down cleanly": _shut_down_cleanly,
 }
-"""What a file may name beside what `Stage`, `Observation` and `ReplicaObservation` have."""
+"""Names for a file besides the attributes of `Stage`, `Observation` and `ReplicaObservation`."""
 
 _OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
     "given": lambda stage: [stage.committed(), stage.uncommitted()],

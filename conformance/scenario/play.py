@@ -29,7 +29,7 @@ def model_of_kafka(config: ClusterConfig, states: frozenset[ClusterState]) -> Cl
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What an act's topic is like; the first of `replicas` is the preferred leader.
+    """The topic of an act; the first of `replicas` is the preferred leader.
 
     `others` are observed brokers that have no replica at first. `names` are the document's names for the brokers. Of
     several `partitions`, all on the same replicas, the first one is observed and in the model.

@@ -1,4 +1,4 @@
-"""What a scenario leaves behind: each step with what was observed of Kafka and what the model allows, as JSON.
+"""The record of a scenario: each step with the observation of Kafka and the states that the model allows, as JSON.
 
 The verdict is `conforms` if the model allows what was observed after every step and every expectation held,
 `violation` if not, and `unknown` if the environment failed before that.
@@ -18,7 +18,7 @@ from kafka_chaos.reference_model.lockstep.observation.cluster import Difference,
 FORMAT_VERSION = 1
 
 REPLICAS, PARTITIONS = "replicas", "partitions"
-"""What an act has a row for: the replicas of one partition by broker, or partitions with transactions."""
+"""The rows of an act: the replicas of one partition by broker, or partitions with transactions."""
 
 
 def plain(value: Any) -> Any:
@@ -112,7 +112,7 @@ class ActRecord:
     kind: str = REPLICAS
 
     def broker_name(self, broker: int) -> str:
-        """What the story calls a row: `X (broker 1)`, or `broker 1` if the document gives it no name."""
+        """The name of a row: `X (broker 1)`, or `broker 1` if the document gives it no name."""
         if self.kind == PARTITIONS:
             return f"partition {broker}"
         given = self.names.get(broker)

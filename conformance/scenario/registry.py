@@ -43,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a document says, what the brokers do instead, since which version, and the scenario that shows it.
+    """A difference between a document and brokers, the version since which it holds, and the scenario that shows it.
 
     `shown_by` is a scenario's id. It is None where no scenario shows the difference.
     """
@@ -94,7 +94,7 @@ def all_scenarios() -> dict[str, Scenario]:
 
 
 def read_documents(file: Path) -> tuple[dict[str, Source], tuple[Difference, ...]]:
-    """What a package documents: the sources of its scenarios, and the differences."""
+    """The documents of a package: the sources of its scenarios, and the differences."""
     content = tomllib.loads(file.read_text(encoding="utf-8"))
     documents: dict[str, Document] = {}
     sources: dict[str, Source] = {}

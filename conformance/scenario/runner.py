@@ -78,7 +78,7 @@ def run_scenarios(
 
 
 def _crash(error: Exception) -> str:
-    """What crashed, and where in the project's own code."""
+    """The error of a crash, and its place in the project's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename] or frames
     where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(own[-4:]))

@@ -39,7 +39,7 @@ class Stage(FaultSteps):
     observer: ReplicaObserver
     refusals: dict[str, str] = field(default_factory=dict)
     answers: Counter[str] = field(default_factory=Counter)
-    """What followers answered while `kill_and_send` watched them."""
+    """The answers of followers while `kill_and_send` watched them."""
     reported: list[str | None] = field(default_factory=list)
     """The errors, if any, that `send_too_large` was told."""
     clock_started: float = 0.0
@@ -259,7 +259,7 @@ class Stage(FaultSteps):
         return dict(self.seen.acknowledged or ())
 
     def read(self) -> list[str]:
-        """What a consumer reads from the beginning to the end of the partition."""
+        """The records that a consumer reads from the beginning to the end of the partition."""
         return [record for _, record in read_to_end(self.lease.cluster.bootstrap_servers, self.topic)]
 
     def answered(self, record: str) -> float:

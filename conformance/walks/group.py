@@ -116,7 +116,7 @@ def config_of(settings: Settings, *, lag_is_short: bool, kraft_version: str | No
 
 
 def actions_of(one: WalkStep, walk: int, settings: Settings, cuts: tuple[Cut, ...]) -> tuple[Step, ...]:
-    """What a step is in a walk's model, where `cuts` are in place."""
+    """The actions of a step in a walk's model, where `cuts` are in place."""
     match one.kind, one.brokers:
         case "clients", _:
             return one.clients[walk].in_model(settings)

@@ -97,7 +97,7 @@ def _take(one: WalkStep, stages: Sequence[Stage], walks: Sequence[Settings]) -> 
 
 
 def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
-    """What a walk's own step is on the brokers."""
+    """Take a walk's own step on the brokers."""
     if own.record:
         awake = [broker for broker in BROKERS if not _is_frozen(stage, broker)]
         # A client that asks a frozen broker for the leader would wait for it. Those that are down may be back first.

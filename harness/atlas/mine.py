@@ -30,7 +30,7 @@ _PRODUCERS = {"acks": "all", "idempotence": False, "max_in_flight": 5, "transact
 
 @dataclass(frozen=True)
 class Settings:
-    """What a properties file says. `lane`: keys of a lane. `client`: the kind that it is for; `ignored`: other keys."""
+    """A properties file. `lane`: keys of a lane. `client`: the kind that it is for; `ignored`: other keys."""
 
     client: str
     lane: Mapping[str, Any]
@@ -74,7 +74,7 @@ class Answer:
 
 
 def answer(path: Path, record: Sequence[LaneRun], client: str | None = None) -> Answer:
-    """What the record says of the settings in a properties file. `client`: a kind, told by the keys by default.
+    """The answer of the record to the settings in a properties file. `client`: a kind; by default, the keys tell it.
 
     Raises `UsageFailure` for a file that is none, with its line, and for a kind that there is not.
     """

@@ -1,4 +1,4 @@
-"""What the atlas tries: a YAML file with clients, clusters, lanes, and the faults of each family.
+"""The plan of the atlas: a YAML file with clients, clusters, lanes, and the faults of each family.
 
 A run has one cluster, one family of faults, and up to `lanes_per_run` lanes: those that were tried least.
 """

@@ -144,7 +144,7 @@ _LEAST: Mapping[str, Callable[[Iterable[str]], str]] = {
     "transaction.partition.verification.enable": min,
     REBALANCE: max,
 }
-"""What predictions for topics that are there depend on, and where brokers differ, which of the values promises least:
+"""The keys that predictions for existing topics depend on, and where brokers differ, which value promises least:
 of texts, `false` is less than `true`."""
 _ANSWER_TIMEOUT = 20.0
 _MAY_NOT = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)

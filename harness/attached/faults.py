@@ -23,7 +23,7 @@ CUT_OFF = "cut off"
 
 
 class _ShownBy:
-    """What proves a fault: the `state` that it leaves a node in, and whether a broker then answers clients."""
+    """The proof of a fault: the `state` that it leaves a node in, and whether a broker then answers clients."""
 
     commands: tuple[str, ...]
     leaves: str

@@ -40,7 +40,7 @@ class AttachedNode:
     packets: None = None
     clock: None = None
     _broken: dict[str, int] = field(default_factory=dict)
-    """What is broken, by the command that heals it, with its number in the journal."""
+    """The faults in effect, by the command that heals each, with its number in the journal."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -49,7 +49,7 @@ class AttachedNode:
         return self.entry.address
 
     def state(self) -> dict[str, Any]:
-        """What its `state` command says, and whether it answers clients: `state`, `answers` (None: it is no broker)."""
+        """Its `state` command's output, and whether it answers clients: `state`, `answers` (None: it is no broker)."""
         return {"state": self._told(), "answers": self._answers()}
 
     def is_running(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the runs in a folder have tried: which lane configurations lived through which faults, and what they showed.
+"""Coverage of the runs in a folder: which lane configurations went through which faults, and what they showed.
 
 Guarantee: a fault counts only with its proof, a lane only with a verdict, an anomaly only where it was judged, and an
 action of the model only where it left a trace.
@@ -70,12 +70,12 @@ class Coverage:
 
     @property
     def traces(self) -> Mapping[str, str]:
-        """What shows each action of the model, by its name."""
+        """The evidence that shows each action of the model, by its name."""
         return ACTIONS
 
     @property
     def claims(self) -> list[Claim]:
-        """What is permitted or required, first what no lane has shown, the most often judged first."""
+        """Permitted and required anomalies, first those that no lane has shown, the most often judged first."""
         claims = [Claim(*key, judged, self.shown[key]) for key, judged in self.judged.items()]
         return sorted(claims, key=lambda one: (one.shown > 0, -one.judged, one.configuration, one.faults, one.anomaly))
 
@@ -120,7 +120,7 @@ class Coverage:
 
 
 def coverage_below(root: Path) -> Coverage:
-    """What all runs with a verdict directly below `root` have tried."""
+    """The coverage of all runs with a verdict directly below `root`."""
     coverage = Coverage()
     for run in runs_below(root):
         if run.verdict != UNVERIFIED:

@@ -1,4 +1,4 @@
-"""What faults need of the kernel, tried for `kafka-chaos doctor` in a container and on a disk.
+"""Requirements of faults on the kernel, tried for `kafka-chaos doctor` in a container and on a disk.
 
 Guarantee: leaves nothing behind.
 """

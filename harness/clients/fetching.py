@@ -33,7 +33,7 @@ _INSTALL = {
     "node": _NODE,
     "npm": _NODE,
 }
-"""What to install for each program."""
+"""The packages to install for each program."""
 _ELSEWHERE = {"go": "/usr/local/go/bin"}
 """Where the installation of a program leaves it, if not in PATH."""
 

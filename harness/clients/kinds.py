@@ -20,7 +20,7 @@ from kafka_chaos.verification.inputs.topics.java_client import java_client_confi
 
 IN_PROCESS = "librdkafka"
 OWN = "own"
-"""What lanes.json says of a client that is a command of the user's."""
+"""The name in lanes.json of a client that is a command of the user's."""
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
 _WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
 
@@ -53,7 +53,7 @@ class ClientKind:
     secured: Secured | None = None
 
     def lacks(self) -> list[str]:
-        """What this machine lacks for it."""
+        """The programs that this machine lacks for it."""
         found = []
         for program in self.needs:
             try:
@@ -150,7 +150,7 @@ class ChosenClient:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """What it can do here."""
+        """The roles that it can take here."""
         return self.kind.roles
 
     @property
@@ -165,7 +165,7 @@ class ChosenClient:
 
     @property
     def secured(self) -> Secured | None:
-        """What translates librdkafka's keys for a secured listener."""
+        """Translates librdkafka's keys for a secured listener."""
         return self.kind.secured
 
     @property
@@ -188,7 +188,7 @@ class ChosenClient:
 
     @cached_property
     def command(self) -> list[str]:
-        """What starts it."""
+        """The command that starts it."""
         return self.kind.command(self.fetch())
 
     @property

@@ -31,7 +31,7 @@ CONTROLLER_OPTIONS = ("-Xmx160m",)
 
 @dataclass(frozen=True)
 class NodeBuilder:
-    """What all containers of a cluster share.
+    """Shared by all containers of a cluster.
 
     `addresses` by host name, the host's free `ports`, one for each container, and the `disks` of the brokers that have
     one of their own.

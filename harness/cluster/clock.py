@@ -32,7 +32,7 @@ PRELOADED = {
     "FAKETIME_FORCE_MONOTONIC_FIX": "0",
     "NO_FAKE_STAT": "1",
 }
-"""What a Java process starts with so that its clock can be moved."""
+"""The environment of a Java process whose clock can be moved."""
 
 _FILE = PRELOADED["FAKETIME_TIMESTAMP_FILE"]
 _STAMPED = re.compile(rb"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{3})\d*Z (\[\d{4}-[^\]]*\])?", re.MULTILINE)

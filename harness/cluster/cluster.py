@@ -119,7 +119,7 @@ class Cluster:
 
     @property
     def client_configs(self) -> Mapping[str, str]:
-        """What clients need besides the address, in librdkafka's keys; empty on a plaintext listener. Secret."""
+        """Clients' configuration besides the address, in librdkafka's keys; empty on a plaintext listener. Secret."""
         return self._listener.client_configs
 
     @property
@@ -144,7 +144,7 @@ class Cluster:
 
     @property
     def mode(self) -> MetadataMode:
-        """What differs between the metadata modes."""
+        """The parts that differ between the metadata modes."""
         assert self._mode is not None, "the cluster was not started"
         return self._mode
 

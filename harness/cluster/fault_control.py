@@ -34,7 +34,7 @@ N = TypeVar("N", bound=NodeControl)
 
 
 class BreakableCluster(Protocol[N]):
-    """What faults need of a cluster besides an admin client."""
+    """The parts of a cluster that faults need besides an admin client."""
 
     @property
     def brokers(self) -> Mapping[int, N]:
@@ -54,7 +54,7 @@ class BreakableCluster(Protocol[N]):
 
     @property
     def client_configs(self) -> Mapping[str, str]:
-        """What clients need besides the address, in librdkafka's keys."""
+        """The clients' configuration besides the address, in librdkafka's keys."""
 
     def client_address(self, broker: int) -> str:
         """Where clients reach a broker."""
@@ -157,7 +157,7 @@ class ClusterView(Generic[N]):
         return self._cluster.controller(self._admin)
 
     def leadership(self) -> Mapping[Partition, Leadership]:
-        """What the brokers that run tell of the highest leader epoch."""
+        """The leadership of the highest leader epoch, as the running brokers report it."""
         return leadership.newest_leadership(self._running, self._own.broker_client)
 
     @property

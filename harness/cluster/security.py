@@ -33,7 +33,7 @@ _CONFIG_COMMAND = "java -Xmx128m -XX:TieredStopAtLevel=1 -cp '/opt/kafka/jars/*'
 
 @dataclass(frozen=True)
 class SecuredListener:
-    """What brokers and clients need; never shown when printed.
+    """The configuration of a secured listener for brokers and clients; never shown when printed.
 
     `broker_files` maps paths in a broker's container to contents; `client_configs` are librdkafka's keys, which
     `client_config_file` holds too, as `--client-config` reads them.

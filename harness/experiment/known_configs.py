@@ -1,4 +1,4 @@
-"""What a cluster's and a topic's configuration makes of a lane, and which of it no prediction knows.
+"""The effect of a cluster's and a topic's configuration on a lane, and the keys that no prediction knows.
 
 The keys themselves are classified in contract/configuration.toml.
 """
@@ -14,7 +14,7 @@ from kafka_chaos.contract.lanes import InternalTopic, Lane
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 
 SHORTEST_RETENTION_MS = 3_600_000
-"""What is kept for so long is there when the run ends."""
+"""Records with at least this retention are still there when the run ends."""
 REBALANCE = "auto.leader.rebalance.enable"
 UNCLEAN = "unclean.leader.election.enable"
 REMOVING = {
@@ -36,7 +36,7 @@ def cleanup_of(configs: Configs) -> str | None:
 
 
 def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
-    """What each broker is given beside the defaults, and what controllers that are no brokers are given."""
+    """The configuration of each broker besides the defaults, and that of dedicated controllers."""
     own = [cluster.configs_of.get(broker, {}) for broker in range(1, cluster.brokers + 1)]
     return [{**cluster.broker_configs, **configs} for configs in (*own, *([{}] if cluster.controllers else []))]
 

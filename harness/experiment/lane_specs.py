@@ -1,4 +1,4 @@
-"""What an experiment says of a lane: its topic, its producers, and the load on it."""
+"""A lane of an experiment: its topic, its producers, and its load."""
 
 from __future__ import annotations
 

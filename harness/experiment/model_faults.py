@@ -35,7 +35,7 @@ def model_faults_of(fault: Fault, cluster: ClusterLayout) -> tuple[str, ...]:
 
 
 def together(faults: Sequence[Fault], cluster: ClusterLayout) -> tuple[str, ...]:
-    """What the faults of a schedule may amount to besides: every session is over, if they may stop the quorum."""
+    """The joint effect of the faults of a schedule: every session is over, if they may stop the quorum."""
     stopped = cluster.metadata_mode == KRAFT and _may_stop_the_quorum(faults, cluster)
     return (SESSION_EXPIRY,) * cluster.brokers if stopped else ()
 

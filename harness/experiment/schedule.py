@@ -246,7 +246,7 @@ def _refused_at(place: Place) -> Iterator[None]:
 
 
 def _bounds(given: Mapping[str, Any], place: Place, kind: type[S], what: str) -> tuple[S, Place]:
-    """What to draw from, and its place; raises `ExperimentError`."""
+    """The values to draw from, and their place; raises `ExperimentError`."""
     if list(given) != ["generate"]:
         keys = ", ".join(dotted((key,)) for key in given) or "nothing"
         raise ExperimentError(place, f"expected a list of {what}, or the one key generate, got {keys}")

@@ -105,7 +105,7 @@ class PhaseSpec(Spec):
         return (*self.outside_faults, *moves_back(cluster, most))
 
     def _injected(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
-        """What the run's own faults are to a lane.
+        """The run's own faults, as a lane goes through them.
 
         A fault may hit as many of a partition's replicas as it hits brokers. While some move, there are more of them.
         """

@@ -1,4 +1,4 @@
-"""What the parts of an experiment share: how mappings are read, seconds and names, and what is wrong with a value."""
+"""Shared by the parts of an experiment: reading mappings, seconds and names, and errors of a value."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def keys_of(settings: type[Any]) -> dict[str, FieldInfo]:
 
 
 def settings_in(annotation: Any) -> type[Any] | None:
-    """What has keys of its own in an annotation such as `tuple[LaneSpec, ...]` or `Group | None`."""
+    """The class with keys of its own in an annotation such as `tuple[LaneSpec, ...]` or `Group | None`."""
     if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         return annotation
     return next((found for one in get_args(annotation) if (found := settings_in(one))), None)

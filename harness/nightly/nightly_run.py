@@ -80,7 +80,7 @@ class Nightly:
     """The record of runs that each run is added to. What it said at the beginning is compared with what runs show."""
     runs: list[RunEntry] = field(default_factory=list)
     lanes: dict[tuple[str, str], LaneCount] = field(default_factory=dict)
-    """What the lanes of each experiment have shown, by its name and theirs."""
+    """The findings of the lanes of each experiment, by its name and theirs."""
 
     def __post_init__(self) -> None:
         self.name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"

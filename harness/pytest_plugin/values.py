@@ -112,7 +112,7 @@ _OF_A_RUN = (
 """The keys of a lane that a test does not choose."""
 _OF_CLIENTS = ("client", "leader", "topic_configs", "producer_configs")
 LANE_KEYS = (*(one.name for one in fields(Lane) if one.name not in _OF_A_RUN), *_OF_CLIENTS)
-"""What `lane` takes besides the name."""
+"""The arguments of `lane` besides the name."""
 
 
 def lane(name: str, **keys: Any) -> PlannedLane:

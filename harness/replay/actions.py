@@ -22,7 +22,7 @@ from kafka_chaos.verification.inputs.run_directory import read_lanes
 _SHOWN = toml_of(__package__, "actions.toml")
 _FAULTS, _ENDS, _ERRORS, _OUTCOMES = (_SHOWN[name] for name in ("faults", "ends", "errors", "outcomes"))
 ACTIONS: Mapping[str, str] = _SHOWN["actions"]
-"""What shows each action, in actions.toml."""
+"""The evidence that shows each action, from actions.toml."""
 
 
 def actions_of(run_dir: Path) -> dict[str, Counter[str]]:

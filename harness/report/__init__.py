@@ -45,7 +45,7 @@ def write_side_by_side(before: Path, after: Path, target: Path, differences: Seq
 
 
 def _read(run_dir: Path) -> Side:
-    """What pages show of a run."""
+    """The part of a run that pages show."""
     from kafka_chaos.harness.report.inputs.evidence import read_evidence
     from kafka_chaos.harness.report.inputs.series import Span, condense
     from kafka_chaos.harness.report.side_by_side import Side

@@ -175,7 +175,7 @@ def _table(name: str, table: contract.TableLedger | None) -> Cell:
 
 
 def _left_out(ledgers: Mapping[str, contract.Ledger]) -> list[str]:
-    """What was left out, each once, with its lanes where it is not left out everywhere."""
+    """The parts that were left out, each once, with its lanes where it is not left out everywhere."""
     lanes: dict[str, list[str]] = {}
     for lane, ledger in ledgers.items():
         for sentence in ledger.left_out:

@@ -29,7 +29,7 @@ STATES = {
     "doubtful": "can't be decided here, so the lane is unknown",
     "not-judged": "not judged: evidence is missing",
 }
-"""What the state of a cell means, as in the legend."""
+"""The meaning of a cell's state, as in the legend."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def rows(evidence: Evidence) -> list[Row]:
 
 
 def settings(lane: Mapping[str, Any]) -> str:
-    """What distinguishes a lane's configuration, in one line."""
+    """The settings that distinguish a lane, in one line."""
     if not lane:
         return "not in lanes.json"
     parts = [f"acks={lane.get('acks', '?')}", f"min ISR {lane.get('min_insync_replicas', '?')}"]

@@ -18,7 +18,7 @@ LATE = 1.0
 
 
 def lateness(late: float | None) -> str:
-    """What to say of a fault that came late: `2.3 s late`, or nothing."""
+    """The remark on a fault that came late: `2.3 s late`, or nothing."""
     return f"{late:.1f} s late" if late is not None and late > LATE else ""
 
 

@@ -102,7 +102,7 @@ def around_faults(requests: Sequence[Traced], most: int) -> list[tuple[str, list
 
 
 def _near(hit: Traced, later: list[Traced]) -> list[Traced]:
-    """What followed, and what was going on when that which waited went on."""
+    """The exchanges that followed, and those under way when the waiting one went on."""
     until = hit.fault.until if hit.fault is not None else None
     if until is None:
         return later[:AROUND]

@@ -22,7 +22,7 @@ from kafka_chaos.harness.report.timeline.events import TimelineEvents
 from kafka_chaos.harness.report.timeline.frame import patterns, style_sheet
 
 Difference = tuple[str, str, str]
-"""What differs, in the first run, and in the second."""
+"""The subject of a difference, its value in the first run, and in the second."""
 _NOT_THERE = "–"
 _IDS_PER_RUN = 10_000
 
@@ -47,7 +47,7 @@ class Side:
         return {chart.row.lane: chart for chart in drawn}
 
     def facts(self, lane: str) -> Mapping[str, str]:
-        """What the run says of a lane, by what it is."""
+        """The facts of the run about a lane, by name."""
         row = self.rows.get(lane)
         if row is None:
             return {}
@@ -104,7 +104,7 @@ def _render(sides: tuple[Side, Side], differences: Sequence[Difference], detail:
 
 
 def _compared(sides: tuple[Side, Side], lane: str) -> list[Difference]:
-    """What is told of a lane where it differs; the verdict comes first, and always."""
+    """The facts about a lane that differ; the verdict comes first, and always."""
     one, other = (side.facts(lane) for side in sides)
     keys = dict.fromkeys(["verdict", *one, *other])
     rows = [(key, one.get(key, _NOT_THERE), other.get(key, _NOT_THERE)) for key in keys]

@@ -70,7 +70,7 @@ _CHANGED = (
         r"\[(?P<isr>[\d, ]*)\])?.*\bpartitionEpoch: \d+ -> (?P<number>\d+)"
     ),
 )
-"""What names the number of a partition's state, and its ISR."""
+"""Patterns of log lines that name the number of a partition's state, and its ISR."""
 _REASON = re.compile(rf"Truncating partition {_PARTITION} (?:to offset|with TruncationState)(?P<reason>.*)")
 _MARKS = ("runcating", " starts at ", "artitionState(", "(Leader:", "partitionEpoch: ", "ISR updated to ")
 

@@ -1,4 +1,4 @@
-"""What every run has, on whichever cluster: a plan and a prediction before it, a verdict and a report after it.
+"""The frame of every run, on whichever cluster: a plan and a prediction before it, a verdict and a report after it.
 
 Whatever happens in between, Ctrl-C included, the events say how the run ended and their file is closed; what had been
 written by then can still be verified.
@@ -193,7 +193,7 @@ class Run:
 
 
 def predicted(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
-    """What a lane of this phase may show: its entry of prediction.json."""
+    """The prediction for a lane of this phase: its entry of prediction.json."""
     lockstep = phase.lockstep_steps()
     # A lock-step phase is all that its lane lives through: it takes the place of the free faults.
     alone = lane if lockstep is None else replace(lane, faults=())

@@ -20,7 +20,7 @@ from kafka_chaos.harness.journal import JournalFile, journal_folder, journaled_r
 _KIND = "clusters"
 SOCKET = "socket"
 EVENT, DONE, FAILED = "event", "done", "failed"
-"""What an answer is: an event on the way, the result, or a refusal with its exit code."""
+"""The kinds of answers: an event on the way, the result, or a refusal with its exit code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ def run_id_of(name: str) -> str:
 
 
 def log_of(name: str) -> Path:
-    """What the cluster's process has said."""
+    """The log of the cluster's process."""
     return journal_folder(_KIND) / f"{name}.log"
 
 

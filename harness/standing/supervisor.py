@@ -51,7 +51,7 @@ _A_DAY = 86_400
 
 @dataclass
 class Job:
-    """What a command asked for, and its connection."""
+    """A command's request, and its connection."""
 
     connection: Connection[Any, Any]
     what: str
@@ -214,7 +214,7 @@ class Supervisor:
         )
 
     def state(self) -> dict[str, Any]:
-        """What runs, who leads, and what is broken."""
+        """The running nodes, the leaders, and the faults in effect."""
         nodes = {}
         for node in self._cluster.nodes:
             seen = node.state()

@@ -33,11 +33,11 @@ from kafka_chaos.harness.workload.transactions.load import TransactionalProducin
 Members = GroupLoad | ApplicationConsuming | ApplicationLooping
 """The members of a group, the harness's own or the application's."""
 Consuming = RecordedConsumer | ProcessConsumer | ApplicationConsuming | ConsumerPerIsolation
-"""What reads a lane from its start to its end."""
+"""The reader of a lane, from its start to its end."""
 
 
 def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHandle], object] | None) -> Producing:
-    """What writes a lane that no loop writes; `function` is the application's, if it does."""
+    """The writer of a lane that no loop writes; `function` is the application's, if it does."""
     if function is not None:
         if lane.lives:
             raise UsageFailure(f"lane {lane.lane}: an application writes it: expected no lives")

@@ -1,4 +1,4 @@
-"""What all lanes of a load share, and how a process of a lane's client is started."""
+"""Settings that all lanes of a load share, and the start of a process of a lane's client."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LoadClock:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings:
-    """What all lanes of a load share. `groups`: the tables of groups, in a phase that has any.
+    """Settings that all lanes of a load share. `groups`: the tables of groups, in a phase that has any.
 
     `client_configs`: what the harness's own clients get, for example for SASL and TLS. `seed` decides what is random.
     """

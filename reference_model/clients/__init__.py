@@ -1,1 +1,1 @@
-"""What client libraries do beyond what the KIPs say of any client."""
+"""Behaviour of client libraries beyond the KIPs."""

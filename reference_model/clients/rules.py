@@ -1,4 +1,4 @@
-"""What client libraries do beyond the KIPs, each rule with its source.
+"""Rules of client libraries beyond the KIPs, each with its source.
 
 A lane's machine has the client of KIP-98 and KIP-360: retries in the order of the records, as many requests in flight
 as the lane says, and time-outs (`lane/exchanges.py`); sequence numbers, and a producer epoch that is renewed where a

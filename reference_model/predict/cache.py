@@ -101,7 +101,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 
 
 def _of_client(lane: Lane) -> dict[str, Any]:
-    """What of a lane's client an answer depends on beside the defects; its transactions have rules of their own."""
+    """The properties of a lane's client that an answer depends on; its transactions have rules of their own."""
     by_the_kips = not rules_of_client(lane).acknowledges_implicitly
     return {"answers_each": True} if by_the_kips and KAFKA_15591.concerns(lane) else {}
 

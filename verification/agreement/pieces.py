@@ -36,7 +36,7 @@ WORD_OF_SEQ = f"shiftright(seq, {WORD_BITS}) AS word"
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What produced/ and the log agree on.
+    """The agreement of produced/ and the log.
 
     `pieces`: all of produced/: WORD, transaction, outcome (a code), partition, placed (whether an `ok` names a place),
     block, n, bits (of the word), content, first and last offset, first_seq and last_seq; first_ns and sent_ns, when the
@@ -102,7 +102,7 @@ def words_of(rows: DataFrame) -> DataFrame:
 
 
 def agreement_of(run: RunDirectory, frames: Frames, log: DataFrame) -> Agreement:
-    """What produced/ and the log agree on. Raises `RunDirectoryError` for an identity that was produced twice."""
+    """The agreement of produced/ and the log. Raises `RunDirectoryError` for an identity that was produced twice."""
     strides, ticks = (
         {lane.lane: max(least, steps.get(lane.lane, least)) for lane in run.lanes}
         for least, steps in (
@@ -215,7 +215,7 @@ def _differing(sent: DataFrame, stored: DataFrame) -> DataFrame:
 
 
 def facts_rows(agreement: Agreement) -> list[dict[str, Any]]:
-    """What `counts.facts_of` needs."""
+    """The rows that `counts.facts_of` needs."""
     ok = f"outcome = {OK}"
     found = asked(
         sent=agreement.sent.groupBy("lane").agg(

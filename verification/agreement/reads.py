@@ -25,17 +25,17 @@ _SPANS = schema("lane string, consumer string, partition int32, lowest int64, hi
 
 
 def record_hash() -> str:
-    """What a row at a place holds, as a column."""
+    """The hash of the record at a place, as a column."""
     return hashed("partition", "offset", "producer_id", "seq")
 
 
 def content() -> str:
-    """What rows at places hold, whatever their order. It may overflow, which changes nothing about equality."""
+    """The content of rows, whatever their order. It may overflow, which changes nothing about equality."""
     return f"sum({record_hash()})"
 
 
 class Span(NamedTuple):
-    """What a consumer read of a partition, and whether it is to be given what is not committed."""
+    """The range that a consumer read of a partition, and whether it is to be given uncommitted records."""
 
     lane: str
     consumer: str
@@ -82,7 +82,7 @@ def out_of_order(reads: DataFrame) -> DataFrame:
 
 
 def held_blocks(stored: DataFrame, committed: DataFrame | None) -> DataFrame:
-    """What blocks of the log hold for consumers: BLOCK, is_given_all, n, content, first, last.
+    """The records for consumers in blocks of the log: BLOCK, is_given_all, n, content, first, last.
 
     `stored` and `committed`: BLOCK, n, content, first, last of what is given to consumers of everything
     (`is_given_all`), and to others.
@@ -98,7 +98,7 @@ def held_blocks(stored: DataFrame, committed: DataFrame | None) -> DataFrame:
 
 
 def due_blocks(spark: SparkSession, spans: Iterable[Span], held: DataFrame) -> DataFrame:
-    """What consumers are to be given: READER, block, is_given_all, n, content, odd.
+    """The records that are due to consumers: READER, block, is_given_all, n, content, odd.
 
     `held`: `held_blocks`. `odd`: a part of the block is outside of what the consumer read, so that its sums say
     nothing.

@@ -34,7 +34,7 @@ _NEEDS = schema("lane string, partition int32, all_due boolean")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is known of the transactional `lanes`.
+    """The facts about the transactional `lanes`.
 
     `committed`: what is committed of blocks (BLOCK, n, content, first, last), None: unknown. `descents`: where the
     log's seqs may descend: lane, partition; None: unknown. `uncommitted_readers`: lane and name of the consumers that

@@ -1,4 +1,4 @@
-"""What the documents of a run say, as rows of the views that relations are evaluated on."""
+"""The documents of a run, as rows of the views that relations are evaluated on."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _FLAGS = {
     "untimed": "outcome = 'ok' AND complete_ns IS NULL",
     "refuted": "outcome = 'fail' AND offset IS NOT NULL",
 }
-"""What is counted of produced/ in the view `sent`."""
+"""The counts of produced/ in the view `sent`."""
 
 _SPECIAL = ("transactions", "assignments", "commits")
 MOST_COLLECTED = 1_000_000

@@ -1,4 +1,4 @@
-"""What one table of a run says of another, each relation once: the rows that do not resolve, in SQL.
+"""Relations between the tables of a run, each stated once: the rows that do not resolve, in SQL.
 
 Guarantee: a relation that holds yields no row. relations.toml states them; every engine evaluates the same text, over
 the views of `VIEWS`.

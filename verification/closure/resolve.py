@@ -1,4 +1,4 @@
-"""What of a run does not resolve, by lane: the relations of `relations.py`, evaluated where its rows fit."""
+"""References of a run that do not resolve, by lane: the relations of `relations.py`, evaluated where its rows fit."""
 
 from __future__ import annotations
 

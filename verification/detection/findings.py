@@ -201,7 +201,7 @@ def _missed(
     transactions: Transactions | None,
     tables: tuple[DataFrame, DataFrame, DataFrame],
 ) -> DataFrame:
-    """What consumers stepped over although they were to be given it (`stepped_over`)."""
+    """The records that consumers stepped over although they were due to them (`stepped_over`)."""
     missed = anomalies.stepped_over(*tables, doubtful=scope.doubtful)
     if transactions is None:
         return missed

@@ -1,1 +1,1 @@
-"""What consumer groups and loops promise beyond others: their tables, their anomalies, and the evidence for these."""
+"""Consumer groups and loops: their tables, their anomalies, and the evidence for these."""

@@ -119,7 +119,7 @@ def with_groups(facts: Mapping[str, LaneFacts], groups: Groups | None) -> dict[s
 
 
 def _by_partition(built: Tables) -> DataFrame:
-    """What is counted by group and partition, each number under its name, in one job."""
+    """The counts by group and partition, each number under its name, in one job."""
 
     def by_group(table: DataFrame, **columns: str) -> DataFrame:
         grouped = table.groupBy(*GROUP).agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))

@@ -90,7 +90,7 @@ def _by_members(read: DataFrame, assigned: DataFrame, *columns: str) -> DataFram
 
 
 def spans(reads: DataFrame) -> DataFrame:
-    """What each assignment processed: GROUP, consumer, records, lowest and highest offset, first_ns, last_ns.
+    """The reads of each assignment: GROUP, consumer, records, lowest and highest offset, first_ns, last_ns.
 
     `reads`: `Tables.reads` or `Tables.blocks`.
     """

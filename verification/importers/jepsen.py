@@ -28,7 +28,7 @@ from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 PHANTOM = (-1, -1)
 OUTCOMES = {"ok": COMMITTED, "fail": ABORTED, "info": IN_DOUBT}
-"""What becomes of the transaction that an operation is."""
+"""The outcome of the transaction that an operation is."""
 
 
 def import_jepsen(

@@ -1,4 +1,4 @@
-"""What the operations of Jepsen's kafka workload say, line by line: who sent which record, and who read it where.
+"""The operations of Jepsen's kafka workload, line by line: who sent which record, and who read it where.
 
 `verification/importers/jepsen.py` describes the operations, and writes what is found here.
 """
@@ -56,7 +56,7 @@ class Sending:
 
 @dataclass(slots=True)
 class Reader:
-    """What a process reads: how often its assignment changed, and the last (offset, value) that it read of each key.
+    """The reads of a process: how often its assignment changed, and the last (offset, value) that it read of each key.
 
     `branches`: how many of its operations read what it reads again. `continued`: the names under which it goes on from
     the last read of a key.
@@ -70,7 +70,7 @@ class Reader:
 
 @dataclass(slots=True)
 class History:
-    """What the operations of the log `path` have said so far.
+    """The history in the operations of the log `path` so far.
 
     `transactional`: whether each of them is a transaction. `numbered`: whether keys are numbers; the maps of JSON, with
     text for keys, do not say. `reads` are (consumer, offset, key, value, poll time), and `seen` the values that
@@ -97,7 +97,7 @@ class History:
         return self.partitions[key]
 
     def reader(self, process: int) -> Reader:
-        """What this process reads."""
+        """The reads of this process."""
         return self.readers.setdefault(process, Reader())
 
 

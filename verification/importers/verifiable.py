@@ -31,7 +31,7 @@ _VALUE = re.compile(r"(?:([0-9]{1,9})\.)?([0-9]{1,18})")
 
 @dataclass(slots=True)
 class _Sent:
-    """What is known of one producer's records on one topic."""
+    """One producer's records on one topic."""
 
     invoke_ns: int
     reported: set[int] = field(default_factory=set)

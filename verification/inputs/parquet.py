@@ -23,7 +23,7 @@ _PHYSICAL = {"string": "BYTE_ARRAY", "int32": "INT32", "int64": "INT64"}
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a checked file's footer says: its rows, and whether it counts the nulls of every required column, so that it
+    """The footer of a checked file: its rows, and whether it counts the nulls of every required column, so that it
     is known to have none."""
 
     rows: int

@@ -133,7 +133,7 @@ def _require_plain_names(root: RunPath) -> None:
 
 _DOCUMENTS = (LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_FILE, TIMINGS_FILE, EXPERIMENT_FILE)
 _PARTS = (*TABLES, *_DOCUMENTS)
-"""What verification reads of a run directory."""
+"""The parts of a run directory that verification reads."""
 _CLOSE = 0.9
 """How alike two names are of which one is meant for the other (`difflib`)."""
 

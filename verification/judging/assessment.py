@@ -28,7 +28,7 @@ HISTORY = ("produced", "consumed", "log")
 
 
 class Family(Protocol):
-    """What a family of anomalies says of a lane's evidence; nothing of a lane that has none of them."""
+    """A family's judgement of a lane's evidence; empty for a lane without its anomalies."""
 
     def not_shown(self, run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
         """The anomalies that are not searched for, and why."""

@@ -1,4 +1,4 @@
-"""What can explain a lost or duplicated record: truncations, elections and faults, by partition. No Spark.
+"""Possible causes of a lost or duplicated record: truncations, elections and faults, by partition. No Spark.
 
 Guarantee: a cause is named only with the events that show it; docs/ledger.md states the evidence for each.
 `verification.detection.causes` gives each finding the first cause that covers it.

@@ -1,4 +1,4 @@
-"""What an engine finds in a run, and the verdict on it: the seam between examining rows and judging.
+"""The findings of an engine in a run, and the verdict on it: the seam between examining rows and judging.
 
 Guarantee: every engine is judged by the same rules. No Spark.
 """
@@ -27,7 +27,7 @@ FRAMES = "frames"
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What an engine found. Lanes without rows may be missing.
+    """The findings of an engine. Lanes without rows may be missing.
 
     `observed`: count, first examples and causes of every anomaly that is judged in its lane and was found. `write`:
     writes the rows of findings/ into a folder that does not exist. `of_groups`: the rows of tables that were read for

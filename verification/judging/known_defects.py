@@ -38,7 +38,7 @@ def _lists() -> _Lists:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a run recorded of some records.
+    """A run's rows about some records.
 
     By record: `sent`, its rows of produced/ (`_SENT`); `stored`, its partitions and offsets in the log. `copies`: by
     record, broker and partition its offsets there, with producer epochs. `markers`: by broker and partition their
@@ -76,7 +76,7 @@ def explaining(
 def recorded_of(
     run: RunDirectory, lane: Lane, records: Collection[Identity], met: Collection[Precondition]
 ) -> Recorded:
-    """What the run's tables hold of these records of the lane, of its transactions, and of what `met` speaks of."""
+    """The rows of the run's tables about these records of the lane, its transactions, and the subjects of `met`."""
     found = Recorded()
     of = {name: {record[at] for record in records} - {None} for at, name in enumerate(("producer_id", "seq"))}
 

@@ -79,7 +79,7 @@ class LaneVerdict:
 
     @property
     def outcome(self) -> Verdict:
-        """What the lane contributes to the command's exit code."""
+        """The lane's part in the command's exit code."""
         return Verdict.CONFORMS if self.accepted_defects else self.verdict
 
     def accepting(self, defects: Collection[str]) -> LaneVerdict:
@@ -165,7 +165,7 @@ class RunVerdict:
 
     @property
     def outcome(self) -> Verdict:
-        """What decides the command's exit code: the verdict, apart from lanes with accepted defects."""
+        """Decides the command's exit code: the verdict, apart from lanes with accepted defects."""
         if self.verdict != Verdict.VIOLATION:
             return self.verdict
         return Verdict.gravest(lane.outcome for lane in self.lanes)

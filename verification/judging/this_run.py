@@ -1,4 +1,4 @@
-"""What a run showed of a lane's ISRs, and what its prediction is once that is known.
+"""A run's observations of a lane's ISRs, and the lane's prediction given these.
 
 Guarantee: an anomaly's status in this run is its status for these faults, or forbidden. It is forbidden only if the
 model can't show it without a follower that is dropped from the ISR for being slow, and if no broker left an ISR of the
@@ -59,7 +59,7 @@ class ThisRun:
 
 
 def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, counts: Mapping[AnyAnomaly, int]) -> ThisRun:
-    """What the lane may show in this run, of the permitted anomalies that were found."""
+    """The statuses in this run of the permitted anomalies that were found."""
     from kafka_chaos.reference_model.lane.anomalies import CHECKS
     from kafka_chaos.reference_model.lane.state import Scope
     from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
@@ -90,7 +90,7 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
 
 
 def observed(run: RunDirectory, lane: Lane) -> tuple[ObservedLedger, ...]:
-    """What is known of the ISRs of each partition of a lane."""
+    """The observations of the ISRs of each partition of a lane."""
     whole = _of_lane(run, lane)
     return tuple(_of_partition(run, lane, partition, whole) for partition in range(lane.partitions))
 

@@ -227,7 +227,7 @@ def _offset_gap(view: View) -> Iterable[Finding]:
 
 
 class _Content(NamedTuple):
-    """What a replica holds at an offset."""
+    """The content of a replica at an offset."""
 
     leader_epoch: int
     producer_id: int

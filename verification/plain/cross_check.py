@@ -42,7 +42,7 @@ WINDOWS = 8
 
 @dataclass(frozen=True, slots=True)
 class LaneChecked:
-    """What the plain checker found in a lane; `identities` None: it looked at all rows, otherwise at these records.
+    """The plain checker's findings in a lane; `identities` None: it looked at all rows, otherwise at these records.
 
     `cases`: with the number of counted units that each stands for.
     """
@@ -79,7 +79,7 @@ class _Sample:
 
 
 def cross_checked(run: RunDirectory) -> Checked:
-    """What the plain checker finds in as much of the run as fits it; files that cannot be read are its `problem`."""
+    """The plain checker's findings in as much of the run as fits it; files that cannot be read are its `problem`."""
     if not isinstance(run.path, Path):
         return Checked(problem="only local run directories are looked at twice")
     if any(table.counted for table in run.tables.values()):

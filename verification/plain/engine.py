@@ -103,7 +103,7 @@ Findings = Mapping[str, Sequence[Finding]]
 
 
 def examine(run: RunDirectory) -> Examined:
-    """What the run shows. Raises `RunDirectoryError` if it is too large, or has rows that break the contract."""
+    """The findings in the run. Raises `RunDirectoryError` if it is too large, or has rows that break the contract."""
     if run.rows > MOST_ROWS:
         problem = f"{run.rows:,} rows, but the engine {Engine.PLAIN} takes at most {MOST_ROWS:,}: use {Engine.SPARK}"
         raise RunDirectoryError(run.path or "tables", problem)

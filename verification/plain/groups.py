@@ -50,7 +50,7 @@ class Effect(NamedTuple):
 
 
 class History:
-    """What a group did, partition by partition."""
+    """The history of a group, partition by partition."""
 
     def __init__(self, of: Group) -> None:
         self.of = of
@@ -87,7 +87,7 @@ class History:
         return Effect(row.consumer, row.partition, row.offset, row.invoke_ns, complete_ns, outcome)
 
     def of_assignment(self, row: Assigned) -> list[Read]:
-        """What a member processed of a partition while it was assigned so."""
+        """The records of a partition that a member processed during this assignment."""
         return self.by_assignment.get((row.consumer, row.partition), [])
 
     def last_before(self, partition: int, ns: float) -> Effect | None:

@@ -174,11 +174,11 @@ class View:
         return [row for row in rows if (row.producer_id, row.seq) in self.outcome]
 
     def reads_of(self, isolation: str) -> Iterable[Read]:
-        """What consumers of this isolation level were given."""
+        """The reads of consumers of this isolation level."""
         return (row for row in self.history.consumed if self.isolation.get(row.consumer) == isolation)
 
     def outcome_of(self, row: Produced) -> str:
-        """What became of a record: nobody can be certain that one of an aborted transaction was not written.
+        """The outcome of a record: one of an aborted transaction may or may not have been written.
 
         Without a log, nor that readers were to be given one whose transaction is not known to be committed.
         """

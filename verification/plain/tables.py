@@ -103,7 +103,7 @@ def empty_histories(run: RunDirectory, lanes: Iterable[str]) -> dict[str, LaneHi
 
 
 def add_metadata(run: RunDirectory, histories: Mapping[str, LaneHistory]) -> None:
-    """What lanes.json, checkpoints.json and events.jsonl say of these lanes."""
+    """Add the content of lanes.json, checkpoints.json and events.jsonl about these lanes."""
     for (lane, partition), marks in run.checkpoints.high_watermarks.items():
         known = [mark for mark in marks.values() if mark is not None]
         if lane in histories and known:

@@ -39,7 +39,7 @@ class Transactions:
                 self.committed[stored.producer_id, stored.seq].add((stored.partition, stored.offset))
 
     def outcome(self, key: Key) -> str:
-        """What the producer learned of the transaction."""
+        """The outcome of the transaction for its producer."""
         return self.ended[key].outcome if key in self.ended else "info"
 
     def sent(self, key: Key) -> list[Produced]:

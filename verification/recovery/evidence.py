@@ -57,7 +57,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What a lane's evidence shows of its recovery."""
+    """The recovery of a lane, as its evidence shows it."""
 
     run: RunDirectory
     lane: Lane
@@ -226,13 +226,13 @@ def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
 
 
 def too_long(recovery: Recovery) -> Mapping[AnyAnomaly, list[Measured]]:
-    """What was found, each outage once."""
+    """The outages beyond their bounds, each once."""
     found = {anomaly: [one for one in of if one.is_too_long] for anomaly, of in recovery.longest.items()}
     return {anomaly: measured for anomaly, measured in found.items() if measured}
 
 
 def rows_of(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[tuple[str | int | None, ...]]:
-    """What was found, as rows of findings/."""
+    """The outages beyond their bounds, as rows of findings/."""
     for anomaly, measured in too_long(Recovery(run, lane, facts)).items():
         for one in measured:
             yield lane.lane, anomaly.value, one.outage.partition, None, None, None, one.described

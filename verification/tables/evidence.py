@@ -170,7 +170,7 @@ def chosen_table(run: RunDirectory, name: str, table: DataFrame) -> DataFrame:
 
 
 SOURCE = ("source_producer_id", "source_seq")
-"""What a record of a loop was made of."""
+"""The input of which a record of a loop was made."""
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "produced": (*IDENTITY, "partition", "offset", "outcome", "invoke_ns", "complete_ns", "transaction", *SOURCE),
     "consumed": tuple(schemas.POLLS.names),

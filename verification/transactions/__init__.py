@@ -1,1 +1,1 @@
-"""What transactional lanes promise beyond others: their tables, their anomalies, and the evidence for these."""
+"""Transactional lanes: their tables, their anomalies, and the evidence for these."""

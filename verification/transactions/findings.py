@@ -156,7 +156,7 @@ def _in_doubt(transactions: Transactions, doubtful: DataFrame) -> DataFrame | No
 def _around(
     tables: Tables, doubtful: DataFrame, due_of: Callable[[DataFrame], DataFrame]
 ) -> tuple[DataFrame, DataFrame]:
-    """What read_committed consumers were to be given in blocks in doubt, and what they were given there."""
+    """The records due to read_committed consumers in doubtful blocks, and their reads there."""
     assert tables.stored is not None
     assert tables.stored.log is not None
     places = doubtful.select("lane", "partition", "block").distinct()

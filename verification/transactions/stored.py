@@ -1,4 +1,4 @@
-"""What became of stored records: the log of transactional lanes, with the marker that follows each record.
+"""The end of each stored record: the log of transactional lanes, with the marker that follows each record.
 
 Guarantee: records that are told apart by nothing are one row: pieces of `agreement`, which no marker of their writer
 divides. All others are a row each.
@@ -22,7 +22,7 @@ from kafka_chaos.verification.tables.history import gathered
 from kafka_chaos.verification.tables.scope import MOST_BROADCAST, keep, keys
 
 BY_COMMIT, BY_ABORT = 1, 2
-"""What ended a record's transaction in the log: codes, because strings do not aggregate without a sort."""
+"""The markers that end a record's transaction in the log: codes, because strings do not aggregate without a sort."""
 _FATE = f"CASE kind WHEN '{COMMIT}' THEN {BY_COMMIT} WHEN '{ABORT}' THEN {BY_ABORT} END"
 _TIMES = ("first_ns", "sent_ns", "last_ns")
 _UNIT = (
@@ -37,7 +37,7 @@ _UNIT = (
     "last_seq",
     *_TIMES,
 )
-"""What is sorted of a unit; the rest follows from it."""
+"""The sorted part of a unit; the rest follows from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Stored:
 
     @property
     def committed(self) -> DataFrame:
-        """What is committed of blocks: BLOCK, n, content, first and last offset."""
+        """The committed part of blocks: BLOCK, n, content, first and last offset."""
         return self.sums.where("n > 0").select(*BLOCK, "n", "content", "first", "last")
 
     @property

@@ -34,7 +34,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """What a consumer read of a partition: the lowest and the highest offset."""
+    """The range that a consumer read of a partition: the lowest and the highest offset."""
 
     lane: str
     consumer: str
@@ -61,7 +61,7 @@ class Transactions:
 
     @property
     def given(self) -> Given:
-        """What `by_blocks` needs to know."""
+        """The facts that `by_blocks` needs."""
         stored = self.tables.stored
         readers = frozenset(self.uncommitted_readers)
         if stored is None:
@@ -285,7 +285,7 @@ def _of_history(
     agreement: Agreement | None,
     by_lane: Callable[..., DataFrame],
 ) -> list[DataFrame]:
-    """What is counted by lane in produced/ and consumed/, or in what is known of them by blocks."""
+    """The counts by lane in produced/ and consumed/, or from their blocks."""
     if agreement is None:
         sent = by_lane(
             produced,

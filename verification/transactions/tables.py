@@ -117,7 +117,7 @@ def _of_rows(members: DataFrame, stored: DataFrame | None, *, small: bool) -> Da
 
 
 def _of_pieces(agreement: Agreement, units: DataFrame) -> DataFrame:
-    """What agrees as parts of transactions: the pieces of records in the log, and those of others."""
+    """The agreement as parts of transactions: the pieces of records in the log, and those of others."""
     columns = ("first_seq", "first_sent", "first_lacking", "first_ns", "sent_ns", "last_ns")
     is_committed = f"coalesce(fate = {BY_COMMIT}, false)"
     held = units.where("first_ns IS NOT NULL").selectExpr(

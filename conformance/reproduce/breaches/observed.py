@@ -40,7 +40,7 @@ class Observed:
 
 
 def observe(lease: ClusterLease, topic: str) -> Observed:
-    """What is there now. It is not one moment."""
+    """The present state of the brokers. It is not one moment."""
     with ThreadPoolExecutor(len(BROKERS)) as threads:
         found = dict(zip(BROKERS, threads.map(lambda broker: _replica(lease, broker, topic), BROKERS), strict=True))
     record = lease.metadata.partition(topic)
@@ -76,7 +76,7 @@ def _replica(lease: ClusterLease, broker: int, topic: str) -> ObservedReplica:
 
 
 def differs(seen: Observed, step: BreachStep, following: BreachStep | None) -> str | None:
-    """What differs from the model's state after a step, if something does; `following`: the next step, if there is one.
+    """The difference from the model's state after a step, if there is any; `following`: the next step, if there is one.
 
     What leaders do by themselves may have happened already. A leader's high watermark may be ahead of the model's,
     whose leaders advance it by a step of its own: it has to be the same after that step, and where the story ends. And

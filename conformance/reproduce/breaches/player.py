@@ -184,7 +184,7 @@ class _Stage:
         wait_until(has_it, f"broker {step.broker} to fetch", timeout=TIMEOUT)
 
     def _read(self, step: BreachStep) -> None:
-        """What is below a leader's high watermark is read by consumers."""
+        """Consumers read the records below a leader's high watermark."""
         expected = step.replica(step.broker).log[: step.number]
 
         def given() -> bool:

@@ -22,7 +22,7 @@ from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.entries import content_of
 
 ADDED = "+ "
-"""What marks a step that the model's shortest story does without."""
+"""Marks a step that the model's shortest trace does without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class BreachStory:
 
     @property
     def name(self) -> str:
-        """What tells stories apart."""
+        """The name by which stories differ."""
         return f"{self.variant}: {', '.join(self.invariants)}"
 
     @property

@@ -64,7 +64,7 @@ def finish(stage: Stage) -> None:
 
 
 def _nothing(stage: Stage, step: StoryStep) -> None:
-    """What the producer decides for itself, followers do, or comes with the next step: only its effect is seen."""
+    """Steps of the producer or of followers on their own, or part of the next step: only the effect can be observed."""
 
 
 Act = Callable[[Stage, StoryStep], None]
@@ -106,7 +106,7 @@ AT_ONCE = "not refused: brokers from 2.5 on that know nothing of a producer take
 
 
 def remark(story: Story, step: StoryStep) -> str | None:
-    """What is different on brokers in a step that is played, if something is."""
+    """The difference between a step of the model and the same on brokers, if there is any."""
     return AT_ONCE if step.name == "out_of_order_sequence" and taken_at_once(story, step) else None
 
 

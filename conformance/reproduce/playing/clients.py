@@ -108,7 +108,7 @@ def _answer(part: Part, step: StoryStep, expected: str) -> int:
 
 
 def read(stage: Stage, part: Part, step: StoryStep) -> None:
-    """What consumers are shown after a step, to a consumer of its own, by the broker that leads."""
+    """Reads what the leader shows consumers after a step, with a consumer of its own."""
     if not step.reads:
         return
     story = part.story

@@ -125,7 +125,7 @@ class Played:
     left: str = ""
 
     def judged(self) -> Shown:
-        """What the verification finds in the run directory."""
+        """The findings of the verification in the run directory."""
         if self.left:
             return Shown(self.path, Verdict.UNKNOWN, {one.key: False for one in self.claims}, self.left)
         from kafka_chaos.verification import verify
@@ -245,7 +245,7 @@ def _require_ending(part: Part, lease: ClusterLease) -> None:
 
 
 def _findings(verdict: RunVerdict) -> str:
-    """What the verification found, lane by lane."""
+    """The findings, lane by lane."""
     found = []
     for lane in verdict.lanes:
         counts = ", ".join(f"{one.count} {name}" for name, one in lane.observed.items() if one.count)

@@ -82,7 +82,7 @@ class ProduceConnection(BrokerClient):
 
 @dataclass
 class Sent:
-    """What a producer knows of one record: when it was first sent, and when and where it was acknowledged."""
+    """A producer's knowledge of one record: when it was first sent, and when and where it was acknowledged."""
 
     invoke_ns: int
     complete_ns: int | None = None

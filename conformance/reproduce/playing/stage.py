@@ -164,7 +164,7 @@ class Stage:
         return self.lease.cluster.client_address(broker)
 
     def link(self, broker: int) -> Any:
-        """What every connection to a broker passes."""
+        """The link that every connection to a broker passes."""
         return self.brokers[broker].link
 
     @property
@@ -174,7 +174,7 @@ class Stage:
 
     @property
     def controller_links(self) -> list[Any]:
-        """What connections to controllers that are no brokers pass."""
+        """The links of connections to dedicated controllers."""
         return [node.link for node in self.lease.cluster.controllers.values()]
 
     def leader_before(self, step: StoryStep) -> int:

@@ -90,7 +90,7 @@ class SteppedMember:
         return {"offset": offset, "error": error}
 
     def end_batch(self, refused: bool) -> dict[str, Any]:
-        """What the answer to a commit means: the batch is over, or goes on with its processing."""
+        """Follow the answer to a commit: the batch is over, or goes on with its processing."""
         if self._commits != BEFORE or refused:
             self._record = None
         return {}

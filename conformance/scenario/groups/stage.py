@@ -110,7 +110,7 @@ class GroupStage:
 
     @property
     def seen(self) -> GroupObservation:
-        """What was observed of the group after the last step."""
+        """The observation of the group after the last step."""
         assert self.stage.seen.group is not None
         return self.stage.seen.group
 

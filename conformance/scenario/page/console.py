@@ -169,7 +169,7 @@ class ConsoleReporter:
             self._print(table, indent=_INDENT)
 
     def _show_status(self, kind: str, what: Any) -> None:
-        """What comes after this: its own time counts from here."""
+        """Show the next part; its own time counts from here."""
         if kind == "scenario":
             self._begun, self._act, step = self._begun + 1, "its cluster", ""
         elif kind == "act":

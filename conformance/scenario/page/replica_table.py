@@ -1,4 +1,4 @@
-"""What there is after a step as tables for the terminal, on Kafka and in the model, differences in red: the replicas,
+"""The state after a step as tables for the terminal, on Kafka and in the model, differences in red: the replicas,
 or the partitions with transactions.
 
 Guarantee: every difference is red in the row of its replica. If several states of the model match, the table shows all

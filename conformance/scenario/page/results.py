@@ -107,7 +107,7 @@ def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What an index has of a scenario. `run` and `page` are SHA-256 digests: of the run that the page shows, as JSON
+    """A scenario in an index. `run` and `page` are SHA-256 digests: of the run that the page shows, as JSON
     values, and of the page as text."""
 
     scenario: str

@@ -40,7 +40,7 @@ _AGAIN = frozenset(
 
 @dataclass
 class Incarnation:
-    """What one incarnation of a producer knows; `error` is Kafka's name of the last answer, `reply` what it means."""
+    """One incarnation of a producer; `error` is Kafka's name of the last answer, `reply` its meaning."""
 
     producer: Producer
     sent: dict[int, int] = field(default_factory=dict)
@@ -168,7 +168,7 @@ class Producers:
 
 
 def meaning(error: str, *, writes: bool) -> str:
-    """What an answer means to a producer, in the model's words.
+    """The meaning of an answer for a producer, in the model's words.
 
     A leader that finds no open transaction says INVALID_TXN_STATE where TRANSACTION_ABORTABLE is not known (KIP-890).
     """

@@ -118,7 +118,7 @@ class TransactionsStage(LockStep):
         self.take(sentence, hold, transaction_step("hold_end", producer=producer, commit=commit))
 
     def release(self) -> None:
-        """What is held arrives."""
+        """Let the held requests arrive."""
         self.take("The request that was held arrives.", self._release, transaction_step("release"))
 
     def await_time_out(self) -> None:
@@ -182,7 +182,7 @@ class TransactionsStage(LockStep):
 
     @property
     def now(self) -> TransactionsObservation:
-        """What was observed after the last step."""
+        """The observation after the last step."""
         return self.seen.transactions or TransactionsObservation()
 
     @property
@@ -195,11 +195,11 @@ class TransactionsStage(LockStep):
         return self.clients.known[producer].error
 
     def committed(self, partition: int = 0) -> list[str]:
-        """What a read_committed consumer was given after the last step."""
+        """The reads of a read_committed consumer after the last step."""
         return list(self.now.partitions[partition].read_committed)
 
     def uncommitted(self, partition: int = 0) -> list[str]:
-        """What a read_uncommitted consumer was given after the last step."""
+        """The reads of a read_uncommitted consumer after the last step."""
         return list(self.now.partitions[partition].read_uncommitted)
 
     def log(self, partition: int = 0) -> list[str]:

@@ -75,7 +75,7 @@ def named(error: Any) -> str:
 
 
 class Outcomes:
-    """What became of records: gathered from the library's threads, and told many together."""
+    """The outcomes of records, gathered from the library's threads and reported in batches."""
 
     def __init__(self) -> None:
         self.known = 0
@@ -117,7 +117,7 @@ Read = list[tuple[int, int, int | None, bytes | None, Any]]
 
 
 class Library(Protocol):
-    """What each library is used for. A thread of the program calls it."""
+    """The calls of the program to a client library, from one of its threads."""
 
     version: str
 
@@ -146,7 +146,7 @@ class Library(Protocol):
         """Where it stands in each partition, markers and aborted records passed over."""
 
     def read(self) -> Read:
-        """What is there to read. Raises `Reset` where the position was lost, and reading begins anew."""
+        """The next records. Raises `Reset` where the position was lost, and reading begins anew."""
 
 
 def of_transactions(begin: dict[str, Any], separator: str) -> dict[str, Any]:

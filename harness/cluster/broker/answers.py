@@ -1,4 +1,4 @@
-"""What a broker answers to single requests (`client.py`), what a coordinator is asked for, and Kafka's error codes."""
+"""Answers of a broker to single requests (`client.py`), kinds of coordinators, and Kafka's error codes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class CoordinatorKind(IntEnum):
-    """What a coordinator's key names: a consumer group, or a transactional id."""
+    """The kind of a coordinator's key: a consumer group, or a transactional id."""
 
     GROUP = 0
     TRANSACTION = 1

@@ -1,1 +1,1 @@
-"""What a cluster consists of, and what its servers are configured with; nothing starts before it is checked."""
+"""The layout of a cluster and the configuration of its servers; nothing starts before it is checked."""

@@ -1,4 +1,4 @@
-"""What a cluster consists of, checked before anything starts."""
+"""The layout of a cluster, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USUAL_DISK_MIB = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterLayout:
-    """What a cluster consists of.
+    """The layout of a cluster.
 
     `metadata_mode`: `zookeeper`, with an ensemble of `zookeepers` (None: 1), or `kraft`, with `controllers` nodes that
     are nothing but controllers (0: every broker is a controller too). A cluster with ZooKeeper can migrate to
@@ -173,7 +173,7 @@ class ClusterLayout:
 
     @property
     def protocol_configs(self) -> dict[str, str]:
-        """What makes brokers of several versions speak the oldest one's protocol, as Kafka's upgrade guide asks."""
+        """Keys by which brokers of several versions speak the oldest one's protocol, as the upgrade guide asks."""
         if not self.is_mixed:
             return {}
         keys = ["inter.broker.protocol.version"]
@@ -199,7 +199,7 @@ class ClusterLayout:
         return self.oldest.elr if self.elr is None else self.elr
 
     def lacks(self, wanted: ClusterLayout) -> str | None:
-        """What a cluster of this layout lacks that faults need, who want another; None where it has all of it."""
+        """The part that faults need and a cluster of this layout lacks; None where it has all of them."""
         if wanted.disk_mib > self.disk_mib:
             size = wanted.disk_mib
             lacking = f"a fault breaks disks, and the cluster's brokers have none of {size} MiB"

@@ -1,4 +1,4 @@
-"""What brokers, controllers and ZooKeeper servers are started with: their own settings over those of defaults.toml.
+"""The properties of brokers, controllers and ZooKeeper servers: their own settings over those of defaults.toml.
 
 A default that a version of Kafka does not have is not written for it. A broker only warns of a key that it does not
 know, and then runs without it: unknown keys are refused with the nearest known name. `keys.json` has the keys that

@@ -30,7 +30,7 @@ _PASSES = 20
 
 @dataclass(frozen=True)
 class Leftover:
-    """What is left of one run: its id, how many containers, networks, volumes and disks; whether it was kept."""
+    """The leftovers of one run: its id, its numbers of containers, networks, volumes and disks; whether it was kept."""
 
     run_id: str
     things: int

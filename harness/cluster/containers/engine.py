@@ -278,7 +278,7 @@ class Pipe(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """What fits of the piece at hand."""
+        """As much of the current piece as fits."""
         if not self._left:
             self._left = memoryview(next(self._pieces, b""))
         size = min(len(buffer), len(self._left))

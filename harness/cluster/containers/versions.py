@@ -72,7 +72,7 @@ def oldest_of(versions: Iterable[KafkaVersion]) -> KafkaVersion:
 
 
 def known_version(number: str) -> KafkaVersion:
-    """What is known of a version; raises `UsageFailure` with the versions that can be run here."""
+    """The properties of a version; raises `UsageFailure` with the versions that can be run here."""
     if number not in VERSIONS:
         raise UsageFailure(f"version {quoted(number)} of Kafka is not known: expected one of {', '.join(VERSIONS)}")
     return VERSIONS[number]

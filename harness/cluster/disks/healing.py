@@ -86,7 +86,7 @@ class DiskFiles:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a journal tells: whose run it is, the folder that was made for it, and its disks."""
+    """The content of a journal: whose run it is, the folder that was made for it, and its disks."""
 
     run_id: str
     labels: Mapping[str, str]
@@ -111,7 +111,7 @@ class Journal(JournalFile):
 
 
 def journals() -> Iterator[Recorded]:
-    """What all journals of this user tell, in the order of their runs."""
+    """The content of all journals of this user, in the order of their runs."""
     for run_id in journaled_runs(_KIND):
         recorded = read_journal(run_id)
         if recorded is not None:
@@ -119,7 +119,7 @@ def journals() -> Iterator[Recorded]:
 
 
 def read_journal(run_id: str) -> Recorded | None:
-    """What a run's journal tells; None where there is none."""
+    """The content of a run's journal; None where there is none."""
     lines = Journal(run_id).lines()
     if not lines:
         return None

@@ -1,4 +1,4 @@
-"""What disks ask of the kernel: loop mounts, freezing, cutting a file system off, and what is mounted at the moment.
+"""Operations of the kernel on disks: loop mounts, freezing, cutting a file system off, and the present mounts.
 
 All of it needs root. File systems are ext4, since only some can be cut off without a flush.
 """
@@ -68,7 +68,7 @@ def detach(device: str) -> None:
 
 
 def mounted(point: Path) -> Mount | None:
-    """What is mounted at a path; the uppermost, if there is more than one."""
+    """The mount at a path; the uppermost, if there is more than one."""
     found = None
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")

@@ -35,7 +35,7 @@ class Exchange:
 
 @dataclass(slots=True)
 class Counts:
-    """What has passed all links."""
+    """The number of frames and bytes that have passed all links."""
 
     requests: int = 0
     answers: int = 0
@@ -45,7 +45,7 @@ class Counts:
 
 
 class RelayContext:
-    """What the conversations of a relay share. `traces_controllers`: whether all that controllers ask is recorded."""
+    """Shared by a relay's conversations. `traces_controllers`: whether every request of controllers is recorded."""
 
     def __init__(self) -> None:
         self.decoder = MessageDecoder()
@@ -135,7 +135,7 @@ class Conversation:
         return fate
 
     def goes_on(self, side: str) -> None:
-        """What waited on this side goes on."""
+        """Let the frames that waited on this side go on."""
         _, exchange = self.waiting.pop(side)
         assert exchange.fault is not None
         exchange.fault["until_ns"] = time.monotonic_ns()

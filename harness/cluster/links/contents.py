@@ -1,4 +1,4 @@
-"""What requests speak of: topic-partitions, transactional ids, groups, producers, and the error codes of answers.
+"""The subjects of requests: topic-partitions, transactional ids, groups, producers, and the error codes of answers.
 
 The bodies are read by kafka-python's messages, and by those between brokers and controllers that it lacks
 (harness/cluster/wire). What none can read has no contents, and passes like everything else.
@@ -44,7 +44,7 @@ _KEPT = (
 
 @dataclass(slots=True)
 class Contents:
-    """What a request speaks of. `leader_epochs`: those that a controller tells a broker (LeaderAndIsr). `detail` has
+    """The subjects of a request. `leader_epochs`: those that a controller tells a broker (LeaderAndIsr). `detail` has
     single values worth telling, under Kafka's names. `body`: all of a request that a controller sent."""
 
     partitions: tuple[Place, ...] = ()
@@ -195,7 +195,7 @@ def _transactional_ids(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _leader_epochs(body: Mapping[str, Any]) -> Iterator[tuple[Place, int]]:
-    """What a LeaderAndIsr request tells."""
+    """The partitions and leader epochs of a LeaderAndIsr request."""
     if "live_leaders" not in body:
         return
     # Old versions repeat the topic's name in each partition.

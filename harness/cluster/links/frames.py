@@ -1,4 +1,4 @@
-"""What stands at the beginning of Kafka's frames, whatever follows: enough to tell one request from another.
+"""The headers of Kafka's frames: enough to tell one request from another.
 
 Source: https://kafka.apache.org/protocol.html#protocol_messages (request header v1 and v2, response header v0 and v1).
 """

@@ -87,7 +87,7 @@ class Relay(Loop):
                     connection.close()
 
     def tally(self, rule_id: str) -> Tally | None:
-        """What a rule has done so far; None where it does not apply."""
+        """The tally of a rule so far; None where it does not apply."""
         return self.context.tallies.get(rule_id)
 
     @property

@@ -1,4 +1,4 @@
-"""What a link does to which frames, and what it has done so far.
+"""The rules of a link: which frames, which action, and how many so far.
 
 A rule names frames by what they are and who sends them. Of those that it names it takes all, or the nth alone.
 """

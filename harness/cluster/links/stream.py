@@ -16,7 +16,7 @@ HEAD = 16 * 1024
 
 
 class Fate(Enum):
-    """What happens to a frame."""
+    """The treatment of a frame."""
 
     PASS = auto()
     WAIT = auto()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
 STARTED = "Kafka Server started"
-"""What a node logs when it serves."""
+"""The log line of a node that serves."""
 _FORMATTED = "/opt/kafka/formatted"
 _FIRST_METADATA = "bootstrap.checkpoint"
 """The feature levels that a new cluster starts from: in a mixed one, the oldest version's."""
@@ -44,7 +44,7 @@ class KRaftMode:
         self._cluster_id = cluster_id or _cluster_id(build.run_id)
         self._spec = build.spec
         self.client_configs: Mapping[str, str] = {}
-        """What clients need besides the address, once it is known."""
+        """The clients' configuration besides the address, once it is known."""
         if self._spec.controllers:
             numbers = range(1, self._spec.controllers + 1)
             self.voters = {properties.CONTROLLER_IDS + number: properties.controller_name(number) for number in numbers}
@@ -229,7 +229,7 @@ class Quorum:
             node.unpause()
 
     def _quorum(self, *, without: int | None = None) -> QuorumAnswer | None:
-        """What the first broker that answers says of the quorum.
+        """The quorum, as the first broker that answers describes it.
 
         Where no controller is active, every broker waits for one, and so none answers in time.
         """

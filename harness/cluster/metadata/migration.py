@@ -60,7 +60,7 @@ class Migration:
         return self._zookeeper.starting_groups(members)
 
     def metadata(self, members: Members, addresses: Mapping[int, str]) -> MigratingMetadata:
-        """What ZooKeeper and the quorum hold, depending on how far the migration is."""
+        """The metadata in ZooKeeper and the quorum, depending on how far the migration is."""
         return MigratingMetadata(self, members, addresses)
 
     def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""What differs between the metadata modes of a cluster, as everything else sees it."""
+"""Protocols of the parts that differ between the metadata modes of a cluster."""
 
 from __future__ import annotations
 

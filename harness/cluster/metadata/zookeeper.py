@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 _ASK_FOR_EPHEMERAL_NODES = f"exec 3<>/dev/tcp/127.0.0.1/{properties.ZOOKEEPER_PORT} && echo dump >&3 && cat <&3"
 STARTED = "started (KafkaServer)"
-"""What a broker with ZooKeeper logs when it serves."""
+"""The log line of a broker with ZooKeeper that serves."""
 _REGISTRATION = re.compile(r"/brokers/ids/(\d+)$", re.MULTILINE)
 _LOST_SESSION = (
     "KeeperErrorCode = NodeExists",
     "A broker is already registered on the path",
     "KeeperErrorCode = Session expired",
 )
-"""What a starting broker logs before it gives up: its id is registered already (the second text before 1.1), or its new
+"""Log lines of a starting broker before it gives up: its id is registered already (the second before 1.1), or its new
 session has expired."""
 _SERVER_STARTED = ("PrepRequestProcessor", "binding to port")
-"""What ZooKeeper logs when it serves alone, since 3.5 and before."""
+"""The log lines of a ZooKeeper server that serves alone, since 3.5 and before."""
 
 
 class ZooKeeperMode:

@@ -1,4 +1,4 @@
-"""What ZooKeeper holds of a cluster: the partition's state as the controller wrote it, the controller, its epoch.
+"""A cluster's metadata in ZooKeeper: the partition's state as the controller wrote it, the controller, its epoch.
 
 Of all views of a partition this one is authoritative. Brokers act on it only when the controller has informed them.
 """

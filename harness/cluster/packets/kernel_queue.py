@@ -69,7 +69,7 @@ class KernelQueue:
         return self._socket.fileno()
 
     def read(self) -> Iterator[Packet]:
-        """What has begun to wait since the last time."""
+        """The packets that have begun to wait since the last call."""
         while True:
             try:
                 piece = self._socket.recv(_PIECE)

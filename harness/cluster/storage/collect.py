@@ -82,7 +82,7 @@ class LeaderEnd:
 
 @dataclass(slots=True)
 class _Stored:
-    """What one broker's files hold of a partition, besides records."""
+    """The state of a partition in one broker's files, besides records."""
 
     log_end: int = 0
     leader_epochs: tuple[tuple[int, int], ...] = ()

@@ -68,7 +68,7 @@ class ReplicaFiles:
 
     @property
     def torn(self) -> TornTail | None:
-        """What follows the last whole batch of the newest segment, if it is none."""
+        """The bytes after the last whole batch of the newest segment, if there are any."""
         return self.segments[-1].torn if self.segments else None
 
 

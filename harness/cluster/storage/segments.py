@@ -138,7 +138,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """What follows the last whole batch of a file: `size` bytes from `position` on, and why they are none.
+    """The tail after the last whole batch of a file: `size` bytes from `position` on, and why they are no batch.
 
     `cut_short`: they may be the beginning of a batch.
     """

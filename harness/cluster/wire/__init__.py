@@ -1,1 +1,1 @@
-"""What brokers and controllers alone tell each other, as messages of kafka-python: their definitions."""
+"""Requests between brokers and controllers, as messages of kafka-python: their definitions."""

@@ -1,1 +1,1 @@
-"""What a report shows of a run: read from its files, and condensed."""
+"""The data of a report: read from a run's files, and condensed."""

@@ -42,7 +42,7 @@ EVENTS_READ = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class RunFiles:
-    """What every run directory has: `lanes` are the entries of lanes.json by name, in their order, `judged` those of
+    """Documents of a run directory: `lanes` are the entries of lanes.json by name, in their order, `judged` those of
     verdict.json."""
 
     path: Path
@@ -53,7 +53,7 @@ class RunFiles:
 
     @property
     def recorded(self) -> Mapping[str, Any]:
-        """What the run added to the experiment: run_id, versions, started."""
+        """The run's additions to the experiment: run_id, versions, started."""
         recorded = self.experiment.get("recorded")
         return recorded if isinstance(recorded, dict) else self.experiment
 
@@ -81,7 +81,7 @@ class Evidence(RunFiles):
     missing: tuple[str, ...] = ()
 
     def predictions_of(self, lane: str) -> Mapping[str, Any]:
-        """What prediction.json says of a lane, by anomaly."""
+        """The entries of prediction.json for a lane, by anomaly."""
         entry = as_dict(self.predicted.get(lane))
         return {name: one for part in PREDICTED_IN for name, one in as_dict(entry.get(part)).items()}
 

@@ -88,7 +88,7 @@ def _placed(findings: Any) -> Any:
 
 
 def _parts(placed: Any) -> Iterable[tuple[tuple[Any, ...], FindingRange]]:
-    """What each part of a group's spread holds, by the group, the part's length and its number."""
+    """The findings in each part of a group's spread, by the group, the part's length and its number."""
     part = pc.divide(pc.subtract(placed["at"], placed["at_min"]), placed["length"])
     # Of several findings at the first place, one that has a cause comes first.
     ordered = placed.append_column("part", part).sort_by([("at", "ascending"), ("cause", "ascending")])

@@ -89,7 +89,7 @@ class LaneSeries:
 
 @dataclass(frozen=True)
 class Series:
-    """What the report gets from a run's tables. `ends` maps lane and partition to the last offset of the final log.
+    """The report's data from a run's tables. `ends` maps lane and partition to the last offset of the final log.
 
     `transactions`: by lane. `groups`: by the lane that a group reads, and the group.
     """

@@ -63,7 +63,7 @@ def slot(table: Any, column: str, *, per_bucket: int = PER_BUCKET) -> Any:
 
 
 class Totals:
-    """What pieces of rows add up to, by the columns `keys`; `sums`: columns, each with `min`, `max` or `count`."""
+    """The totals of pieces of rows, by the columns `keys`; `sums`: columns, each with `min`, `max` or `count`."""
 
     def __init__(self, keys: Sequence[str], *sums: tuple[str, str]) -> None:
         self._keys = list(keys)

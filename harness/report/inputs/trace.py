@@ -21,7 +21,7 @@ _FATES = {"hold": "held", "delay": "delayed", "drop": "lost", "cut": "cut"}
 
 @dataclass(frozen=True, slots=True)
 class TracedFault:
-    """What a fault did to an exchange: `until` is when what waited went on, None where it never did."""
+    """The effect of a fault on an exchange: `until` is when waiting frames went on, None where they never did."""
 
     action: str
     side: str
@@ -60,7 +60,7 @@ class Traced:
 
     @property
     def about(self) -> str:
-        """What it speaks of, in short: `late-0, commit`, `orders-0`."""
+        """Its subject in short: `late-0, commit`, `orders-0`."""
         words = list(self.transactional_ids)
         if "committed" in self.detail:
             words.append("commit" if self.detail["committed"] else "abort")

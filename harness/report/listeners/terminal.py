@@ -69,7 +69,7 @@ class TerminalListener:
             self._console.print(f"          {escape(line)}", highlight=False)
 
     def _lines(self, event: Event) -> Sequence[str]:
-        """What is printed of an event, and below it; empty if nothing is."""
+        """The printed line of an event, and the lines below it; empty if nothing is printed."""
         match event:
             case event_types.Step():
                 return (event.text,)

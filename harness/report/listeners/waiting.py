@@ -1,4 +1,4 @@
-"""What a command does now, for how long, how far it is, and how long still: a line on a terminal while it waits.
+"""The progress of a command as a line on a terminal: its step, the time so far, how far it is, and how long still.
 
 Elsewhere nothing of it is printed, but the lines that commands say.
 """

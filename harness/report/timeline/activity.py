@@ -10,7 +10,7 @@ from markupsafe import Markup
 from kafka_chaos.harness.report.timeline.frame import Frame
 
 GRAVE, NOTABLE, ORDINARY = range(3)
-"""What is left out last, and what first, if not everything can be listed."""
+"""The ranks of events, for where not everything fits: grave ones are left out last, ordinary ones first."""
 
 
 @dataclass(frozen=True)

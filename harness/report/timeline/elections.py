@@ -76,7 +76,7 @@ def _seen(
     timeline_events: TimelineEvents,
     at: Callable[[int], str],
 ) -> list[str]:
-    """What the events show between two elections that can have raised the epoch."""
+    """The events between two elections that can have raised the epoch."""
 
     def between(change: Change) -> bool:
         return before.ts_ns < change.ts_ns <= after.ts_ns + CLIENTS_LAG_NS

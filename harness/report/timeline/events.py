@@ -73,7 +73,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Offsets:
-    """What a partition's leader reported last: its high watermark, and its last stable offset."""
+    """The last report of a partition's leader: its high watermark, and its last stable offset."""
 
     ts_ns: int
     high_watermark: int
@@ -87,7 +87,7 @@ class Offsets:
 
 @dataclass(frozen=True)
 class MemberChange:
-    """What became of a member of a group: `change` is a verb, `member` its name without the group's."""
+    """A change of a group's member: `change` is a verb, `member` its name without the group's."""
 
     ts_ns: int
     member: str
@@ -119,7 +119,7 @@ class TimelineEvents:
 
 
 def timeline_events_of(evidence: Evidence) -> TimelineEvents:
-    """What a run's events show."""
+    """The timeline's events of a run."""
     leaders: defaultdict[Place, list[Change]] = defaultdict(list)
     isrs: defaultdict[Place, list[Change]] = defaultdict(list)
     elections: defaultdict[Place, list[contract.LeaderElected]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What all pictures of a lane over time share: the axis of time, and the faults as bands behind the rows, each
+"""Shared by all pictures of a lane over time: the axis of time, and the faults as bands behind the rows, each
 in the style that its kind declares.
 
 Guarantee: a kind that is not installed where the report is written has the neutral style, never none. Every

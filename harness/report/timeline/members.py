@@ -27,7 +27,7 @@ _LINES = 3
 """Most lines of words above each other in the row of members; what then still overlaps has a mark without words."""
 _NEVER_GIVEN_BACK = ("crashes", "is killed")
 _TOGETHER_NS = 100_000_000
-"""What happens to several partitions within this time is told once."""
+"""Changes of several partitions within this time are shown once."""
 
 T = TypeVar("T")
 
@@ -137,7 +137,7 @@ def _commits(frame: Frame, group: GroupOverTime, partition: int, top: float) -> 
 
 
 def _marks(frame: Frame, changes: Sequence[MemberChange]) -> tuple[partial[list[Markup]], int]:
-    """What members did, as marks with words on as many lines as keep them apart; and the number of these lines."""
+    """The members' changes as marks with words, on as many lines as keep them apart; and the number of these lines."""
     ends: list[float] = []
     placed: list[tuple[MemberChange, float, int | None]] = []
     for change in changes:

@@ -156,7 +156,7 @@ def _standstill(known: Sequence[Offsets]) -> int:
 
 
 def _events(frame: Frame, one: TransactionalId) -> list[EventText]:
-    """What is told of a transactional id: who took it over, what was not simply committed, and what took long."""
+    """The notable events of a transactional id: takeovers, ends other than commits, and long transactions."""
     events: list[EventText] = [
         (taken.start_ns, NOTABLE, f"producer {taken.producer_id} takes {one.name} over")
         for taken in one.incarnations[1:]

@@ -1,1 +1,1 @@
-"""What is seen of a cluster and of faults while a run goes on, and what is collected after it, as events."""
+"""Observations of a cluster and of faults during a run, and the collection after it, as events."""

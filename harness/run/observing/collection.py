@@ -83,7 +83,7 @@ def emit_broker_events(
 
 
 def _what(event: PartitionOffline | PartitionChanged) -> tuple[object, ...]:
-    """What a node reports, whichever node it is."""
+    """The content of a node's report, whichever node it is."""
     if isinstance(event, PartitionOffline):
         return event.lane, event.partition, event.leader_epoch
     return event.lane, event.partition, event.partition_epoch, None if event.isr is None else frozenset(event.isr)

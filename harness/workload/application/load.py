@@ -73,7 +73,7 @@ class ApplicationMembers:
         self._inputs.finish()
 
     def committed(self) -> dict[str, dict[int, int]]:
-        """What the groups of its clients have committed, by group and partition; raises `ClusterFailure`."""
+        """The committed offsets of its clients' groups, by group and partition; raises `ClusterFailure`."""
         return {
             group: committed_by(
                 group,

@@ -36,7 +36,7 @@ class Callbacks:
 
 
 class Member:
-    """What one client of the application holds and commits in `lane`; `configs` are the client's."""
+    """The assignments and commits of one client of the application in `lane`; `configs` are the client's."""
 
     def __init__(
         self, client: Any, configs: Mapping[str, object], *, name: str, lane: str, topic: str, tables: GroupTables

@@ -137,7 +137,7 @@ class PacedProducing(ManyProducers):
         )
 
     def _live(self, place: Place, now: float, elapsed: float) -> None:
-        """What is due in a place: an end, a start."""
+        """Take the next step that is due in a place: an end, a start."""
         if (over := place.ends(now, elapsed)) is not None:
             ended, is_killed = over
             if is_killed:

@@ -1,4 +1,4 @@
-"""What producers have in common, whichever library they have: one of them, and all that write a lane."""
+"""Common to producers of every library: one of them, and all that write a lane."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Progress(Protocol):
 
 
 class Producing(Progress, Protocol):
-    """What writes a lane."""
+    """The writer of a lane."""
 
     def run(self, sending: threading.Event) -> None:
         """Send until `sending` is cleared; raises what went wrong."""
@@ -34,7 +34,7 @@ class Producing(Progress, Protocol):
 
 
 class TransactionRecords(Protocol):
-    """What sends a transaction's records and records them.
+    """Sends a transaction's records and records them.
 
     `client`: librdkafka's `Producer`, or what is called as it is (`ProcessTransactions`).
     """

@@ -1,4 +1,4 @@
-"""What a member holds: its partitions, under a name that a rebalance or a seek changes."""
+"""A member's assignment: its partitions, under a name that a rebalance or a seek changes."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ REFUSALS = frozenset(
     # Librdkafka before 2.4 does not know all of them.
     if hasattr(KafkaError, name)
 )
-"""What a coordinator answers to a member that it no longer knows in this generation."""
+"""The errors of a coordinator for a member that it no longer knows in this generation."""
 
 _TOGETHER_NS = 100_000_000
 

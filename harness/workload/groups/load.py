@@ -150,7 +150,7 @@ class GroupLoad:
             self._down[member.name] = False
 
     def committed(self) -> dict[str, dict[int, int]]:
-        """What the group has committed, by its id and by partition; raises `ClusterFailure` if nobody tells."""
+        """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
         work = self._work
         offsets = committed_by(
             work.group_id,

@@ -167,7 +167,7 @@ class _TransactionRows:
 
 
 class LoopProcessing:
-    """What a member of a loop does with a batch. Raises `ProducerLost`: then another member has to take its place."""
+    """A loop member's processing of a batch. Raises `ProducerLost`: then another member has to take its place."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ Identities = list[tuple[int, int]]
 
 
 class Orders(Protocol):
-    """What the harness has told the member since."""
+    """The orders of the harness to the member since the last call."""
 
     def freezes(self) -> bool:
         """Whether it is told to freeze; true once for each order."""
@@ -43,7 +43,7 @@ class Orders(Protocol):
 
 
 class Processing(Protocol):
-    """What a member does with a batch of records, beside telling of them."""
+    """A member's processing of a batch of records, besides reporting them."""
 
     most: int
     """How many records a batch has at most."""

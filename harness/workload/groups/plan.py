@@ -1,4 +1,4 @@
-"""What the load itself does to a group's members, and when: evenly over the load, and to each member in turn."""
+"""The load's own actions on a group's members, and their times: evenly over the load, and on each member in turn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_chaos.contract.groups import Group
 
 
 class Action(StrEnum):
-    """What happens to a member."""
+    """An action of the load on a member."""
 
     CRASH = "crash"
     FREEZE = "freeze"

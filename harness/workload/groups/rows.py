@@ -1,4 +1,4 @@
-"""What the members of a group tell, as rows of the history.
+"""The reports of a group's members, as rows of the history.
 
 A member's death leaves its assignments without an end, its last commit without an answer (`info`), its records without
 an outcome (`info`), and its transaction open: in doubt if its commit may have been asked for, else aborted.
@@ -49,7 +49,7 @@ class GroupTables:
 
 
 class Progress:
-    """What a group has done so far: records read, where its members stand at the end, what loops sent."""
+    """The progress of a group: records read, where its members stand at the end, records that loops sent."""
 
     def __init__(self) -> None:
         self.consumed = 0

@@ -1,4 +1,4 @@
-"""What a member of a group is told when it begins, with the order `begin` of the client protocol."""
+"""The settings of a group's member, as the order `begin` of the client protocol carries them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE = "freeze", "crash", "leave"
-"""What a member can be told later: stop polling for a while, die, or leave in order."""
+"""Later orders to a member: stop polling for a while, die, or leave in order."""
 
 MEMBER = "member"
 """The role of members, those of loops included."""
@@ -55,7 +55,7 @@ class MemberSettings:
     output: OutputSettings | None = field(default=None)
 
     def to_json(self) -> dict[str, Any]:
-        """What the order `begin` carries."""
+        """The content of the order `begin`."""
         return {"role": MEMBER, **asdict(self)}
 
     @classmethod

@@ -59,7 +59,7 @@ def _consumer_configs(work: GroupWork, place: int) -> dict[str, Any]:
 
 
 def member_settings(work: GroupWork, place: int, number: int) -> MemberSettings:
-    """What the member of this number is told, in this place of the group."""
+    """The settings of the member of this number, in this place of the group."""
     output = work.output
     if output is not None:
         configs = dict(output.configs)

@@ -172,7 +172,7 @@ def _reads(kit: Kit) -> None:
 
 
 def _transactions(kit: Kit) -> None:
-    """What is committed is read, and nothing else is by a read_committed consumer; a fenced producer can't commit."""
+    """A read_committed consumer reads committed records and no others; a fenced producer can't commit."""
     topic = kit.topic()
     of_id: dict[str, Any] = {"transactional_id": topic, "transaction_timeout_ms": 60_000, "idempotence": True}
     with kit.producing(topic, **of_id) as records:

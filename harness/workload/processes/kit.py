@@ -160,7 +160,7 @@ class Kit:
         self.require_well()
 
     def read(self, topic: str, isolation: str | None = None) -> dict[tuple[int, int], tuple[int, int]]:
-        """What a consumer of the client reads to the end: identities by partition and offset."""
+        """The records that a consumer of the client reads to the end: identities by partition and offset."""
         name = f"{topic}-read-{isolation}"
         writer = HistoryWriter(self.folder / name)
         consumer = ProcessConsumer(
@@ -188,7 +188,7 @@ class Kit:
         return read
 
     def rows(self, topic: str) -> list[Row]:
-        """What became of each record, as the client said, in the order of their seqs."""
+        """The outcome of each record, as the client reported it, in the order of their seqs."""
         files = sorted((self.folder / topic).glob("*.parquet"))
         rows = [row for file in files for row in pq.read_table(file).to_pylist()]
         return sorted(rows, key=lambda row: int(row["seq"]))

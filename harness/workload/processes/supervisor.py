@@ -29,7 +29,7 @@ _OF_A_LINE, _OF_THE_LOG = 500, 4_096
 
 
 class ProtocolBreach(Exception):
-    """What a client said can't be so; the message says why."""
+    """A client's report can't be true; the message says why."""
 
 
 class Taker(Protocol):
@@ -184,7 +184,7 @@ class SupervisedProcess:
 
     @property
     def last_lines(self) -> tuple[str, ...]:
-        """What it said last, and last wrote to its log."""
+        """Its last reports, and the last lines of its log."""
         written: list[str] = []
         if self._log is not None and self._log.exists():
             with self._log.open("rb") as log:

@@ -18,7 +18,7 @@ _COMMIT, _ABORT = "commit", "abort"
 
 
 class SaidError(KafkaError):
-    """What a client said of a call that did not succeed; its first word is the error's name."""
+    """A client's report of a call that did not succeed; its first word is the error's name."""
 
     def name(self) -> str:
         """The error's class in its library."""
@@ -26,7 +26,7 @@ class SaidError(KafkaError):
 
 
 class ProcessTransactions:
-    """What a process is asked for, and what it answered: called from one thread, told from another.
+    """The calls to a process and its answers: called from one thread, answered from another.
 
     `unanswered`: how many of its records have no outcome, also its `len`. `may_answer`: whether the process can still
     say anything. Calls raise `KafkaException` with a `SaidError`.

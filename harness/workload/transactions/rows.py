@@ -1,4 +1,4 @@
-"""What a producer asked of its transactions and learned of them, as rows of `transactions/`.
+"""A producer's transactions and their outcomes, as rows of `transactions/`.
 
 | what the client said | outcome of the transaction |
 | --- | --- |
@@ -21,7 +21,7 @@ from kafka_chaos.contract.transactions import ABORTED, IN_DOUBT
 
 
 class Rows(Protocol):
-    """What takes rows: a `RowBuffer`, or the pipe to the process that writes them."""
+    """The destination of rows: a `RowBuffer`, or the pipe to the process that writes them."""
 
     def add(self, row: dict[str, Any]) -> None:
         """Take a row; columns that it lacks are null."""

@@ -1,4 +1,4 @@
-"""What is seen between two steps of a consumer group, and of transactions: partitions, transactional ids at their
+"""Observations of a consumer group between two steps, and of transactions: partitions, transactional ids at their
 coordinator, producers, a group's offset; and how it differs from what the model allows.
 """
 

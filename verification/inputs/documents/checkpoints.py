@@ -1,4 +1,4 @@
-"""What brokers had in the end: checkpoints.json with their high watermarks and leader epochs, and groups.json with the
+"""The brokers' final state: checkpoints.json with their high watermarks and leader epochs, and groups.json with the
 offsets that each group had committed, as it was asked for them.
 
 Guarantee: if a broker reported no high watermark of a partition, it is None, never 0. Earlier versions wrote 0 with a

@@ -29,7 +29,7 @@ Place = tuple[str, int]
 
 Change = LeaderElected | IsrChanged | LogTruncated
 Kept = contract.PartitionChanged | contract.PartitionOffline
-"""What the cluster keeps of a partition."""
+"""Events about the cluster's state of a partition."""
 
 
 def is_unclean(won: LeaderElected, changes: Iterable[Change]) -> bool:
@@ -86,7 +86,7 @@ READ = (
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """What a known defect needs occurred in a producer at `occurred_ns`. `transactional_id`, `commits`: of the EndTxn
+    """A defect's precondition occurred in a producer at `occurred_ns`. `transactional_id`, `commits`: of the EndTxn
     request that came late. `partition`, `messages`: how many of the producer's first records to it were acknowledged
     implicitly. What the event does not say is None.
     """

@@ -1,4 +1,4 @@
-"""What is said of lanes beside lanes.json: experiment.yaml, and timings.json with their time-outs, from which bounds of
+"""Documents about lanes besides lanes.json: experiment.yaml, and timings.json with time-outs, from which bounds of
 recovery follow.
 
 Guarantee: what experiment.yaml says of a lane, lanes.json says, too, and a file that is no experiment is refused. A run

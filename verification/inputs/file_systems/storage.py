@@ -24,7 +24,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 class Files(Protocol):
-    """What a session's file systems can do, by URI."""
+    """The operations of a session's file systems, by URI."""
 
     def size(self, uri: str) -> int | None:
         """The length of a file in bytes; None if there is no such file."""
