@@ -31,8 +31,8 @@ from leftovers import left_of
 from tables import MODES, Row, read_rows, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_of

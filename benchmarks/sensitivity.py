@@ -25,8 +25,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kafka_chaos.contract.files import write_whole  # noqa: E402
-from kafka_chaos.contract.lanes import Lane  # noqa: E402
+from kafka_chaos.contract.command.files import write_whole  # noqa: E402
+from kafka_chaos.contract.lane.lanes import Lane  # noqa: E402
 from kafka_chaos.reference_model import Lockstep  # noqa: E402
 from kafka_chaos.reference_model.lane.state import Scope  # noqa: E402
 from kafka_chaos.reference_model.predict.cache import model_digest, predict_cached, question_key  # noqa: E402

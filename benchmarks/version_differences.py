@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 from tables import MODES, measure, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.runner import run_experiment

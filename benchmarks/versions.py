@@ -25,7 +25,7 @@ from typing import Any
 from tables import MODES, measure, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.contract.events import ClusterReady, Event
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image

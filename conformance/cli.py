@@ -19,8 +19,8 @@ import click
 
 from kafka_chaos.conformance.walks.command import walk_command
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.command_line import console
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.command_line import console
+from kafka_chaos.contract.command.errors import UsageFailure
 
 if TYPE_CHECKING:
     from kafka_chaos.conformance.scenario.record import ScenarioRecord
@@ -161,7 +161,7 @@ def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
 
 
 def _check_kraft(chosen: Sequence[Scenario], version: str) -> None:
-    from kafka_chaos.contract.metadata import KRAFT
+    from kafka_chaos.contract.lane.metadata import KRAFT
     from kafka_chaos.harness.cluster.containers.versions import check_version
 
     check_version(version, KRAFT)

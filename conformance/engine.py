@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.waiting import wait_until

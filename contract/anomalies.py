@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from kafka_chaos.contract.errors import ExitCode
+from kafka_chaos.contract.command.errors import ExitCode
 
 WIDEST_LISTED_GAP = 10_000
 """In findings/, a hole of up to this many offsets has a row for each; a wider one has a single row with its width."""

@@ -10,9 +10,9 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any
 
-from kafka_chaos.contract.errors import quoted
+from kafka_chaos.contract.command.errors import quoted
+from kafka_chaos.contract.command.refusals import expected
 from kafka_chaos.contract.events import Event, type_name
-from kafka_chaos.contract.refusals import expected
 
 ALL = tuple(Event.__subclasses__())
 

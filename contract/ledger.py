@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.command.errors import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

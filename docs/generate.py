@@ -41,7 +41,7 @@ def command_line() -> str:
     """The help of every command."""
     import click
 
-    from kafka_chaos.contract.errors import ExitCode
+    from kafka_chaos.contract.command.errors import ExitCode
     from kafka_chaos.harness.cli.main import cli
 
     def helped(command: click.Command, name: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
@@ -64,8 +64,8 @@ def command_line() -> str:
 
 def experiment_files() -> str:
     """The keys of an experiment."""
-    from kafka_chaos.contract.groups import Group, Loop
-    from kafka_chaos.contract.transactions import Transactional
+    from kafka_chaos.contract.lane.groups import Group, Loop
+    from kafka_chaos.contract.lane.transactions import Transactional
     from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
     from kafka_chaos.harness.experiment.fault_spec import FaultSpec
     from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
@@ -128,9 +128,9 @@ def faults() -> str:
 def anomalies() -> str:
     """Every anomaly with its short meaning and its specification: the docstring of its function."""
     from kafka_chaos.contract.anomalies import Anomaly
-    from kafka_chaos.contract.families import TRAITS
-    from kafka_chaos.contract.groups import GroupAnomaly
-    from kafka_chaos.contract.transactions import TransactionAnomaly
+    from kafka_chaos.contract.lane.families import TRAITS
+    from kafka_chaos.contract.lane.groups import GroupAnomaly
+    from kafka_chaos.contract.lane.transactions import TransactionAnomaly
     from kafka_chaos.verification.detection import anomalies as functions
     from kafka_chaos.verification.groups import anomalies as of_groups
     from kafka_chaos.verification.transactions import anomalies as of_transactions
@@ -166,7 +166,7 @@ that marker decides what `read_committed` consumers are given, whatever the prod
 def run_directory() -> str:
     """The files of a run directory, the keys of lanes.json, and the columns of the tables."""
     from kafka_chaos.contract import columns as contract
-    from kafka_chaos.contract.lanes import Lane
+    from kafka_chaos.contract.lane.lanes import Lane
     from kafka_chaos.contract.run_directory import CONTENTS
 
     lines = [

@@ -18,8 +18,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.groups import AFTER, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.groups import AFTER, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model import predict_cached
 from kafka_chaos.reference_model.compare import RULES, UNCLEAN, Change, Cluster, compare
 from kafka_chaos.reference_model.explore.core import CoreScope

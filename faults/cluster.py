@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.parts import ClockControl, DiskControl, InsideControl, LinkControl, PacketControl
 
 Partition = tuple[str, int]

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, get_type_hints
 
-from kafka_chaos.contract.errors import quoted
-from kafka_chaos.contract.refusals import expected
+from kafka_chaos.contract.command.errors import quoted
+from kafka_chaos.contract.command.refusals import expected
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.target import OF_CLIENTS, Target
 

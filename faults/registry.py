@@ -20,7 +20,7 @@ from pkgutil import walk_packages
 from typing import Any
 
 from kafka_chaos import faults
-from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.faults.fault import Appearance, Fault, plain
 
 GROUP = "kafka_chaos.faults"

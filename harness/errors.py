@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 
 
 class ClusterFailure(KafkaChaosError):

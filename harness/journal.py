@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.files import appearing_whole
+from kafka_chaos.contract.command.files import appearing_whole
 
 _ENDING = ".jsonl"
 

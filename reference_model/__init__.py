@@ -1,8 +1,8 @@
 """An executable specification of Kafka's replication in pure Python; I/O is in `predict/cache.py` and `answers.py`."""
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.errors import LaneError
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.lockstep_phase import Lockstep, LockstepStep, parse_lockstep
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.predict.prediction import AnomalyPrediction, Prediction, predict

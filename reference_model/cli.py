@@ -20,11 +20,11 @@ import click
 from click.core import ParameterSource
 
 from kafka_chaos.contract.anomalies import Status
-from kafka_chaos.contract.errors import ExitCode, UsageFailure
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.recovery import USUAL_TIMINGS
-from kafka_chaos.contract.transactions import PREDICTED_IN
+from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
+from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
+from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.reference_model.compare import Cluster
 from kafka_chaos.reference_model.compare import compare as compare_clusters
 from kafka_chaos.reference_model.explore.core import CoreScope

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.errors import LaneError, UsageFailure, quoted
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import METADATA_MODES, ZOOKEEPER, elects_from_elr, may_elect_uncleanly
+from kafka_chaos.contract.command.errors import LaneError, UsageFailure, quoted
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import METADATA_MODES, ZOOKEEPER, elects_from_elr, may_elect_uncleanly
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.prediction import Prediction
 from kafka_chaos.reference_model.protocol.rules import Rules, rules_in

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from kafka_chaos.contract.errors import LaneError, quoted
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.groups import CONSUMER, COOPERATIVE, IN_TRANSACTION, Group, Loop
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.command.errors import LaneError, quoted
+from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lane.groups import CONSUMER, COOPERATIVE, IN_TRANSACTION, Group, Loop
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import Transactional
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
 
 LANES: dict[str, Lane] = {

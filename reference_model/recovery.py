@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_chaos.contract.groups import Group
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.recovery import RecoveryAnomaly, Timings
+from kafka_chaos.contract.lane.groups import Group
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
 
 BREAKS_CONNECTIONS = frozenset({"kill", "stop", "power-loss"})
 """The kinds of faults that end a broker's process."""

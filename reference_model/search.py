@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kafka_chaos.contract.errors import ExitCode, KafkaChaosError
+from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError
 
 State = TypeVar("State", bound=Hashable)
 

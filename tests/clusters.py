@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import click
 from click.testing import CliRunner, Result
 
-from kafka_chaos.contract.command_line import invoke, run_and_exit
+from kafka_chaos.contract.command.command_line import invoke, run_and_exit
 
 
 def ended(command: click.Command, *arguments: object) -> Result:

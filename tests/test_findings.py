@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.metadata import ZOOKEEPER
+from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.run.runner import run_experiment
 from tests.clusters import needs_links

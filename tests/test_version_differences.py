@@ -10,7 +10,7 @@ import pytest
 import version_differences as benchmark
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import predict_cached
 from kafka_chaos.reference_model.compare import Cluster
 from kafka_chaos.reference_model.protocol.rules import rules_in

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
-from kafka_chaos.contract.progress import PARTS_BY_SPARK, progress
+from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, progress
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.agreement.pieces import Agreement, agreement_of
 from kafka_chaos.verification.agreement.survey import Given, by_blocks

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka_chaos.contract.anomalies import MOST_ROWS, Engine, Status, Verdict
-from kafka_chaos.contract.command_line import console
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.command_line import console
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.verification.inputs.file_systems.storage import is_remote
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.spark.session import DEFAULT_MASTER, spark_session

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.contract.errors import EnvironmentFailure
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
     EVENTS_FILE,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from kafka_chaos.contract.command_line import invoke, run_and_exit
+from kafka_chaos.contract.command.command_line import invoke, run_and_exit
 from kafka_chaos.verification.cli import verify_command
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from generated_histories.lanes import Columns, LaneTables, Longs
-from kafka_chaos.contract.groups import COMMIT_OUTCOMES
-from kafka_chaos.contract.transactions import ISOLATION_LEVELS, READ_COMMITTED
+from kafka_chaos.contract.lane.groups import COMMIT_OUTCOMES
+from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, READ_COMMITTED
 
 FIRST_CONSUMER = 1_000_000
 """The lowest number in the name of a member's assignment; other consumers have lower ones."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kafka_chaos.contract.transactions import DATA, RECORD_KINDS
+from kafka_chaos.contract.lane.transactions import DATA, RECORD_KINDS
 
 Longs = NDArray[np.int64]
 Columns = dict[str, Longs]

@@ -11,7 +11,7 @@ import numpy as np
 from generated_histories.groups import appended
 from generated_histories.lanes import Columns, LaneTables, Mask
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.transactions import (
+from kafka_chaos.contract.lane.transactions import (
     ABORT,
     COMMITTED,
     ISOLATION_LEVELS,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from generated_histories.lanes import OK, Columns, LaneShape, LaneTables, Longs, Mask, replicated
-from kafka_chaos.contract.transactions import (
+from kafka_chaos.contract.lane.transactions import (
     ABORT,
     ABORTED,
     COMMIT,

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 from generated_histories.lanes import Columns, LaneShape, LaneTables, Longs
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.columns import OUTCOMES, TABLES, arrow_type
-from kafka_chaos.contract.groups import COMMIT_OUTCOMES, group_of
-from kafka_chaos.contract.run_directory import GROUPS_FILE, LANES_FILE, PREDICTION_FILE
-from kafka_chaos.contract.transactions import (
+from kafka_chaos.contract.lane.groups import COMMIT_OUTCOMES, group_of
+from kafka_chaos.contract.lane.transactions import (
     ISOLATION_LEVELS,
     RECORD_KINDS,
     TRANSACTION_OUTCOMES,
     transactional_id,
 )
+from kafka_chaos.contract.run_directory import GROUPS_FILE, LANES_FILE, PREDICTION_FILE
 
 _CODES: Mapping[tuple[str, str], Sequence[str]] = {
     ("produced", "outcome"): OUTCOMES,

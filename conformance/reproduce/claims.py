@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.lane.effects import Action
 from kafka_chaos.reference_model.lane.state import LaneReplica, LaneState, initial_state, leader_index, pairs, settled

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.command_line import console
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import KRAFT, USUAL_VERSION, ZOOKEEPER
+from kafka_chaos.contract.command.command_line import console
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import KRAFT, USUAL_VERSION, ZOOKEEPER
 from kafka_chaos.reference_model.lane_options import lane_options, refused_by_option
 
 RUNS = Path("runs")

@@ -21,8 +21,8 @@ from kafka_chaos.conformance.reproduce.playing.player import Shown, StoryPlayer,
 from kafka_chaos.conformance.reproduce.results import BreachResult, Key, key_of, load
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.errors import UsageFailure, counted, quoted
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.command.errors import UsageFailure, counted, quoted
+from kafka_chaos.contract.lane.metadata import KRAFT
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
 from kafka_chaos.conformance.reproduce.claims import Claim
 from kafka_chaos.conformance.reproduce.playing.actions import remarks
-from kafka_chaos.contract.errors import UsageFailure, counted
-from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.command.errors import UsageFailure, counted
+from kafka_chaos.contract.command.files import write_whole
 
 FORMAT_VERSION = 1
 PAGE_SUFFIX = ".md"

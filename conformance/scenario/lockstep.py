@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from kafka_chaos.conformance.engine import Agreement, await_agreement
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, StepRecord
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.errors import WaitTimeout

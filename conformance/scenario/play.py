@@ -14,7 +14,7 @@ from kafka_chaos.conformance.scenario.lockstep import Listener
 from kafka_chaos.conformance.scenario.observe import BrokerReads, ReplicaObserver
 from kafka_chaos.conformance.scenario.record import ActRecord, ScenarioRecord
 from kafka_chaos.conformance.scenario.stage import Stage
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.protocol import PROTOCOLS

@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
     from kafka_chaos.conformance.scenario.play import Play

@@ -17,7 +17,7 @@ from kafka_chaos.conformance.scenario.play import ModelOf, Play, model_of_kafka
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Scenario
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.errors import EnvironmentFailure, KafkaChaosError
+from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError
 
 
 def run_scenario(

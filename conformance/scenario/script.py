@@ -35,7 +35,7 @@ from kafka_chaos.conformance.scenario.observed import AnyStage, acted, field_of,
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.transactions.stage import transactional_act
-from kafka_chaos.contract.groups import Group
+from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.reference_model.lockstep.cluster_model import step as model_step
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 

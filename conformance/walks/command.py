@@ -17,8 +17,8 @@ import click
 
 from kafka_chaos.conformance.walks import BESIDE, STEPS
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.command_line import console
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.command.command_line import console
+from kafka_chaos.contract.command.errors import counted
 
 if TYPE_CHECKING:
     from kafka_chaos.conformance.scenario.record import ScenarioRecord
@@ -55,7 +55,7 @@ def walk_command(
     3 the environment failed.
     """
     from kafka_chaos.conformance.walks.draw import draw
-    from kafka_chaos.contract.metadata import KRAFT
+    from kafka_chaos.contract.lane.metadata import KRAFT
     from kafka_chaos.harness.cluster.containers.versions import check_version
 
     if kraft is not None:

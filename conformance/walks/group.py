@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.in_model import Cut
-from kafka_chaos.contract.metadata import KRAFT, elects_from_elr
+from kafka_chaos.contract.lane.metadata import KRAFT, elects_from_elr
 from kafka_chaos.reference_model.lockstep.cluster_model import Step, step
 from kafka_chaos.reference_model.lockstep.state import REPLICATION, ClusterConfig
 

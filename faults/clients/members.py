@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.faults.cluster import CLIENT_PORT, ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, Proof
 from kafka_chaos.faults.machine import engine_elsewhere

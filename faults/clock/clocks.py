@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Pattern, Proof, mark
 from kafka_chaos.faults.machine import why_not_inside

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from kafka_chaos.contract.errors import counted, first_of
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.command.errors import counted, first_of
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl
 from kafka_chaos.faults.cluster import Partition as Place
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, Setting, all_took_effect, mark

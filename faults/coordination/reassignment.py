@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge
 
-from kafka_chaos.contract.errors import counted, first_of
+from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, inside_of, topics_of
 from kafka_chaos.faults.cluster import Partition as Place
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect, mark

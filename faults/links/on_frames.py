@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt
 
-from kafka_chaos.contract.errors import UsageFailure, counted
+from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once, mark
 from kafka_chaos.faults.machine import why_not_inside

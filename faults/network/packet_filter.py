@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import Nodes, Proof
 

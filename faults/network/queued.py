@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Interval
 
-from kafka_chaos.contract.errors import KafkaChaosError, UsageFailure, counted
+from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure, counted
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once
 from kafka_chaos.faults.machine import why_not_inside

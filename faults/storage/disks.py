@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kafka_chaos.contract.errors import UsageFailure, counted, first_of
+from kafka_chaos.contract.command.errors import UsageFailure, counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Nodes, Pattern, Proof, at_once
 from kafka_chaos.faults.machine import CAP_SYS_ADMIN, engine_elsewhere, has_capability

@@ -13,8 +13,8 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge
 
-from kafka_chaos.contract.errors import counted, first_of
-from kafka_chaos.contract.files import text_in
+from kafka_chaos.contract.command.errors import counted, first_of
+from kafka_chaos.contract.command.files import text_in
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Pattern, Proof
 

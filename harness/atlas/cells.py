@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.files import write_whole
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.files import write_whole
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.nightly.summary import wilson
 from kafka_chaos.harness.report.matrix import settings
 from kafka_chaos.reference_model.forecast.lane_runs import Cell, LaneRun

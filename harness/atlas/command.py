@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from kafka_chaos.contract.command_line import QUIET
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.command.command_line import QUIET
+from kafka_chaos.contract.command.errors import counted
 
 STANDARD_PLAN = Path(__file__).with_name("standard.yaml")
 

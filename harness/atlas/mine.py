@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.errors import UsageFailure, quoted
-from kafka_chaos.contract.lanes import ACKS
+from kafka_chaos.contract.command.errors import UsageFailure, quoted
+from kafka_chaos.contract.lane.lanes import ACKS
 from kafka_chaos.harness.atlas.cells import CellSummary, cells_of
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS
 from kafka_chaos.harness.experiment.file import text_of

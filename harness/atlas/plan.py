@@ -15,7 +15,7 @@ from typing import Any
 import confluent_kafka
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
 from kafka_chaos.harness.experiment.file import document_of, experiment_of, line_of, text_of
 from kafka_chaos.harness.experiment.specs import Experiment, dotted

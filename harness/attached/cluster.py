@@ -12,9 +12,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
-from kafka_chaos.contract.lanes import TRANSACTION_STATE
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.lane.lanes import TRANSACTION_STATE
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.attached.journal import BreakJournal
 from kafka_chaos.harness.attached.node import RUNNING, AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.file import document_of, line_of, one_line, text_of
 from kafka_chaos.harness.experiment.specs import dotted
 from kafka_chaos.harness.experiment.values import Seconds, Spec, refusals

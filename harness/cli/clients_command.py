@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from kafka_chaos.contract.command_line import console, file_option
-from kafka_chaos.contract.errors import ExitCode, UsageFailure, counted
+from kafka_chaos.contract.command.command_line import console, file_option
+from kafka_chaos.contract.command.errors import ExitCode, UsageFailure, counted
 
 _LAST_LINES = 20
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Status
-from kafka_chaos.contract.families import AnyAnomaly, anomaly_named
+from kafka_chaos.contract.lane.families import AnyAnomaly, anomaly_named
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
 from kafka_chaos.harness.cli.runs import UNVERIFIED, Run, runs_below
 from kafka_chaos.harness.nightly.summary import wilson

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from kafka_chaos.contract.errors import ExitCode, KafkaChaosError
+from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError
 from kafka_chaos.harness.cli.kernel_checks import Check, check_disks, check_kernel, first_line
 
 BROKERS = 3

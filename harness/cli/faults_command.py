@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kafka_chaos.contract.command_line import console
+from kafka_chaos.contract.command.command_line import console
 
 
 @click.command("faults")

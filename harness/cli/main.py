@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from kafka_chaos import __version__
-from kafka_chaos.contract.command_line import DEBUG, invoke, run_and_exit
-from kafka_chaos.contract.errors import EnvironmentFailure, Interrupted, KafkaChaosError, counted
-from kafka_chaos.contract.files import toml_of
+from kafka_chaos.contract.command.command_line import DEBUG, invoke, run_and_exit
+from kafka_chaos.contract.command.errors import EnvironmentFailure, Interrupted, KafkaChaosError, counted
+from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.harness.signals import end_on_signals, was_interrupted
 
 GROUP = "kafka_chaos.commands"

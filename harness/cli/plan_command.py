@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_chaos.contract.command_line import console, plain_table
-from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.lanes import clients_described
-from kafka_chaos.contract.progress import progress
-from kafka_chaos.contract.transactions import PREDICTED_IN
+from kafka_chaos.contract.command.command_line import console, plain_table
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.command.progress import progress
+from kafka_chaos.contract.lane.lanes import clients_described
+from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_chaos.contract.command_line import QUIET, console, file_option
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.command_line import QUIET, console, file_option
+from kafka_chaos.contract.command.errors import UsageFailure
 
 if TYPE_CHECKING:
     from kafka_chaos.contract.events import Event

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, LANES_FILE, REPORT_FILE, VERDICT_FILE
 from kafka_chaos.harness.report.inputs.evidence import RunFiles, as_dict, named_entries, read_verdict
 from kafka_chaos.harness.run.directory import LATEST

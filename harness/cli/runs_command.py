@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from kafka_chaos.contract.command_line import console, file_option, plain_table
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.command.command_line import console, file_option, plain_table
+from kafka_chaos.contract.command.errors import counted
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 UNKNOWN = "–"
@@ -136,7 +136,7 @@ def coverage_command(root: Path, as_json: bool, html: Path | None) -> None:
     the actions of the model that no lane of a configuration has a trace of, and the anomalies that predictions permit
     or require, with the number of lanes in which they were judged and shown.
     """
-    from kafka_chaos.contract.files import write_whole
+    from kafka_chaos.contract.command.files import write_whole
     from kafka_chaos.harness.cli.coverage import coverage_below, coverage_page
 
     coverage = coverage_below(root)

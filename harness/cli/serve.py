@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import click
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
     EVENTS_FILE,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka_chaos.contract.command_line import console, plain_table
-from kafka_chaos.contract.errors import UsageFailure, counted
+from kafka_chaos.contract.command.command_line import console, plain_table
+from kafka_chaos.contract.command.errors import UsageFailure, counted
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.report.inputs.trace import Traced

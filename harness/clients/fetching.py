@@ -16,8 +16,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
-from kafka_chaos.contract.files import appearing_whole, cache_home
+from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.files import appearing_whole, cache_home
 
 ADAPTERS = Path(__file__).parent / "adapters"
 _NO_SUCH_VERSION = re.compile(

@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
-from kafka_chaos.contract.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
-from kafka_chaos.contract.groups import AFTER, BEFORE, COMMITS
+from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
+from kafka_chaos.contract.lane.groups import AFTER, BEFORE, COMMITS
 from kafka_chaos.harness.clients.fetching import ADAPTERS, by_go, by_maven, by_npm, by_pip, folder_of, prepare, required
 from kafka_chaos.verification.inputs.topics.java_client import java_client_configs
 

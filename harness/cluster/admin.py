@@ -23,7 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     OffsetSpec,
 )
 
-from kafka_chaos.contract.configuration import config_text
+from kafka_chaos.contract.lane.configuration import config_text
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client, signals_held_back
 from kafka_chaos.harness.waiting import wait_until

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from kafka_chaos.contract.groups import group_of, loop_group_of
-from kafka_chaos.contract.metadata import KRAFT
-from kafka_chaos.contract.transactions import transactional_id
+from kafka_chaos.contract.lane.groups import group_of, loop_group_of
+from kafka_chaos.contract.lane.metadata import KRAFT
+from kafka_chaos.contract.lane.transactions import transactional_id
 from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker import leadership

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.harness.child import start_module
 from kafka_chaos.harness.errors import ClusterFailure
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.files import text_in
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.files import text_in
 from kafka_chaos.harness.cluster.containers.labels import SecretFolder
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ruamel.yaml.comments import CommentedKeyMap, CommentedKeySeq, CommentedMap,
 from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLWarning
 from ruamel.yaml.reader import ReaderError
 
-from kafka_chaos.contract.errors import UsageFailure, quoted
+from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.harness.experiment.checks.lanes import check
 from kafka_chaos.harness.experiment.schedule import expand
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, dotted

@@ -1,6 +1,6 @@
 """The effect of a cluster's and a topic's configuration on a lane, and the keys that no prediction knows.
 
-The keys themselves are classified in contract/configuration.toml.
+The keys themselves are classified in contract/lane/configuration.toml.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kafka_chaos.contract.configuration import config_text, unmodelled
-from kafka_chaos.contract.errors import UsageFailure, quoted
-from kafka_chaos.contract.lanes import InternalTopic, Lane
+from kafka_chaos.contract.command.errors import UsageFailure, quoted
+from kafka_chaos.contract.lane.configuration import config_text, unmodelled
+from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 
 SHORTEST_RETENTION_MS = 3_600_000

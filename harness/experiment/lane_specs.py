@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.groups import IN_TRANSACTION, Group, Loop, with_brokers_assigning
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, Loop, with_brokers_assigning
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, chosen
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settings

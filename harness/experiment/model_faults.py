@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.faults.fault import DOWN, FROZEN, Fault
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.reference_model.protocol.quorum import has_majority

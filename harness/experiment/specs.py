@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from kafka_chaos.contract.errors import UsageFailure, quoted
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import UsageFailure, quoted
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
 from kafka_chaos.faults.fault import Fault, concerns
 from kafka_chaos.faults.target import MEMBER

@@ -10,8 +10,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from kafka_chaos.contract.metadata import ZOOKEEPER
-from kafka_chaos.contract.recovery import USUAL_TIMINGS, Timings
+from kafka_chaos.contract.lane.metadata import ZOOKEEPER
+from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS, Timings
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout

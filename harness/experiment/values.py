@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSc
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
-from kafka_chaos.contract.errors import LaneError, quoted
-from kafka_chaos.contract.refusals import expected
+from kafka_chaos.contract.command.errors import LaneError, quoted
+from kafka_chaos.contract.command.refusals import expected
 
 Seconds = Annotated[float, Field(ge=0, le=1_000_000, strict=False, allow_inf_nan=False)]
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")

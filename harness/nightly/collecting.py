@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.anomalies import Status
-from kafka_chaos.contract.fault_kinds import LOCKSTEP
-from kafka_chaos.contract.metadata import USUAL_VERSION, usual_mode
+from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
+from kafka_chaos.contract.lane.metadata import USUAL_VERSION, usual_mode
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list, read_evidence

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from kafka_chaos.contract.command_line import QUIET
+from kafka_chaos.contract.command.command_line import QUIET
 
 DEFAULT_EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nightly"
 

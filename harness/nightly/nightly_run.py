@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
-from kafka_chaos.contract.metadata import METADATA_MODES
+from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.lane.metadata import METADATA_MODES
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, check_version
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_values, load_experiment

@@ -14,8 +14,8 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 from kafka_chaos.contract.anomalies import Status, Verdict
-from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.verification import RunVerdict
 
 _Z = NormalDist().inv_cdf(0.975)

@@ -14,8 +14,8 @@ from pathlib import Path
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Status, Verdict
-from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.nightly.summary import AnomalyCount, Summary
 from kafka_chaos.harness.report.svg import Scale, element

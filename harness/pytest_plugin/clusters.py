@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.contract.events import ClusterKept
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep
 from kafka_chaos.harness.report.listeners.terminal import advice_on_kept

@@ -97,7 +97,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("filterwarnings", "ignore:Producer abort_transaction failed during close:RuntimeWarning")
     if accepted := config.getoption(ACCEPT_KNOWN):
-        from kafka_chaos.contract.errors import UsageFailure
+        from kafka_chaos.contract.command.errors import UsageFailure
         from kafka_chaos.reference_model.protocol.known_defects import require_known
 
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Engine, Status, Verdict
-from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, REPORT_FILE
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict

@@ -17,7 +17,7 @@ from inspect import Parameter, Signature
 from types import MappingProxyType
 from typing import Any
 
-from kafka_chaos.contract.lanes import ACKS, Lane
+from kafka_chaos.contract.lane.lanes import ACKS, Lane
 from kafka_chaos.faults.fault import build, parameters
 from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.faults.target import Target

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
+from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.events import IsrChanged, LeaderElected
-from kafka_chaos.contract.files import toml_of
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
 from kafka_chaos.verification.inputs.documents.events import Change, is_unclean, read_events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_chaos.contract.command_line import QUIET
-from kafka_chaos.contract.errors import ExitCode, UsageFailure, counted
+from kafka_chaos.contract.command.command_line import QUIET
+from kafka_chaos.contract.command.errors import ExitCode, UsageFailure, counted
 from kafka_chaos.contract.run_directory import VERDICT_FILE
 from kafka_chaos.verification.inputs.documents.reading import parsed
 

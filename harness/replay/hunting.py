@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_of, experiment_values

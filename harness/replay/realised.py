@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.metadata import SERVER
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.metadata import SERVER
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.file import experiment_of

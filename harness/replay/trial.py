@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Status
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
-from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.files import write_whole
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import dump_experiment, experiment_of
 from kafka_chaos.harness.replay.shrinking import OutOfBudget, Schedule

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.files import write_whole
-from kafka_chaos.contract.progress import progress
+from kafka_chaos.contract.command.files import write_whole
+from kafka_chaos.contract.command.progress import progress
 from kafka_chaos.contract.run_directory import REPORT_FILE
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka_chaos.contract import ledger as contract
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.harness.report.inputs.evidence import Evidence
 from kafka_chaos.harness.report.pages import join
 

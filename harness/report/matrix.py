@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly, Cause
-from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
-from kafka_chaos.contract.lanes import clients_described
-from kafka_chaos.contract.recovery import RecoveryAnomaly
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, Cause
+from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.contract.lane.lanes import clients_described
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.harness.report.pages import join, label
 

@@ -13,8 +13,8 @@ from typing import Any
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Status, Verdict
-from kafka_chaos.contract.families import CAUSED, TRAITS, Cause
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.lane.families import CAUSED, TRAITS, Cause
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.report import ledger, matrix, offsets, sequence
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import SLOT_NS, LaneSeries, Series

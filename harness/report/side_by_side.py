@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.evidence import Evidence
 from kafka_chaos.harness.report.inputs.series import Series

@@ -15,7 +15,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ResourceType  # type: ignore[attr-defined]
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure, counted
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, counted
 from kafka_chaos.contract.events import ConfigurationUnread
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.attached.cluster import AttachedCluster, configured, described, given_by

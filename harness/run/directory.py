@@ -12,8 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.files import appearing_whole, write_whole
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.files import appearing_whole, write_whole
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, LANES_FILE, PREDICTION_FILE, lanes_document
 
 LATEST = "latest"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
-from kafka_chaos.contract.command_line import console
-from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode, UsageFailure
+from kafka_chaos.contract.command.command_line import console
+from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, UsageFailure
 from kafka_chaos.contract.events import Event
 from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.standing.place import Standing, find, log_of, run_id_of, standing
@@ -82,7 +82,7 @@ def up_command(
 
 
 def _chosen(*, kraft: bool, version: str | None, secured: str | None) -> dict[str, Any]:
-    from kafka_chaos.contract.metadata import KRAFT
+    from kafka_chaos.contract.lane.metadata import KRAFT
     from kafka_chaos.harness.cluster.containers.versions import known_version
 
     chosen: dict[str, Any] = {}

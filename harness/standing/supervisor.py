@@ -23,8 +23,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kafka_chaos.contract.command_line import failure_of, run_and_exit
-from kafka_chaos.contract.errors import ExitCode, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.command_line import failure_of, run_and_exit
+from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.events import Event
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.occurrence import Occurrence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from kafka_chaos.contract.groups import IN_TRANSACTION, Group, group_of, loop_group_of
-from kafka_chaos.contract.transactions import READ_COMMITTED, Transactional
+from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, group_of, loop_group_of
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional
 from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec

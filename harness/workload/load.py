@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.run_directory import GROUPS_FILE
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec

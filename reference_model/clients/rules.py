@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import release
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import release
 
 LIBRDKAFKA, JAVA = "librdkafka", "java"
 _RELEASE = re.compile(r" (\d+)\.(\d+)")

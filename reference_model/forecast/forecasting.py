@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from kafka_chaos.contract.errors import EnvironmentFailure, counted
+from kafka_chaos.contract.command.errors import EnvironmentFailure, counted
 from kafka_chaos.reference_model.forecast.lane_runs import LaneRun
 
 STRENGTH = 4.0

@@ -13,8 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.errors import UsageFailure, quoted
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import UsageFailure, quoted
+from kafka_chaos.contract.lane.lanes import Lane
 
 NO_FAULT = "no fault"
 _OF_A_RUN = ("lane", "topic", "faults", "kafka_version", "metadata_mode")

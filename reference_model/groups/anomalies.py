@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kafka_chaos.contract.groups import GroupAnomaly
+from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.reference_model.groups.state import ACTIVE, NONE, Setup, State
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_chaos.contract.groups import IN_TRANSACTION
+from kafka_chaos.contract.lane.groups import IN_TRANSACTION
 from kafka_chaos.reference_model.groups.state import (
     ABSENT,
     ACTIVE,

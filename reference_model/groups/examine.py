@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.reference_model.groups import coordinator, members
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.rules import Rules

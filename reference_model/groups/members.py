@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION
+from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION
 from kafka_chaos.reference_model.groups.state import (
     ACTIVE,
     EXPELLED,

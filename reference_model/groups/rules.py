@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kafka_chaos.contract.groups import AFTER, CONSUMER, COOPERATIVE, IN_TRANSACTION, Group, GroupAnomaly
+from kafka_chaos.contract.lane.groups import AFTER, CONSUMER, COOPERATIVE, IN_TRANSACTION, Group, GroupAnomaly
 
 
 @dataclass(frozen=True, slots=True)

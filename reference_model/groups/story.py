@@ -5,7 +5,7 @@ Members are numbered from 1, each incarnation anew; offsets from 0, as Kafka doe
 
 from __future__ import annotations
 
-from kafka_chaos.contract.groups import IN_TRANSACTION
+from kafka_chaos.contract.lane.groups import IN_TRANSACTION
 from kafka_chaos.reference_model.groups.state import NONE, Action, Setup, State
 
 SENTENCES: dict[str, str] = {

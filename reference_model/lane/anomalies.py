@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.state import (
     FOLLOWER,
     INFO,

@@ -26,7 +26,7 @@ from functools import partial
 from itertools import combinations_with_replacement, product
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.lane.effects import observe
 from kafka_chaos.reference_model.lane.exchanges import may_acknowledge

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.effects import Action, Step, drop_connections, observe
 from kafka_chaos.reference_model.lane.membership import without_failed
 from kafka_chaos.reference_model.lane.replication import depose, lead

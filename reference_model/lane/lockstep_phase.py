@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
-from kafka_chaos.contract.errors import LaneError
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.effects import Action, Step
 from kafka_chaos.reference_model.lane.faults import fail_broker
 from kafka_chaos.reference_model.lane.replication import elect, expire, restart, thaw

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.effects import Action, Step, drop_connections, observe
 from kafka_chaos.reference_model.lane.membership import elections, with_caught_up, without_failed, without_slow
 from kafka_chaos.reference_model.lane.state import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.protocol import isr
 from kafka_chaos.reference_model.protocol.entries import appended, content_of, leader_epoch_of
 from kafka_chaos.reference_model.protocol.leaders import may_be_addressed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import final_log
 from kafka_chaos.reference_model.lane.effects import Action, Step
 from kafka_chaos.reference_model.lane.state import (

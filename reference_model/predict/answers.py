@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from kafka_chaos.contract.transactions import PREDICTED_IN
+from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.predict.prediction import Prediction
 

@@ -20,9 +20,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.files import write_whole
-from kafka_chaos.contract.groups import Group
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.files import write_whole
+from kafka_chaos.contract.lane.groups import Group
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
@@ -143,11 +143,11 @@ def _group(group: Group, commits: str) -> list[Any]:
 
 SOURCES = (
     "kafka_chaos/contract/anomalies.py",
-    "kafka_chaos/contract/fault_kinds.py",
-    "kafka_chaos/contract/groups.py",
-    "kafka_chaos/contract/lanes.py",
-    "kafka_chaos/contract/metadata.py",
-    "kafka_chaos/contract/transactions.py",
+    "kafka_chaos/contract/lane/fault_kinds.py",
+    "kafka_chaos/contract/lane/groups.py",
+    "kafka_chaos/contract/lane/lanes.py",
+    "kafka_chaos/contract/lane/metadata.py",
+    "kafka_chaos/contract/lane/transactions.py",
     "kafka_chaos/reference_model/groups",
     "kafka_chaos/reference_model/interning.py",
     "kafka_chaos/reference_model/lane",

@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import Any, TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.lane.effects import Action, Step

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.groups import IN_TRANSACTION, Group, GroupAnomaly
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, GroupAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.groups.examine import Question, stories_of_torn_ends
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.machine import Findings, Story

@@ -21,11 +21,11 @@ from functools import partial
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.errors import LaneError
-from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.lanes import CONSUMER_OFFSETS, TRANSACTION_STATE, InternalTopic, Lane
-from kafka_chaos.contract.metadata import USUAL_VERSION, release
-from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.contract.lane.lanes import CONSUMER_OFFSETS, TRANSACTION_STATE, InternalTopic, Lane
+from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
+from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.groups import examine as of_groups
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending, is_resolved
 from kafka_chaos.reference_model.lane.bounds import excluded

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.families import AnyAnomaly
-from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import PREDICTED_IN, TransactionAnomaly
+from kafka_chaos.contract.lane.families import AnyAnomaly
+from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import PREDICTED_IN, TransactionAnomaly
 from kafka_chaos.reference_model.machine import Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace
 from kafka_chaos.reference_model.search import ScopeNotExhausted

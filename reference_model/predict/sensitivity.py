@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep, usual_scope
 from kafka_chaos.reference_model.lane.state import Scope
 from kafka_chaos.reference_model.predict.cache import question_key

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import USUAL_VERSION
-from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import USUAL_VERSION
+from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.clients.rules import has_epoch_per_transaction
 from kafka_chaos.reference_model.machine import Findings, Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_chaos.contract.errors import UsageFailure, quoted
-from kafka_chaos.contract.files import toml_of
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import USUAL_VERSION, release
+from kafka_chaos.contract.command.errors import UsageFailure, quoted
+from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
 from kafka_chaos.reference_model.clients.rules import has_epoch_per_transaction, rules_of_client
 
 

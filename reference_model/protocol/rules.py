@@ -32,8 +32,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import (
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import (
     USUAL_VERSION,
     Release,
     elects_from_elr,

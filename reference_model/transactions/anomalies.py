@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import NamedTuple
 
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.transactions.coordinator import PREPARED
 from kafka_chaos.reference_model.transactions.environment import marker_of
 from kafka_chaos.reference_model.transactions.partitions import aborted, committed, last_stable_offset, takes_marker

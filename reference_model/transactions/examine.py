@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.machine import Machine, Story
 from kafka_chaos.reference_model.transactions import environment, producers
 from kafka_chaos.reference_model.transactions.anomalies import CHECKS, ending

@@ -24,8 +24,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from kafka_chaos.contract.metadata import Release, release
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.metadata import Release, release
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 
 ABORTED_READ = TransactionAnomaly.ABORTED_READ
 TORN_TRANSACTION = TransactionAnomaly.TORN_TRANSACTION

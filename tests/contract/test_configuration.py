@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.configuration import (
+from kafka_chaos.contract.lane.configuration import (
     _GIVEN,
     KINDS,
     MODELLED,
@@ -23,8 +23,8 @@ from kafka_chaos.contract.configuration import (
     groups_with,
     unmodelled,
 )
-from kafka_chaos.contract.families import ALL_ANOMALIES
-from kafka_chaos.contract.groups import GroupAnomaly
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES
+from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.harness.cluster.configuration.server_properties import AUTHORIZER_KEYS, known_keys
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_chaos.contract.errors import UsageFailure, counted, first_of, shortened
+from kafka_chaos.contract.command.errors import UsageFailure, counted, first_of, shortened
 
 
 def test_a_count_has_its_noun() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.families import ALL_ANOMALIES, TRAITS, those
-from kafka_chaos.contract.files import toml_of
+from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES, TRAITS, those
 
 OF_HISTORIES = {"lost_write", "duplicate", "reordered", "phantom", "false_failure", "unseen"}
 OF_TRANSACTIONS = {
@@ -16,7 +16,7 @@ OF_TRANSACTIONS = {
 
 
 def test_every_anomaly_is_there_and_nothing_else() -> None:
-    assert list(toml_of("kafka_chaos.contract", "anomalies.toml")) == [*TRAITS] == [*ALL_ANOMALIES]
+    assert list(toml_of("kafka_chaos.contract.lane", "anomalies.toml")) == [*TRAITS] == [*ALL_ANOMALIES]
     assert all(traits.meaning for traits in TRAITS.values())
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.files import UNFINISHED, appearing_whole, write_whole
+from kafka_chaos.contract.command.files import UNFINISHED, appearing_whole, write_whole
 
 
 def test_a_later_text_replaces_an_earlier_one_and_nothing_else_is_left(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.errors import LaneError
-from kafka_chaos.contract.groups import Group, Loop
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.lane.groups import Group, Loop
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.contract.run_directory import lanes_document
-from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 
 ENTRY = {"lane": "transfers", "idempotence": True, "transactional": {"size": 5, "abort": 0.25, "producers": 2}}
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, Partition, Registration
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.target import Target

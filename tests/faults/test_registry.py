@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.fault_kinds import COUNTS_AS, FAULT_KINDS
+from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, FAULT_KINDS
 from kafka_chaos.faults.fault import build
 from kafka_chaos.faults.network.packet_filter import chain_name
 from kafka_chaos.faults.network.partition import Isolate, Partition

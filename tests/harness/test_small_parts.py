@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.events import FaultProven, Step
 from kafka_chaos.harness.cluster.configuration.server_properties import (
     broker_properties,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.cluster.cluster import ClusterLayout
 from kafka_chaos.harness.pytest_plugin import clusters
 from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic

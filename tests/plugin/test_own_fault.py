@@ -12,7 +12,7 @@ from subprocess import run as run_process
 
 import pytest
 
-from kafka_chaos.contract.errors import ExitCode
+from kafka_chaos.contract.command.errors import ExitCode
 from kafka_chaos.faults import registry
 from tests.plugin.installed import ROOT, build_wheel, run, venv_with
 
@@ -46,7 +46,7 @@ def install(folder: Path, value: str = "slow_fault:Slow") -> None:
 
 PROGRAM = """
 import sys
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.file import dump_experiment, parse_experiment
 text = sys.stdin.read()
 experiment = parse_experiment(text, "slow.yaml")

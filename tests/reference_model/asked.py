@@ -6,7 +6,7 @@ Answers that ship count only while the model's sources are those that gave them:
 from __future__ import annotations
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import Lockstep, Prediction, predict
 from kafka_chaos.reference_model.predict.answers import shipped
 from kafka_chaos.reference_model.predict.cache import model_digest, question_key

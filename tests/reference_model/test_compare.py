@@ -8,8 +8,8 @@ import pytest
 from click.testing import Result
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import compare as compare_module
 from kafka_chaos.reference_model.cli import predict_command
 from kafka_chaos.reference_model.compare import RULES, UNCLEAN, Cluster, compare

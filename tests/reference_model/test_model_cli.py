@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.recovery import RecoveryAnomaly
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model import cli, search
 from kafka_chaos.reference_model.cli import predict_command
 from tests.commands import ended

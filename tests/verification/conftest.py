@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka_chaos.contract.anomalies import Status
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification import spark_session
 from tests.verification.samples.engines import ENGINES, Verified, verified_by_both, verified_plainly
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION, group_of
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION, group_of
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.replicas import limit_of

@@ -18,8 +18,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import ABORT, COMMIT
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import ABORT, COMMIT
 from kafka_chaos.verification.closure import stored
 from kafka_chaos.verification.closure.documents import bounds, documents, limits
 from kafka_chaos.verification.closure.relations import VIEWS, asked

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.families import AnyAnomaly, anomaly_named
-from kafka_chaos.contract.files import toml_of
-from kafka_chaos.contract.groups import GroupAnomaly
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.lane.families import AnyAnomaly, anomaly_named
+from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.verification.inputs.run_directory import Doubt
 
 VIEWS: Mapping[str, str] = {

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_chaos.contract.columns import TABLES, arrow_schema
-from kafka_chaos.contract.transactions import ABORT, COMMIT
+from kafka_chaos.contract.lane.transactions import ABORT, COMMIT
 from kafka_chaos.verification.closure.documents import bounds, documents
 from kafka_chaos.verification.closure.relations import VIEWS, asked
 from kafka_chaos.verification.closure.stored import (

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP, Anomaly
-from kafka_chaos.contract.transactions import DATA
+from kafka_chaos.contract.lane.transactions import DATA
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables.blocks import within
 from kafka_chaos.verification.tables.history import FAIL, OK

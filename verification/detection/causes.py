@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.families import Cause
+from kafka_chaos.contract.lane.families import Cause
 from kafka_chaos.verification.judging.causes import PartitionCauses
 from kafka_chaos.verification.schemas import CASES, IDENTITY, schema
 from kafka_chaos.verification.tables.history import local_frame

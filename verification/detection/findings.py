@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.families import CAUSED, AnyAnomaly, anomaly_named
+from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, anomaly_named
 from kafka_chaos.verification.detection import anomalies, causes
 from kafka_chaos.verification.groups.findings import cases_of_groups
 from kafka_chaos.verification.groups.survey import Groups

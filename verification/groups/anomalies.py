@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.groups import GroupAnomaly
+from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.verification.groups.tables import AT_COMMIT, AT_END, GROUP
 
 NOBODY = ("cast(NULL AS int) AS producer_id", "cast(NULL AS bigint) AS seq")

@@ -6,10 +6,10 @@ lane conforms with one that was not judged.
 
 from __future__ import annotations
 
-from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.families import AnyAnomaly, those
-from kafka_chaos.contract.groups import OF_LOOPS, GroupAnomaly
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.lane.families import AnyAnomaly, those
+from kafka_chaos.contract.lane.groups import OF_LOOPS, GroupAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.transactions import ABORTED, COMMITTED
+from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.transactions.survey import Transactions

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import ISOLATION_LEVELS, READ_COMMITTED
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, READ_COMMITTED
 from kafka_chaos.reference_model.lane_options import lane_options
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)

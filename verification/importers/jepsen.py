@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import ABORTED, COMMITTED, IN_DOUBT, READ_COMMITTED, Transactional
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED, IN_DOUBT, READ_COMMITTED, Transactional
 from kafka_chaos.verification.importers.jepsen_history import History, Sending, are_numbered, take
 from kafka_chaos.verification.importers.operations import operations
 from kafka_chaos.verification.importers.writing import HistoryError, RunWriter, new_run

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.errors import quoted
+from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.verification.importers.operations import Operation
 from kafka_chaos.verification.importers.writing import Clock, HistoryError
 from kafka_chaos.verification.inputs.documents.reading import NUMBER, is_offset, is_whole

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.errors import EnvironmentFailure, quoted
+from kafka_chaos.contract.command.errors import EnvironmentFailure, quoted
 from kafka_chaos.verification.importers.writing import HistoryError
 from kafka_chaos.verification.inputs.documents.reading import parsed
 

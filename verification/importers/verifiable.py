@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.errors import quoted
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import quoted
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.importers.writing import Clock, HistoryError, RunWriter, new_run
 from kafka_chaos.verification.inputs.documents.reading import parsed
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import OF_TRANSACTIONS, TABLES, arrow_schema, arrow_type
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, lanes_document
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, remove, rename, run_path
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from kafka_chaos.contract.columns import OF_GROUPS, OF_TRANSACTIONS, TABLES
-from kafka_chaos.contract.errors import LaneError
-from kafka_chaos.contract.families import AnyAnomaly
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.recovery import Timings
+from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.lane.families import AnyAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import Timings
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
     EVENTS_FILE,

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.families import AnyAnomaly, those
-from kafka_chaos.contract.fault_kinds import LOCKSTEP
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.lane.families import AnyAnomaly, those
+from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.groups import evidence as of_groups
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
-from kafka_chaos.contract.families import Cause
-from kafka_chaos.contract.fault_kinds import LOCKSTEP
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.families import Cause
+from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.events import Change, is_unclean
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.anomalies import Engine, Verdict
 from kafka_chaos.contract.columns import OF_TRANSACTIONS
-from kafka_chaos.contract.families import AnyAnomaly
+from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.families import TRAITS, AnyAnomaly, Cause
-from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.families import TRAITS, AnyAnomaly, Cause
+from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import EvidenceAssessment, assessment_of

@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.families import AnyAnomaly
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import ABORT, ABORTED, COMMIT, TransactionAnomaly
+from kafka_chaos.contract.lane.families import AnyAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import ABORT, ABORTED, COMMIT, TransactionAnomaly
 from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, KAFKA_17754, LIBRDKAFKA_4953
 from kafka_chaos.verification.inputs.documents.events import Precondition
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Engine, Status, Verdict
-from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly
 from kafka_chaos.contract.ledger import CrossCheck, Ledger, TableLedger
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath

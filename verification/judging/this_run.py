@@ -19,11 +19,11 @@ from itertools import pairwise
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.events import IsrChanged, LeaderElected, PartitionChanged
-from kafka_chaos.contract.families import AnyAnomaly
-from kafka_chaos.contract.fault_kinds import COUNTS_AS
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.families import AnyAnomaly
+from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
 from kafka_chaos.contract.ledger import ObservationsLedger, ObservedLedger
-from kafka_chaos.contract.metadata import USUAL_VERSION, release
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory

@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
-from kafka_chaos.contract.families import anomaly_named
+from kafka_chaos.contract.lane.families import anomaly_named
 from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane

@@ -14,9 +14,9 @@ from operator import attrgetter
 from kafka_chaos.contract.anomalies import MOST_ROWS, Anomaly, Engine
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.events import HighWatermark
-from kafka_chaos.contract.families import CAUSED, AnyAnomaly, Cause, anomaly_named
-from kafka_chaos.contract.groups import group_of
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, Cause, anomaly_named
+from kafka_chaos.contract.lane.groups import group_of
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath

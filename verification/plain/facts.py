@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.plain.groups import Group, History
 from kafka_chaos.verification.plain.rows import LaneHistory, Place, Replicated, View, ends_of

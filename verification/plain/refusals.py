@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from kafka_chaos.contract.columns import OUTCOMES
-from kafka_chaos.contract.groups import COMMIT_OUTCOMES
+from kafka_chaos.contract.lane.groups import COMMIT_OUTCOMES
+from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, RECORD_KINDS, TRANSACTION_OUTCOMES
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.contract.transactions import ISOLATION_LEVELS, RECORD_KINDS, TRANSACTION_OUTCOMES
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.plain.tables import Part

@@ -13,12 +13,12 @@ from functools import cached_property
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.events import IsrChanged, LeaderElected
-from kafka_chaos.contract.families import AnyAnomaly
-from kafka_chaos.contract.fault_kinds import LOCKSTEP
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.families import AnyAnomaly
+from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import KRAFT, USUAL_VERSION, usual_mode
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.ledger import RecoveryLedger
-from kafka_chaos.contract.metadata import KRAFT, USUAL_VERSION, usual_mode
-from kafka_chaos.contract.recovery import RecoveryAnomaly
 from kafka_chaos.reference_model.recovery import BREAKS_CONNECTIONS, Bound, bounds_of
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory

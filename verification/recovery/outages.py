@@ -13,8 +13,8 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from kafka_chaos.contract.events import IsrChanged
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import GroupPartitionFacts, LaneFacts, PartitionFacts, Pulse

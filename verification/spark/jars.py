@@ -16,8 +16,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kafka_chaos.contract.errors import EnvironmentFailure
-from kafka_chaos.contract.files import cache_home
+from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.command.files import cache_home
 
 
 class SparkUnavailableError(EnvironmentFailure):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.files import toml_of
+from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.verification.spark.jars import SparkUnavailableError, cache_dir, ensure_jars
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import ABORT, COMMIT, DATA, RECORD_KINDS
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import ABORT, COMMIT, DATA, RECORD_KINDS
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import POSITION, schema
 from kafka_chaos.verification.tables import blocks

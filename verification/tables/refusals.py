@@ -17,9 +17,9 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.columns import OUTCOMES
-from kafka_chaos.contract.groups import COMMIT_OUTCOMES
+from kafka_chaos.contract.lane.groups import COMMIT_OUTCOMES
+from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, RECORD_KINDS, TRANSACTION_OUTCOMES
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.contract.transactions import ISOLATION_LEVELS, RECORD_KINDS, TRANSACTION_OUTCOMES
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.parquet import required
 from kafka_chaos.verification.inputs.run_directory import RunDirectory

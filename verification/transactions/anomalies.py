@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
 from kafka_chaos.verification.tables.blocks import lane_key
 from kafka_chaos.verification.tables.scope import keys

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.families import AnyAnomaly, those
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.lane.families import AnyAnomaly, those
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.contract.ledger import CommittedLedger, TransactionsLedger
-from kafka_chaos.contract.transactions import TransactionAnomaly
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, TransactionFacts
 

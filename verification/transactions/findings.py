@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.transactions import READ_COMMITTED
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import CASES, IDENTITY, POSITION, schema
 from kafka_chaos.verification.tables import blocks

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.transactions import ABORT, COMMIT
+from kafka_chaos.contract.lane.transactions import ABORT, COMMIT
 from kafka_chaos.verification.agreement.pieces import WORD_BITS, WORD_OF_SEQ, Agreement, within, words_of
 from kafka_chaos.verification.agreement.reads import BLOCK, record_hash
 from kafka_chaos.verification.schemas import IDENTITY, POSITION

@@ -14,7 +14,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.transactions import READ_UNCOMMITTED
+from kafka_chaos.contract.lane.transactions import READ_UNCOMMITTED
 from kafka_chaos.verification.agreement.pieces import Agreement
 from kafka_chaos.verification.agreement.survey import Given
 from kafka_chaos.verification.inputs.run_directory import RunDirectory

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.transactions import READ_COMMITTED, TRANSACTION_OUTCOMES
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED, TRANSACTION_OUTCOMES
 from kafka_chaos.verification.agreement.pieces import Agreement
 from kafka_chaos.verification.schemas import IDENTITY
 from kafka_chaos.verification.tables.history import FAIL, gathered

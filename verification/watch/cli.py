@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode, counted
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, counted
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, PREDICTION_FILE
 from kafka_chaos.verification.inputs.file_systems.storage import is_remote, run_path
 from kafka_chaos.verification.inputs.topics.java_client import read_client_config, spark_options

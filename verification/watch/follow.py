@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract import events
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE
 from kafka_chaos.verification.inputs.documents.reading import parsed

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, exact, listed, remove, write_text
 from kafka_chaos.verification.run_length.encoding import WORD, Packing, lanes_frame

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.reference_model.explore.core import Core, CoreAction, CoreScope
 from kafka_chaos.reference_model.explore.exploration import tell
 from kafka_chaos.reference_model.explore.invariants import INVARIANTS

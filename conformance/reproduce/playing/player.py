@@ -18,9 +18,9 @@ from kafka_chaos.conformance.reproduce.playing.producer import OTHER, StepProduc
 from kafka_chaos.conformance.reproduce.playing.stage import ONE_BATCH, HeldFollowers, Part, Stage
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.files import write_whole
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.command.files import write_whole
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.contract.run_directory import TRACE_FILE
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored

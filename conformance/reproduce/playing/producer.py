@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.identity import encode_identity
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.cluster.broker.answers import NONE, error_name
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.kafka_python import InitProducerIdRequest

@@ -16,7 +16,7 @@ from kafka_chaos.conformance.reproduce.claims import Story, StoryStep
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, StepProducer
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.contract.identity import decode_identity, lane_checksum
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.node import Node

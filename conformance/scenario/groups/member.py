@@ -19,7 +19,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from kafka_chaos.contract.groups import AFTER, BEFORE
+from kafka_chaos.contract.lane.groups import AFTER, BEFORE
 from kafka_chaos.harness.workload.groups.assignment import generation_of
 
 GIVEN_WITHIN = 30.0

@@ -18,7 +18,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka.admin import AdminClient
 
 from kafka_chaos.conformance.scenario.groups.member import GIVEN_WITHIN
-from kafka_chaos.contract.groups import CLASSIC, COOPERATIVE, Group
+from kafka_chaos.contract.lane.groups import CLASSIC, COOPERATIVE, Group
 from kafka_chaos.harness.child import start_module
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client

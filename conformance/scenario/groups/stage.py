@@ -16,7 +16,7 @@ from functools import partial
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.groups.members import HEARTBEAT_MS, Members
 from kafka_chaos.conformance.scenario.stage import Stage
-from kafka_chaos.contract.groups import AFTER, Group
+from kafka_chaos.contract.lane.groups import AFTER, Group
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.waiting import wait_until

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ScenarioRecord
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 
 

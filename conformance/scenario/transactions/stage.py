@@ -13,7 +13,7 @@ from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord
 from kafka_chaos.conformance.scenario.transactions.observe import TransactionsObserver
 from kafka_chaos.conformance.scenario.transactions.producers import Producers, coordinator_of, leader_of
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.faults.links.on_frames import Hold
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.broker.client import BrokerClient

@@ -9,7 +9,7 @@ from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play, Topic
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.experiments.behaviours.upgrading.load import LoadBeside, count
 from kafka_chaos.harness.cluster.configuration.server_properties import REPLICATION_PORT, broker_name
 from kafka_chaos.harness.cluster.node import Node

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.answers import (
     FENCED_LEADER_EPOCH,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.metadata import KRAFT, METADATA_MODES, ZOOKEEPER
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, ZOOKEEPER
 from kafka_chaos.harness.cluster.configuration.server_properties import check_keys
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, check_version, oldest_of

@@ -15,10 +15,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from kafka_chaos.contract.configuration import config_text
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.files import toml_of
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.lane.configuration import config_text
+from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version

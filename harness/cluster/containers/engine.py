@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.harness.cluster.containers.labels import LABELS, ROLE
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.waiting import wait_until

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
     from docker.models.networks import Network

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_chaos.contract.errors import UsageFailure, quoted
-from kafka_chaos.contract.files import toml_of
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER, elects_from_elr
+from kafka_chaos.contract.command.errors import UsageFailure, quoted
+from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER, elects_from_elr
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.metadata import kraft

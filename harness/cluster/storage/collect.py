@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from kafka_chaos.contract.columns import LOG, REPLICAS, arrow_schema
-from kafka_chaos.contract.files import appearing_whole, write_whole
-from kafka_chaos.contract.progress import progress
+from kafka_chaos.contract.command.files import appearing_whole, write_whole
+from kafka_chaos.contract.command.progress import progress
+from kafka_chaos.contract.lane.transactions import RECORD_KINDS
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
-from kafka_chaos.contract.transactions import RECORD_KINDS
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage.files import (
     HIGH_WATERMARKS,

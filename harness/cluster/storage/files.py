@@ -16,7 +16,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING
 
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.harness.cluster.containers.engine import Pipe, docker_client
 from kafka_chaos.harness.errors import ClusterFailure
 

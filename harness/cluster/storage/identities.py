@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafka_chaos.contract.identity import IDENTITY_BYTES, IDENTITY_HEADER, MAGIC
-from kafka_chaos.contract.transactions import DATA, RECORD_KINDS
+from kafka_chaos.contract.lane.transactions import DATA, RECORD_KINDS
 from kafka_chaos.harness.cluster.storage.segments import HEADER_SIZE, Batch, Record
 from kafka_chaos.harness.identity import IdentityCodec
 

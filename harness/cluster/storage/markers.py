@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kafka_chaos.contract.identity import UNDECODABLE
-from kafka_chaos.contract.transactions import ABORT, COMMIT, RECORD_KINDS
+from kafka_chaos.contract.lane.transactions import ABORT, COMMIT, RECORD_KINDS
 from kafka_chaos.harness.cluster.storage.identities import Identities, joined
 from kafka_chaos.harness.cluster.storage.segments import Batch
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.harness.cluster.kafka_python import (
     DefaultRecordBatch,
     KafkaError,

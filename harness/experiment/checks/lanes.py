@@ -5,9 +5,9 @@ Every refusal is an `ExperimentError` with its place, before anything starts.
 
 from __future__ import annotations
 
-from kafka_chaos.contract.errors import LaneError, UsageFailure
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.groups import CONSUMER
+from kafka_chaos.contract.command.errors import LaneError, UsageFailure
+from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lane.groups import CONSUMER
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, LOOP, MEMBER, TRANSACTIONAL, chosen
 from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS, GROUP_SESSION_TIMEOUT, check_keys
 from kafka_chaos.harness.cluster.security import PLAINTEXT

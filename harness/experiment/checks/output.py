@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.experiment.specs import Experiment
 
 LEAST_FREE = 256 * 2**20

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.errors import UsageFailure, counted
+from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.events import ClientStarted, Event
-from kafka_chaos.contract.lanes import named
+from kafka_chaos.contract.lane.lanes import named
+from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, LANES_FILE, PREDICTION_FILE, VERDICT_FILE
-from kafka_chaos.contract.transactions import PREDICTED_IN
 from kafka_chaos.verification.inputs.documents.reading import parsed, parsed_yaml, read_object
 
 _LACKS = {

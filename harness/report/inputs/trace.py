@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
 from kafka_chaos.verification.inputs.documents.reading import json_lines
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from kafka_chaos.contract.columns import TRANSACTIONS
-from kafka_chaos.contract.transactions import TRANSACTION_OUTCOMES
+from kafka_chaos.contract.lane.transactions import TRANSACTION_OUTCOMES
 from kafka_chaos.harness.report.inputs.slots import Frames, Totals, framed_pieces, slot
 
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")

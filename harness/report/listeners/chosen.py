@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.errors import UsageFailure, counted
+from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.events import Event, LaneJudged, RunEnded, RunStarted
 from kafka_chaos.harness.event_bus import EventFile, Listener
 from kafka_chaos.harness.report.pages import label

@@ -18,10 +18,10 @@ from rich.text import Text
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.command_line import console
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.command.command_line import console
+from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.events import Event
-from kafka_chaos.contract.families import AnyAnomaly
+from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.event_bus import Listener

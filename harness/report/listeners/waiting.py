@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from kafka_chaos.contract.progress import heard_by
+from kafka_chaos.contract.command.progress import heard_by
 
 
 @dataclass

@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kafka_chaos.contract.groups import loop_group_of
+from kafka_chaos.contract.lane.groups import loop_group_of
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.series import ErrorCount, Series
 from kafka_chaos.harness.report.timeline import elections

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafka_chaos.contract import events as contract
-from kafka_chaos.contract.fault_kinds import LOCKSTEP
+from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.report.inputs.evidence import Evidence
 from kafka_chaos.verification.inputs.documents.events import Place

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
-from kafka_chaos.contract.errors import counted
+from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.harness.report.inputs.groups import Committed, GroupOverTime, Holding
 from kafka_chaos.harness.report.inputs.series import SHORTEST_GAP_NS
 from kafka_chaos.harness.report.pages import join

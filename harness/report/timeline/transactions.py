@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.transactions import ABORTED, COMMITTED, IN_DOUBT
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED, IN_DOUBT
 from kafka_chaos.harness.report.inputs.series import SHORTEST_GAP_NS
 from kafka_chaos.harness.report.inputs.transactions import Bar, TransactionalId, totals
 from kafka_chaos.harness.report.pages import join

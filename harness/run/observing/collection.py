@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kafka_chaos.contract.errors import counted, first_of
+from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.answers import NONE

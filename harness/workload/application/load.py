@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.groups import Group, group_of, loop_group_of
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.groups import Group, group_of, loop_group_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.handles import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kafka_chaos.contract.transactions import READ_COMMITTED
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.harness.workload.groups.assignment import Assignment
 from kafka_chaos.harness.workload.groups.commits import Commits
 from kafka_chaos.harness.workload.groups.rows import GroupTables, MemberRows, Progress

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaException
 
-from kafka_chaos.contract.transactions import ABORTED, COMMITTED
+from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.workload.history.writer import RowBuffer
 from kafka_chaos.harness.workload.transactions.rows import TransactionRows
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from kafka_chaos.contract.identity import IDENTITY_HEADER
-from kafka_chaos.contract.transactions import READ_COMMITTED, READ_UNCOMMITTED
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.partitions import known_partitions

@@ -21,8 +21,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from kafka_chaos.contract.groups import BEFORE, IN_TRANSACTION
-from kafka_chaos.contract.transactions import COMMITTED
+from kafka_chaos.contract.lane.groups import BEFORE, IN_TRANSACTION
+from kafka_chaos.contract.lane.transactions import COMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
 from kafka_chaos.harness.workload.groups.assignment import Tell

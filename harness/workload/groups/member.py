@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE
 from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.groups.assignment import Assignment, Tell
 from kafka_chaos.harness.workload.groups.commits import Commits, next_offsets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kafka_chaos.contract.groups import Group
+from kafka_chaos.contract.lane.groups import Group
 
 
 class Action(StrEnum):

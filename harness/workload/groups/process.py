@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from confluent_kafka import Consumer, libversion
 
-from kafka_chaos.contract.errors import ExitCode
+from kafka_chaos.contract.command.errors import ExitCode
 from kafka_chaos.harness.workload.groups.loop import LoopProcessing
 from kafka_chaos.harness.workload.groups.member import Member, MemberLost
 from kafka_chaos.harness.workload.groups.settings import (

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka_chaos.contract.transactions import ABORTED, IN_DOUBT
+from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import (
     ASSIGNMENTS_SCHEMA,

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import ASSIGNMENTS, TABLES, TRANSACTIONS, arrow_schema
-from kafka_chaos.contract.files import UNFINISHED
-from kafka_chaos.contract.transactions import IN_DOUBT, ISOLATION_LEVELS
+from kafka_chaos.contract.command.files import UNFINISHED
+from kafka_chaos.contract.lane.transactions import IN_DOUBT, ISOLATION_LEVELS
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, reservations_in
 from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, ROWS_PER_FILE, last_number, write_parquet
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from kafka_chaos.contract.errors import quoted
+from kafka_chaos.contract.command.errors import quoted
 
 PROTOCOL = 1
 MOST_OF_A_LINE = 4 * 2**20

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from kafka_chaos.contract.transactions import Transactional, transactional_id
+from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, ManyProducers

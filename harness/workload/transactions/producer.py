@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kafka_chaos.contract.transactions import ABORTED, COMMITTED
+from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, TransactionRecords
 from kafka_chaos.harness.workload.transactions.rows import Rows, TransactionRows
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaError
 
-from kafka_chaos.contract.transactions import ABORTED, IN_DOUBT
+from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
 
 
 class Rows(Protocol):

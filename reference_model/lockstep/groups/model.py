@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from kafka_chaos.contract.groups import OF_GROUPS
+from kafka_chaos.contract.lane.groups import OF_GROUPS
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.groups.state import (

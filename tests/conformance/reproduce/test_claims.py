@@ -17,7 +17,7 @@ from kafka_chaos.conformance.reproduce.claims import (
     read_story,
 )
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.predict.cache import predict_cached
 

@@ -10,8 +10,8 @@ import pytest
 
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.waiting import wait_until

@@ -11,8 +11,8 @@ from kafka_chaos.conformance.reproduce.claims import Claim, claim, matrix
 from kafka_chaos.conformance.reproduce.playing.actions import refusal, remarks
 from kafka_chaos.conformance.reproduce.results import Results, key_of, load, page
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.clients.members import ClientKill, ClientPause, ConnectionReset
 from kafka_chaos.faults.target import Target, VacantRoleError
 from kafka_chaos.harness.experiment.file import parse_experiment

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults import machine
 from kafka_chaos.faults.clock.clocks import ClockDrift, ClockStep, MovedClock
 from kafka_chaos.faults.fault import mark

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.cluster import Leadership, Registration
 from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, LeaderTransfer, SessionExpiry
 from kafka_chaos.faults.target import Target

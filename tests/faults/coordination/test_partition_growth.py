@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.cluster import Leadership
 from kafka_chaos.faults.coordination.reassignment import PartitionGrowth
 from kafka_chaos.faults.fault import Nodes

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.faults.cluster import Leadership
 from kafka_chaos.faults.coordination.reassignment import Reassignment
 from kafka_chaos.faults.fault import Nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults import machine
 from kafka_chaos.faults.fault import build
 from kafka_chaos.faults.links import on_frames

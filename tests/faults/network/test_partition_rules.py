@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault, build
 from kafka_chaos.faults.network.packet_filter import chain_name
 from kafka_chaos.faults.network.partition import Isolate, Partition

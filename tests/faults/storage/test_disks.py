@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault, build
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.ended import Kill

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault, build
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import Target

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.atlas.cells import PAGE, TABLE, cells_of, write_pages
 from kafka_chaos.harness.atlas.command import STANDARD_PLAN
 from kafka_chaos.harness.atlas.plan import Atlas

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.attached.journal import heal_abandoned, run_command
 from kafka_chaos.harness.attached.node import AttachedNode
 from kafka_chaos.harness.errors import ClusterFailure

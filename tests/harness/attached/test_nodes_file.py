@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.attached.nodes_file import Command, load_allowed, load_nodes
 from tests.harness.attached.shell_cluster import NAMES, nodes_file
 

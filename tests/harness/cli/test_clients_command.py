@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.cli.clients_command import check_command
 from kafka_chaos.harness.cluster import cluster as cluster_module
 from kafka_chaos.harness.cluster.containers import image

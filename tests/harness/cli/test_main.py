@@ -15,8 +15,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.contract.command_line import run_and_exit
-from kafka_chaos.contract.errors import EnvironmentFailure, Interrupted, UsageFailure
+from kafka_chaos.contract.command.command_line import run_and_exit
+from kafka_chaos.contract.command.errors import EnvironmentFailure, Interrupted, UsageFailure
 from kafka_chaos.harness.cli import main
 from kafka_chaos.harness.cluster.containers import cleanup, engine, labels
 from kafka_chaos.harness.experiment.file import parse_experiment
@@ -180,7 +180,7 @@ def test_an_output_that_is_full_or_closed_is_no_violation(arguments: list[str]) 
 
 def test_a_table_for_a_reader_that_has_ended_is_no_violation() -> None:
     code = (
-        "from kafka_chaos.contract.command_line import console, run_and_exit\n"
+        "from kafka_chaos.contract.command.command_line import console, run_and_exit\n"
         "run_and_exit(lambda: console().print('a table') or 0)"
     )
     assert_no_violation([sys.executable, "-c", code])
@@ -190,7 +190,7 @@ def test_a_table_for_a_reader_that_has_ended_is_no_violation() -> None:
 def test_a_signal_after_the_result_does_not_change_it(number: int) -> None:
     code = (
         "import atexit, os\n"
-        "from kafka_chaos.contract.command_line import run_and_exit\n"
+        "from kafka_chaos.contract.command.command_line import run_and_exit\n"
         # Callbacks run in reverse order: this one after the command has ended.
         f"atexit.register(os.kill, os.getpid(), {int(number)})\n"
         "run_and_exit(lambda: 2)"

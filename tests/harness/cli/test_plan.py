@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.faults import registry
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.harness.cli.faults_command import faults_command

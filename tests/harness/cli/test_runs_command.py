@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.cli import main as command_line
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.cli.runs import read_run, runs_below

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.cli.serve import make_server
 from tests.harness.cli.test_runs_command import make
 

@@ -27,8 +27,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from docker.errors import APIError
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.metadata import METADATA_MODES
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.metadata import METADATA_MODES
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable

@@ -16,8 +16,8 @@ from confluent_kafka import Producer
 
 from kafka_chaos.conformance.scenario.clients import read_to_end
 from kafka_chaos.conformance.scenario.registry import all_scenarios
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties, known_keys, kraft_properties
 from kafka_chaos.harness.cluster.containers.image import image_tag

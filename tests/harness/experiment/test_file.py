@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.file import dump_experiment, load_experiment, parse_experiment
 
 GOOD = """\
@@ -226,9 +226,9 @@ def test_every_experiment_of_the_repository_is_valid(path: Path) -> None:
 
 
 def test_every_key_says_what_it_means() -> None:
-    from kafka_chaos.contract.groups import Group, Loop
-    from kafka_chaos.contract.lanes import Lane
-    from kafka_chaos.contract.transactions import Transactional
+    from kafka_chaos.contract.lane.groups import Group, Loop
+    from kafka_chaos.contract.lane.lanes import Lane
+    from kafka_chaos.contract.lane.transactions import Transactional
     from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
     from kafka_chaos.harness.experiment.fault_spec import FaultSpec
     from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.experiment.file import parse_experiment
 
 EXPIRY = ("session-expiry",) * 3

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.file import parse_experiment
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.file import dump_experiment, load_experiment, parse_experiment
 from kafka_chaos.harness.experiment.schedule import GenerateSpec
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.experiment.file import dump_experiment, experiment_of, load_experiment, parse_experiment
 

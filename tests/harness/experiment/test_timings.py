@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.recovery import Timings
+from kafka_chaos.contract.lane.recovery import Timings
 from kafka_chaos.harness.experiment.file import experiment_of, parse_experiment
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.experiment.timings import timings_document

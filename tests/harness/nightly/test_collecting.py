@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.nightly.collecting import lane_runs_of

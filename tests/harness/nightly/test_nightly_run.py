@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.errors import ClusterFailure

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.replay import trial

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.replay import hunting, trial
 from kafka_chaos.harness.replay.hunting import Hunt

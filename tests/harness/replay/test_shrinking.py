@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.replay.realised import realised_experiment
 from kafka_chaos.harness.replay.shrinking import SHORTEST, OutOfBudget, Schedule, Shrinking
 from tests.harness.replay.runs import EVENTS, requested, write_run

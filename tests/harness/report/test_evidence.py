@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import report_runs as runs
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.matrix import rows

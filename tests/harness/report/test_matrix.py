@@ -6,8 +6,8 @@ import pytest
 import report_runs as runs
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.groups import OF_GROUPS, GroupAnomaly
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.evidence import Evidence, read_evidence
 

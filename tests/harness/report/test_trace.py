@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.columns import TRANSACTIONS, arrow_schema
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
 from kafka_chaos.harness.cli.trace_command import trace_command
 from kafka_chaos.harness.report import sequence

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
-from kafka_chaos.contract.lanes import InternalTopic, Lane
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.harness.attached import cluster as attached_cluster
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.cluster.admin import ClusterAdmin

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.errors import ClusterFailure

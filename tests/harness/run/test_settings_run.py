@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.run.runner import run_experiment
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.events import Event, FaultHealed, FaultProven, FaultRequested
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.cluster.admin import PartitionState

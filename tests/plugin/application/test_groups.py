@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec

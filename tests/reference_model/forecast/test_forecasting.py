@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import beta
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.reference_model.forecast.forecasting import ENOUGH, STRENGTH, Question, Score, forecast, longest_gap
 from kafka_chaos.reference_model.forecast.lane_runs import append, faults_of, read_record, settings_of, shipped
 from tests.reference_model.forecast.lanes import ACKS_1, STRICT, lane_run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.contract.groups import AFTER, AUTO, BEFORE, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly
-from kafka_chaos.contract.groups import GroupAnomaly as A
+from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly
+from kafka_chaos.contract.lane.groups import GroupAnomaly as A
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.examine import GROUPS as MACHINE
 from kafka_chaos.reference_model.groups.examine import Question, canonical, stories_of_torn_ends

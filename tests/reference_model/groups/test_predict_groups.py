@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.groups import CONSUMER, OF_GROUPS, Group, Loop
-from kafka_chaos.contract.groups import GroupAnomaly as A
-from kafka_chaos.contract.transactions import Transactional
+from kafka_chaos.contract.lane.groups import CONSUMER, OF_GROUPS, Group, Loop
+from kafka_chaos.contract.lane.groups import GroupAnomaly as A
+from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.reference_model import Anomaly, Lane, Prediction, Status, predict
 from kafka_chaos.reference_model.groups.rules import EAGER_RULES
 from kafka_chaos.reference_model.predict import grouped as module

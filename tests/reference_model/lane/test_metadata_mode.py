@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.errors import LaneError
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane import membership
 from kafka_chaos.reference_model.lane.replication import ELECTIONS, elect
 from kafka_chaos.reference_model.lane.state import (

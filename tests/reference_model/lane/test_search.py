@@ -9,7 +9,7 @@ from itertools import permutations
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending
 from kafka_chaos.reference_model.lane.bounds import MARKED, excluded, without_producer
 from kafka_chaos.reference_model.lane.faults import FAULT_ACTIONS

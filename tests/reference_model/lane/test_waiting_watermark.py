@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.reference_model import Anomaly, Lane, predict
 from kafka_chaos.reference_model.lane import effects as lane_effects
 from kafka_chaos.reference_model.lane import exchanges as lane_protocol

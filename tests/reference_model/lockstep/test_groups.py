@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.contract.groups import AFTER, AUTO
+from kafka_chaos.contract.lane.groups import AFTER, AUTO
 from kafka_chaos.reference_model.groups.rules import (
     CONSUMER_RULES,
     COOPERATIVE_RULES,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kafka_chaos
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, Prediction, Status, predict
 from kafka_chaos.reference_model.predict import answers
 from kafka_chaos.reference_model.predict import cache as cache_module

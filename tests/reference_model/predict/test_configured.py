@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.errors import LaneError
-from kafka_chaos.contract.groups import Group, GroupAnomaly
-from kafka_chaos.contract.lanes import TRANSACTION_STATE, InternalTopic, Lane
-from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.lane.groups import Group, GroupAnomaly
+from kafka_chaos.contract.lane.lanes import TRANSACTION_STATE, InternalTopic, Lane
+from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.lane.idempotence import implicitly_acknowledged
 from kafka_chaos.reference_model.lane.state import INFO, NEW, NOWHERE, OK, RETRY, WAITING, Record, initial_state
 from kafka_chaos.reference_model.predict.cache import predict_cached, question_key

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 from ruamel.yaml import YAML
 
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lanes import ACKS
+from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lane.lanes import ACKS
 from kafka_chaos.reference_model import Anomaly, Lane, Lockstep, Status, parse_lockstep
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from tests.reference_model.asked import answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.state import Scope, initial_state
 from kafka_chaos.reference_model.protocol import isr, leaders
 from kafka_chaos.reference_model.protocol.quorum import disturbs, doubts_sessions, has_majority, stays_active

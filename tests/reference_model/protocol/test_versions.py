@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import elects_from_elr, has_mode, release, usual_mode
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import elects_from_elr, has_mode, release, usual_mode
 from kafka_chaos.reference_model.protocol.eligible import (
     Standing,
     electable_by_standing,

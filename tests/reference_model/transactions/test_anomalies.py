@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.contract.transactions import TransactionAnomaly as A
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly as A
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions.anomalies import CHECKS, Ending

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.contract.transactions import TransactionAnomaly as A
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly as A
 from kafka_chaos.reference_model.machine import Findings
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions.anomalies import CHECKS, ending

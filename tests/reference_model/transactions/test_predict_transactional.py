@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.contract.transactions import Transactional
-from kafka_chaos.contract.transactions import TransactionAnomaly as A
+from kafka_chaos.contract.lane.transactions import Transactional
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly as A
 from kafka_chaos.reference_model import Anomaly, AnomalyPrediction, Lane, LockstepStep, Prediction, Status, predict
 from kafka_chaos.reference_model.predict import transactional as module
 from kafka_chaos.reference_model.predict.cache import cache_key

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.closure import large
 from kafka_chaos.verification.closure.relations import RELATIONS

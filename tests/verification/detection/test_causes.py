@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.events import LeaderElected
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.events import Change, Events, read_events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.groups import GroupAnomaly
+from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.verification import RunDirectoryError, verify_frames
 from kafka_chaos.verification.agreement.pieces import WORD_BITS
 from kafka_chaos.verification.inputs.run_directory import open_run

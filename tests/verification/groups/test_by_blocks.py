@@ -20,8 +20,8 @@ from generated_histories import (
 )
 from generated_histories.groups import FIRST_CONSUMER
 
-from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED, TransactionAnomaly
+from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED, TransactionAnomaly
 from kafka_chaos.verification.agreement.pieces import WORD_BITS
 from kafka_chaos.verification.plain.rows import Case
 from kafka_chaos.verification.tables import blocks, evidence

@@ -11,11 +11,11 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.contract.groups import OF_GROUPS, OF_LOOPS, Group, GroupAnomaly, Loop
-from kafka_chaos.contract.groups import GroupAnomaly as A
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.groups import OF_GROUPS, OF_LOOPS, Group, GroupAnomaly, Loop
+from kafka_chaos.contract.lane.groups import GroupAnomaly as A
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.contract.transactions import Transactional
 from kafka_chaos.verification.inputs.documents.checkpoints import read_groups
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction

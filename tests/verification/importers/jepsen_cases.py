@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 
 COUNTERPARTS = {
     "duplicate": Anomaly.DUPLICATE,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.events import HighWatermark
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.verification.inputs.documents.events import Events, Phase
 from kafka_chaos.verification.inputs.tables import Table

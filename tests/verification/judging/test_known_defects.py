@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.verification.cli import verify_command
 from kafka_chaos.verification.inputs.documents.events import Events, Precondition

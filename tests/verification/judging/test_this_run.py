@@ -13,7 +13,7 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.events import PartitionChanged
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import predict
 from kafka_chaos.reference_model.lane.state import Scope
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.recovery import USUAL_TIMINGS
+from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
 from kafka_chaos.verification import RunDirectoryError
 from tests.verification.ledger.evidence import judged, reasons, rows_of, with_replicas
 from tests.verification.samples.engines import Verified

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.verification import LaneVerdict, RunDirectoryError
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows

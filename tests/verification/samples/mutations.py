@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.contract.recovery import USUAL_TIMINGS
+from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
 from tests.verification.samples.run_dirs import Rows
 
 JSON_FILES = ("lanes.json", "prediction.json", "events.jsonl", "checkpoints.json", "timings.json")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kafka_chaos.contract.groups import group_of, loop_group_of
+from kafka_chaos.contract.lane.groups import group_of, loop_group_of
 from kafka_chaos.verification.plain.anomalies import check
 from kafka_chaos.verification.plain.groups import Group
 from kafka_chaos.verification.plain.rows import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from kafka_chaos.contract.groups import group_of, loop_group_of
+from kafka_chaos.contract.lane.groups import group_of, loop_group_of
 from tests.verification.samples.planted_groups import (
     PARTITIONS,
     RECORDS,

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import RunDirectoryError, verify_frames
 from kafka_chaos.verification.plain.rows import LaneHistory, case_order
 from kafka_chaos.verification.tables import blocks, evidence

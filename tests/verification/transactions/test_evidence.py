@@ -12,8 +12,8 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction

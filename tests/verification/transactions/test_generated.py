@@ -17,7 +17,7 @@ from generated_histories import (
     write_run,
 )
 
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from tests.verification.samples.engines import Verified
 
 SHAPE = TransactionsShape(lane="a", transactions=120, size=5, entangled=0.1)

@@ -20,8 +20,8 @@ from confluent_kafka.admin import AdminClient
 from generated_histories import LaneShape, lane_tables, write_run
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.errors import EnvironmentFailure
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.waiting import wait_until

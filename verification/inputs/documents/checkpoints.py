@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from kafka_chaos.contract.errors import quoted
-from kafka_chaos.contract.groups import group_of, loop_group_of
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import quoted
+from kafka_chaos.contract.lane.groups import group_of, loop_group_of
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.reading import (
     expect,
     is_given,

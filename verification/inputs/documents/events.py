@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from kafka_chaos.contract import events as contract
-from kafka_chaos.contract.errors import quoted
+from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.events import HighWatermark, IsrChanged, LastStableOffset, LeaderElected, LogTruncated
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS, LOCKSTEP
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import KRAFT
+from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS, LOCKSTEP
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.reference_model.protocol.quorum import has_majority
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord

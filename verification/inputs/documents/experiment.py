@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from kafka_chaos.contract.errors import LaneError, quoted
-from kafka_chaos.contract.lanes import Lane
-from kafka_chaos.contract.metadata import USUAL_VERSION, release
-from kafka_chaos.contract.recovery import Timings
+from kafka_chaos.contract.command.errors import LaneError, quoted
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
+from kafka_chaos.contract.lane.recovery import Timings
 from kafka_chaos.contract.run_directory import LANES_FILE, RunDirectoryError
 from kafka_chaos.verification.inputs.documents.reading import (
     expect,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kafka_chaos.contract.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS, ON_LINKS
+from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS, ON_LINKS
+from kafka_chaos.contract.lane.metadata import SERVER
 from kafka_chaos.contract.ledger import FaultLedger
-from kafka_chaos.contract.metadata import SERVER
 
 _NO_BROKERS = ("zookeeper-", "controller-")
 """How the names of servers begin that are no brokers."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.anomalies import Status
-from kafka_chaos.contract.errors import LaneError
-from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
-from kafka_chaos.contract.transactions import PREDICTED_IN
 from kafka_chaos.verification.inputs.documents.reading import expect, is_given, object_in, read_versioned
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 

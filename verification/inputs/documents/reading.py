@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
-from kafka_chaos.contract.errors import quoted
+from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, RunDirectoryError
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, open_binary
 

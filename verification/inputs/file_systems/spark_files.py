@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote
 
-from kafka_chaos.contract.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.verification.inputs.file_systems.ranges import RangedFile
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
-from kafka_chaos.contract.files import write_whole
+from kafka_chaos.contract.command.files import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

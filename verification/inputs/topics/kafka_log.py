@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.identity import IDENTITY_BYTES, IDENTITY_HEADER, MAGIC
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.file_systems.storage import (
     RunPath,
     listed,

@@ -12,7 +12,7 @@ from kafka_chaos.conformance.reproduce.playing.actions import ACTIONS, assignmen
 from kafka_chaos.conformance.reproduce.playing.player import TakenStep, profile_of
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 
 UNCLEAN = Lane(lane="story", idempotence=True, unclean_leader_election=True, faults=("kill", "kill"))
 

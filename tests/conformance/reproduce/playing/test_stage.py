@@ -17,7 +17,7 @@ from kafka_chaos.conformance.reproduce.playing.producer import OTHER, PRODUCER
 from kafka_chaos.conformance.reproduce.playing.stage import HeldFollowers, Part, Stage
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.identity import encode_identity
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.cluster.metadata.protocol import PartitionRecord
 from kafka_chaos.harness.errors import WaitTimeout
 

@@ -19,7 +19,7 @@ from kafka_chaos.conformance.scenario.page.results import collect, digest_of, re
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, Source, all_scenarios, differences
 from kafka_chaos.conformance.scenario.transactions import observe as observe_transactions
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.samples import (
     RECOVERY,
     SOURCE,

@@ -20,7 +20,7 @@ from kafka_chaos.conformance.scenario.page.results import (
     write_or_refuse,
 )
 from kafka_chaos.conformance.scenario.record import plain
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.samples import planted_difference, scenario_record, truncation
 
 

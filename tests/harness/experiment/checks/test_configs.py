@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.errors import UsageFailure
-from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.lanes import InternalTopic, Lane
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.harness.experiment.file import dump_experiment, parse_experiment
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, ProducerHandle
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage import disks

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_chaos.contract.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.experiment.checks.output import check_output
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import HISTORY_BYTES

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import Event, LaneJudged, RunEnded, RunStarted, Step
 from kafka_chaos.harness.report.listeners.chosen import JobSummary, JunitFile, chosen_listeners, write_job_summary
 

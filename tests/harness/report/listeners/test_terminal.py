@@ -10,9 +10,9 @@ from rich.console import Console
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.command.progress import heard_by, progress
 from kafka_chaos.contract.events import Event
 from kafka_chaos.contract.ledger import CrossCheck, Disagreement
-from kafka_chaos.contract.progress import heard_by, progress
 from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
 from kafka_chaos.harness.report.listeners.waiting import Waiting, duration
 from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_chaos.contract.groups import Group
+from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.workload.groups import commits as commits_module
 from kafka_chaos.harness.workload.groups.commits import Positions
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.groups import Group
+from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.rows import GroupTables

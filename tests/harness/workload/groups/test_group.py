@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kafka_chaos.contract.groups import Group
+from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until

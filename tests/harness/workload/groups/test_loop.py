@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kafka_chaos.contract.groups import AFTER, BEFORE, IN_TRANSACTION
+from kafka_chaos.contract.lane.groups import AFTER, BEFORE, IN_TRANSACTION
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.groups import loop as loop_module
 from kafka_chaos.harness.workload.groups.commits import Commits

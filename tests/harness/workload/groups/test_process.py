@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.groups import Group
+from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.groups.settings import ORDER_LEAVE, MemberSettings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract import events
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.events import Events, Precondition, read_events

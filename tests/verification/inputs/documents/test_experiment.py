@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.closure.resolve import resolved
 from kafka_chaos.verification.inputs.documents.experiment import differing

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.predict import cache
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 from kafka_chaos.verification.inputs.documents.predictions import (

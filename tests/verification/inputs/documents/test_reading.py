@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.lanes import Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import read_checkpoints, read_groups
 from kafka_chaos.verification.inputs.documents.reading import DEEPEST, parsed, read_json

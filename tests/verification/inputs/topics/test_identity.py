@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.identity import IDENTITY_BYTES, IDENTITY_HEADER, encode_identity
 from kafka_chaos.verification.inputs.topics.java_client import java_client_configs, spark_options
 

@@ -11,8 +11,8 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
-from kafka_chaos.contract.errors import LaneError
-from kafka_chaos.contract.settings import check, entries, key
+from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.lane.settings import check, entries, key
 
 
 class RecoveryAnomaly(StrEnum):

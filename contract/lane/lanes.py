@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.configuration import assumed
-from kafka_chaos.contract.errors import LaneError
-from kafka_chaos.contract.families import AnyAnomaly
-from kafka_chaos.contract.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.groups import CONSUMER, IN_TRANSACTION, OF_GROUPS, Group, GroupAnomaly, Loop
-from kafka_chaos.contract.metadata import (
+from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.lane.configuration import assumed
+from kafka_chaos.contract.lane.families import AnyAnomaly
+from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lane.groups import CONSUMER, IN_TRANSACTION, OF_GROUPS, Group, GroupAnomaly, Loop
+from kafka_chaos.contract.lane.metadata import (
     KRAFT,
     METADATA_MODES,
     USUAL_VERSION,
@@ -26,8 +26,8 @@ from kafka_chaos.contract.metadata import (
     release,
     usual_mode,
 )
-from kafka_chaos.contract.settings import check, entries, key
-from kafka_chaos.contract.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.contract.lane.settings import check, entries, key
+from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 
 ACKS = ("0", "1", "all")
 CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from kafka_chaos.contract.errors import LaneError
+from kafka_chaos.contract.command.errors import LaneError
 
 
 def key(

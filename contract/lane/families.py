@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.files import toml_of
-from kafka_chaos.contract.groups import GroupAnomaly
-from kafka_chaos.contract.recovery import RecoveryAnomaly
-from kafka_chaos.contract.transactions import TransactionAnomaly
+from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 
 AnyAnomaly = Anomaly | TransactionAnomaly | GroupAnomaly | RecoveryAnomaly
 ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly, *GroupAnomaly, *RecoveryAnomaly)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from kafka_chaos.contract.errors import (
+from kafka_chaos.contract.command.errors import (
     EnvironmentFailure,
     ExitCode,
     Interrupted,

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from kafka_chaos.contract.errors import counted
-from kafka_chaos.contract.settings import check, entries, key
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.lane.settings import check, entries, key
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 ISOLATION_LEVELS = (READ_COMMITTED, READ_UNCOMMITTED)

@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
-from kafka_chaos.contract.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
-from kafka_chaos.contract.files import toml_of
-from kafka_chaos.contract.metadata import release
+from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
+from kafka_chaos.contract.lane.metadata import release
 
 KINDS = ("broker", "topic", "producer", "consumer")
 MODELLED, NEUTRAL, UNMODELLED = "modelled", "neutral", "unmodelled"

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from kafka_chaos.contract.errors import LaneError, counted
-from kafka_chaos.contract.settings import check, entries, key
+from kafka_chaos.contract.command.errors import LaneError, counted
+from kafka_chaos.contract.lane.settings import check, entries, key
 
 RANGE, ROUND_ROBIN, COOPERATIVE = "range", "roundrobin", "cooperative-sticky"
 ASSIGNORS = (RANGE, ROUND_ROBIN, COOPERATIVE)

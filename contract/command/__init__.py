@@ -1,0 +1,1 @@
+"""How a command ends, what it says meanwhile, and the files that it writes: for the commands of all packages."""
