@@ -52,10 +52,7 @@ def measure_core() -> bool:
         found = explore(protocol, CoreScope(brokers=3, records=2, leader_epochs=3))
         rate = found.states / found.cpu_seconds
         print(f"core {name}: {found.states} states, {found.transitions} transitions, ", end="")
-        print(
-            f"{found.seconds:.1f} s ({found.cpu_seconds:.1f} s processor), {rate:.0f} states/s",
-            flush=True,
-        )
+        print(f"{found.seconds:.1f} s ({found.cpu_seconds:.1f} s processor), {rate:.0f} states/s", flush=True)
         seconds += found.seconds
         cpu_seconds += found.cpu_seconds
         slowest = min(slowest, rate)

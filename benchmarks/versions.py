@@ -147,10 +147,7 @@ def listed_keys(version: str, kind: str) -> frozenset[str]:
     for name in CONFIG_CLASSES[kind]:
         try:
             listing = docker_client().containers.run(
-                ensure_image(version, say=print),
-                ["-cp", "/opt/kafka/jars/*", name],
-                entrypoint="java",
-                remove=True,
+                ensure_image(version, say=print), ["-cp", "/opt/kafka/jars/*", name], entrypoint="java", remove=True
             )
         except ContainerError:
             continue

@@ -72,13 +72,7 @@ def list_command(as_json: bool) -> None:
               help="Also write the JSON document to this file, after every scenario.")  # fmt: skip
 @click.option("--kraft", metavar="VERSION", help="Run them in KRaft mode, in this version of Kafka; not with --all.")
 def run_command(
-    ids: tuple[str, ...],
-    everything: bool,
-    as_json: bool,
-    repeat: int,
-    quiet: bool,
-    out: Path | None,
-    kraft: str | None,
+    ids: tuple[str, ...], everything: bool, as_json: bool, repeat: int, quiet: bool, out: Path | None, kraft: str | None
 ) -> None:
     """Run scenarios and print the story as it happens.
 

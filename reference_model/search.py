@@ -131,10 +131,7 @@ class _Clock:
 
 
 def breadth_first(
-    initial: State,
-    successors: Callable[[State], Iterable[State]],
-    visit: Callable[[State], bool],
-    budget: Budget,
+    initial: State, successors: Callable[[State], Iterable[State]], visit: Callable[[State], bool], budget: Budget
 ) -> Search[State]:
     """Reach every state; `visit` sees each once, in order of distance, and ends the search by returning True.
 

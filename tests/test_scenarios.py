@@ -19,8 +19,7 @@ QUICK = ("replication-describe", "acks-1-recovery")
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "scenario_id",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in all_scenarios()],
+    "scenario_id", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in all_scenarios()]
 )
 def test_kafka_and_the_model_agree(scenario_id: str, pool: ClusterPool) -> None:
     record = run_scenario(all_scenarios()[scenario_id], pool)

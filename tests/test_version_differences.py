@@ -16,12 +16,7 @@ from kafka_chaos.reference_model.compare import Cluster
 from kafka_chaos.reference_model.protocol.rules import rules_in
 
 ROWS = json.loads(benchmark.RESULTS.read_text())
-PRODUCERS = {
-    "acks0": {"acks": "0"},
-    "acks1": {"acks": "1"},
-    "all": {},
-    "all-idempotent": {"idempotence": True},
-}
+PRODUCERS = {"acks0": {"acks": "0"}, "acks1": {"acks": "1"}, "all": {}, "all-idempotent": {"idempotence": True}}
 TOPICS = {
     f"{name}-min{minimum}": {"replication_factor": replicas, "min_insync_replicas": minimum}
     for name, replicas in (("two", 2), ("three", 3))

@@ -57,8 +57,7 @@ def leaves_the_leader(config: ClusterConfig, states: frozenset[ClusterState]) ->
 
 
 @pytest.mark.parametrize(
-    ("seed", "wrong", "field"),
-    [(10, truncates_to_the_high_watermark, "log"), (1, leaves_the_leader, "leader")],
+    ("seed", "wrong", "field"), [(10, truncates_to_the_high_watermark, "log"), (1, leaves_the_leader, "leader")]
 )
 def test_a_wrong_rule_is_noticed_on_brokers(
     seed: int, wrong: ModelOf, field: str, pool: ClusterPool, monkeypatch: pytest.MonkeyPatch

@@ -77,11 +77,7 @@ def verify_command(
             from kafka_chaos.verification import verify_topics
 
             judge = partial(
-                verify_topics,
-                bootstrap_servers=topics,
-                spark=session,
-                write=not no_write,
-                accept_known=accept_known,
+                verify_topics, bootstrap_servers=topics, spark=session, write=not no_write, accept_known=accept_known
             )
     outcomes = []
     for run_dir in run_dirs:

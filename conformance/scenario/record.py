@@ -72,10 +72,7 @@ class StepRecord:
     sentence: str
     seconds: Annotated[float, PlainSerializer(lambda seconds: round(seconds, 3))]
     observation: Annotated[
-        Observation,
-        BeforeValidator(_flat),
-        PlainSerializer(observation_json),
-        Field(alias="observed"),
+        Observation, BeforeValidator(_flat), PlainSerializer(observation_json), Field(alias="observed")
     ]
     states: Annotated[int, Field(alias="allowed_states")]
     matching: Annotated[int, Field(alias="matching_states")]

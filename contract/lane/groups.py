@@ -85,8 +85,7 @@ class Group:
     protocol: str = field(
         default=CLASSIC,
         metadata=key(
-            "`group.protocol`: `classic`, or `consumer` (KIP-848, Kafka 4.0 and later in KRaft mode)",
-            choices=PROTOCOLS,
+            "`group.protocol`: `classic`, or `consumer` (KIP-848, Kafka 4.0 and later in KRaft mode)", choices=PROTOCOLS
         ),
     )
     static: bool = field(default=False, metadata=key("whether each member has a `group.instance.id`"))

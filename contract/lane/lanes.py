@@ -116,8 +116,7 @@ class Lane:
         metadata=key("producers that write transactions; it implies `idempotence` and a consumer per isolation level"),
     )
     group: Group | None = field(
-        default=None,
-        metadata=key("a consumer group whose members read it, beside the consumers that every lane has"),
+        default=None, metadata=key("a consumer group whose members read it, beside the consumers that every lane has")
     )
     loop: Loop | None = field(
         default=None,

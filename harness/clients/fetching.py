@@ -22,7 +22,7 @@ from kafka_chaos.contract.command.files import appearing_whole, cache_home
 ADAPTERS = Path(__file__).parent / "adapters"
 _NO_SUCH_VERSION = re.compile(
     r"Could not find a version that satisfies .*\(from versions: (?P<known>(?!none).*)\)"
-    r"|Could not find artifact|ETARGET|unknown revision|No matching version",
+    r"|Could not find artifact|ETARGET|unknown revision|No matching version"
 )
 _SAID, _NEWEST = 2_000, 3
 _NODE = "Node 20.15 or later with npm"

@@ -91,10 +91,7 @@ class ChaosRun:
             return
         found = f"found {count:,}" if count is not None else f"not judged ({lane.not_judged[wanted]})"
         lines = [f"{wanted} in lane {name}: expected {expected}, {found}"]
-        lines += [
-            f"  predicted: {lane.status_described(wanted)}",
-            *(f"  {one}" for one in self._records(lane, wanted)),
-        ]
+        lines += [f"  predicted: {lane.status_described(wanted)}", *(f"  {one}" for one in self._records(lane, wanted))]
         raise AssertionError("\n".join([*lines, *self._evidence()]))
 
     def _records(self, lane: LaneVerdict, anomaly: AnyAnomaly) -> list[str]:

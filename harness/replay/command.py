@@ -89,14 +89,7 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
               help="The experiment to write.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 def shrink_command(
-    run_dir: Path,
-    out: Path,
-    named: str | None,
-    minutes: float,
-    confirm: int,
-    repeats: int,
-    into: Path,
-    as_json: bool,
+    run_dir: Path, out: Path, named: str | None, minutes: float, confirm: int, repeats: int, into: Path, as_json: bool
 ) -> None:
     """Find the fewest and shortest faults of the run in RUN that still show its finding.
 

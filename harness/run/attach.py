@@ -77,12 +77,7 @@ def run_attached(
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
     run = Run(
-        experiment,
-        root=root,
-        listeners=listeners,
-        kafka_version="not known",
-        replay=replay,
-        accept_known=accept_known,
+        experiment, root=root, listeners=listeners, kafka_version="not known", replay=replay, accept_known=accept_known
     )
     return run.judge(_Stages(run, cluster, admin, broken, unread).observe, collects=("log",))
 

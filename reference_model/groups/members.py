@@ -156,10 +156,7 @@ def add_offset(state: State, setup: Setup) -> Iterator[Step]:
         coordinator = state.coordinator
         pending = coordinator._replace(pending=exchanged(coordinator.pending, slot, offset))
         after = with_coordinator(state, setup, pending)
-        yield (
-            Action("add_offset", slot, offset),
-            with_member(after, slot, member._replace(stage=SECOND_DONE)),
-        )
+        yield (Action("add_offset", slot, offset), with_member(after, slot, member._replace(stage=SECOND_DONE)))
 
 
 def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
@@ -177,10 +174,7 @@ def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
         done = with_member(state, slot, _finished(member))
         with_output = done._replace(outputs=_with_output(state.outputs, member.record))
         whole = closed._replace(committed=offset)
-        yield (
-            Action("end", slot, offset),
-            _acknowledged(with_coordinator(with_output, setup, whole), offset),
-        )
+        yield (Action("end", slot, offset), _acknowledged(with_coordinator(with_output, setup, whole), offset))
         if setup.ends_may_tear and state.losses:
             torn = state.losses - 1
             yield (

@@ -34,14 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.lane.effects import (
-    Action,
-    Step,
-    drop_connections,
-    in_doubt,
-    observe,
-    too_few_in_sync,
-)
+from kafka_chaos.reference_model.lane.effects import Action, Step, drop_connections, in_doubt, observe, too_few_in_sync
 from kafka_chaos.reference_model.lane.idempotence import after_refusal, check_sequence
 from kafka_chaos.reference_model.lane.state import (
     DOWN,

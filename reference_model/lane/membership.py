@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.lane.state import (
-    ELIGIBLE,
-    FOLLOWER,
-    LAST_KNOWN,
-    ZOMBIE,
-    LaneReplica,
-    isr_size,
-)
+from kafka_chaos.reference_model.lane.state import ELIGIBLE, FOLLOWER, LAST_KNOWN, ZOMBIE, LaneReplica, isr_size
 from kafka_chaos.reference_model.protocol.eligible import (
     Standing,
     electable_by_standing,

@@ -244,8 +244,7 @@ def _canonical(
         numbers = {epoch: number for number, epoch in enumerate(sorted(used))}
         replicas = tuple(
             with_log(
-                replica,
-                tuple([appended(value, numbers[leader_epoch_of(value)]) for value in replica.log]),
+                replica, tuple([appended(value, numbers[leader_epoch_of(value)]) for value in replica.log])
             )._replace(leader_epoch=numbers[replica.leader_epoch])
             for replica in replicas
         )

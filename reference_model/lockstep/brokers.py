@@ -298,10 +298,7 @@ def replay(replica: Replica, change: LeaderAndIsr) -> tuple[str, Replica]:
 
 def _with_leadership(replica: Replica, change: LeaderAndIsr) -> Replica:
     return replica._replace(
-        leader=change.leader,
-        leader_epoch=change.leader_epoch,
-        partition_epoch=change.partition_epoch,
-        isr=change.isr,
+        leader=change.leader, leader_epoch=change.leader_epoch, partition_epoch=change.partition_epoch, isr=change.isr
     )
 
 

@@ -163,10 +163,7 @@ def session_ends(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome
         return
     for replica in state.replicas:
         if not replica.up and replica.registered:
-            yield (
-                f"The session of broker {replica.broker} ends.",
-                session_ended(state, config, replica.broker),
-            )
+            yield (f"The session of broker {replica.broker} ends.", session_ended(state, config, replica.broker))
 
 
 def session_ended(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:

@@ -226,9 +226,7 @@ def send_leader_and_isr(
 ) -> ClusterState:
     """Somebody sends a broker the controller's present request, with other epochs or without the right to."""
     _, after = handle(
-        running(state, broker),
-        forged_request(state, broker, controller_epoch, leader_epoch),
-        authorized=authorized,
+        running(state, broker), forged_request(state, broker, controller_epoch, leader_epoch), authorized=authorized
     )
     return state.with_replica(after)
 

@@ -7,13 +7,7 @@ documentation ("Graceful shutdown", `log.flush.interval.messages`), KIP-380 (not
 from __future__ import annotations
 
 from kafka_chaos.reference_model.lockstep.brokers import truncated
-from kafka_chaos.reference_model.lockstep.controller import (
-    decide,
-    elect,
-    session_ended,
-    tell,
-    unclean_shutdown,
-)
+from kafka_chaos.reference_model.lockstep.controller import decide, elect, session_ended, tell, unclean_shutdown
 from kafka_chaos.reference_model.lockstep.state import (
     CONTROL,
     NOBODY,

@@ -49,10 +49,7 @@ class AnomalyPrediction:
 
 
 def answers_from(
-    anomalies: Iterable[Name],
-    stories: Mapping[Name, Story],
-    none: str,
-    defects: Mapping[Name, tuple[DefectTrace, ...]],
+    anomalies: Iterable[Name], stories: Mapping[Name, Story], none: str, defects: Mapping[Name, tuple[DefectTrace, ...]]
 ) -> dict[Name, AnomalyPrediction]:
     """The answers of an exhausted search: an anomaly with a story is permitted, any other forbidden, as `none` says."""
     return {

@@ -15,12 +15,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep, usual_scope
 from kafka_chaos.reference_model.lane.state import Scope
 from kafka_chaos.reference_model.predict.cache import question_key
-from kafka_chaos.reference_model.predict.prediction import (
-    Prediction,
-    PredictionNotExhausted,
-    predict,
-    shown_besides,
-)
+from kafka_chaos.reference_model.predict.prediction import Prediction, PredictionNotExhausted, predict, shown_besides
 from kafka_chaos.reference_model.search import Budget
 
 

@@ -15,16 +15,7 @@ from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.transactions.coordinator import PREPARED
 from kafka_chaos.reference_model.transactions.environment import marker_of
 from kafka_chaos.reference_model.transactions.partitions import aborted, committed, last_stable_offset, takes_marker
-from kafka_chaos.reference_model.transactions.state import (
-    ABORTED,
-    ASKED,
-    COMMITTED,
-    DATA,
-    ONGOING,
-    Log,
-    Setup,
-    State,
-)
+from kafka_chaos.reference_model.transactions.state import ABORTED, ASKED, COMMITTED, DATA, ONGOING, Log, Setup, State
 from kafka_chaos.reference_model.tuples import bits
 
 

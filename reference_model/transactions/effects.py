@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafka_chaos.reference_model.transactions.coordinator import (
-    Reply,
-    add_partition,
-    end_transaction,
-    fence,
-    verify,
-)
+from kafka_chaos.reference_model.transactions.coordinator import Reply, add_partition, end_transaction, fence, verify
 from kafka_chaos.reference_model.transactions.partitions import contents, given, is_fenced, next_sequence
 from kafka_chaos.reference_model.transactions.rules import Kind
 from kafka_chaos.reference_model.transactions.state import (

@@ -93,9 +93,7 @@ BROKEN: Mapping[str, Broken] = {
         replace(V1, fences_coordinators=False), (TORN_TRANSACTION, ABORTED_READ), failovers=1
     ),
     "markers that a new coordinator writes again": Broken(
-        replace(V1, writes_markers_again=False),
-        (HANGING_TRANSACTION, LOST_TRANSACTION, TORN_TRANSACTION),
-        failovers=1,
+        replace(V1, writes_markers_again=False), (HANGING_TRANSACTION, LOST_TRANSACTION, TORN_TRANSACTION), failovers=1
     ),
     "the abort by InitProducerId": Broken(replace(V1, aborts_on_init=False), (HANGING_TRANSACTION,)),
     "the last stable offset": Broken(replace(V1, reads_below_last_stable_offset=False), (ABORTED_READ,)),

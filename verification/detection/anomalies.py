@@ -210,9 +210,7 @@ def offset_gap(runs: DataFrame) -> DataFrame:
     )
     listed = f"width <= {WIDEST_LISTED_GAP}"
     missing = holes.selectExpr(
-        "*",
-        f"IF({listed}, 1, width) AS units",
-        f"explode(sequence(first, IF({listed}, last, first))) AS offset",
+        "*", f"IF({listed}, 1, width) AS units", f"explode(sequence(first, IF({listed}, last, first))) AS offset"
     )
     cause = "format_string('hole from offset %d to %d', first, last)"
     return _cases(missing, Anomaly.OFFSET_GAP, cause=cause, units="units", anonymous=True)

@@ -119,10 +119,7 @@ def _observed(cases: DataFrame, met: Collection[str]) -> dict[tuple[str, AnyAnom
     counted = cases.selectExpr("lane", "anomaly", named, "units").groupBy("lane", "anomaly", "named")
     order = f"OVER (PARTITION BY lane, anomaly ORDER BY {', '.join(_EXAMPLE)})"
     ranked = cases.selectExpr("lane", "anomaly", *_EXAMPLE, f"row_number() {order} AS rank")
-    answers = asked(
-        counts=counted.agg(F.expr("sum(units) AS n")),
-        examples=ranked.where(f"rank <= {EXAMPLES}"),
-    )
+    answers = asked(counts=counted.agg(F.expr("sum(units) AS n")), examples=ranked.where(f"rank <= {EXAMPLES}"))
     records: dict[tuple[str, AnyAnomaly], list[Identity]] = {}
     found = cases.where(F.col("lane").isin(list(met))).select("lane", "anomaly", "producer_id", "seq") if met else None
     for lane, anomaly, *record in [] if found is None else found.limit(MOST_RECORDS).collect():

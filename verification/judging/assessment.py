@@ -80,8 +80,7 @@ class EvidenceAssessment:
             acknowledged=contract.AcknowledgedLedger(records=acknowledged, judged=acknowledged - facts.unjudged),
             partitions=tuple(self._partition(number) for number in range(self.lane.partitions)),
             faults=contract.FaultsLedger(
-                declared=self.lane.faults,
-                events=None if events is None else tuple(fault.ledger() for fault in events),
+                declared=self.lane.faults, events=None if events is None else tuple(fault.ledger() for fault in events)
             ),
             replicas=None if self.replicas is None else self.replicas.ledger(self.lane),
             high_watermark_reports=_reports(run, self.lane),

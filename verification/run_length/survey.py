@@ -86,11 +86,7 @@ class _Doubts:
 
 
 def by_runs(
-    spark: SparkSession,
-    run: RunDirectory,
-    frames: Frames,
-    log: DataFrame,
-    known: Mapping[str, Stride],
+    spark: SparkSession, run: RunDirectory, frames: Frames, log: DataFrame, known: Mapping[str, Stride]
 ) -> Survey:
     """The survey of a run with a final log. `known`: the known strides of lanes."""
     usual = known.get("", Stride())

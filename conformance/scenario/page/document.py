@@ -172,11 +172,7 @@ def _difference(one: Difference) -> tuple[str, str, str]:
 
 
 def _page(
-    scenario: Scenario,
-    result: ScenarioResult,
-    differ: Sequence[Difference],
-    index: str,
-    root: str | None,
+    scenario: Scenario, result: ScenarioResult, differ: Sequence[Difference], index: str, root: str | None
 ) -> Iterator[str]:
     source, record = scenario.source, result.record
     steps = code(scenario.file) if root is None else f"[{code(scenario.file)}](../{root}/{scenario.file})"

@@ -157,8 +157,4 @@ class TransactionClient(BrokerClient):
 
 
 def _named(producer: Producer) -> dict[str, Any]:
-    return {
-        "transactional_id": producer.transactional_id,
-        "producer_id": producer.id,
-        "producer_epoch": producer.epoch,
-    }
+    return {"transactional_id": producer.transactional_id, "producer_id": producer.id, "producer_epoch": producer.epoch}

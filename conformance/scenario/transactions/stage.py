@@ -92,9 +92,7 @@ class TransactionsStage(LockStep):
     def crash(self, producer: str) -> None:
         """The producer is gone, and its transaction stays open."""
         self.take(
-            f"{producer} is gone.",
-            lambda: self.clients.crash(producer),
-            transaction_step("crash", producer=producer),
+            f"{producer} is gone.", lambda: self.clients.crash(producer), transaction_step("crash", producer=producer)
         )
 
     def hold_end(self, producer: str, *, commit: bool) -> None:

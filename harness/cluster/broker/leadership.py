@@ -45,9 +45,7 @@ def newest_leadership(brokers: Iterable[int], connect: Connect) -> dict[Partitio
 
 
 def transfer(
-    heirs: Mapping[Partition, int],
-    leadership: Callable[[], Mapping[Partition, Leadership]],
-    ask: Ask,
+    heirs: Mapping[Partition, int], leadership: Callable[[], Mapping[Partition, Leadership]], ask: Ask
 ) -> None:
     """Let each partition be led by its heir, one of its replicas: the first of a new order, then the one elected.
 

@@ -134,11 +134,7 @@ def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[st
         _add_jars(context / "pom.xml", version.extra_jars)
         copy_dependencies(context / "pom.xml", context / "jars", properties)
         say(f"building the image {tag}")
-        arguments = {
-            "BASE_IMAGE": base,
-            "KAFKA_VERSION": kafka_version,
-            "METADATA_MODES": " ".join(version.modes),
-        }
+        arguments = {"BASE_IMAGE": base, "KAFKA_VERSION": kafka_version, "METADATA_MODES": " ".join(version.modes)}
         _build_folder(client, context, tag, arguments)
 
 

@@ -33,13 +33,7 @@ T = TypeVar("T")
 
 
 def draw_group(
-    frame: Frame,
-    group: GroupOverTime,
-    changes: Sequence[MemberChange],
-    *,
-    name: str,
-    rows: int,
-    events: int,
+    frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], *, name: str, rows: int, events: int
 ) -> Activity:
     """The picture of a group with at most `rows` partitions; `changes` are what its members did."""
     held = {partition: _spans(frame, group, changes, partition) for partition in group.partitions}

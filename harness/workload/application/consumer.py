@@ -32,13 +32,7 @@ class ConsumerRecorder:
     """Records what all consumers of one lane's application receive."""
 
     def __init__(
-        self,
-        *,
-        lane: str,
-        topic: str,
-        partitions: int,
-        writer: HistoryWriter,
-        groups: GroupTables | None = None,
+        self, *, lane: str, topic: str, partitions: int, writer: HistoryWriter, groups: GroupTables | None = None
     ) -> None:
         """`groups`: the tables of assignments and commits, if the lane has them."""
         self.groups = groups

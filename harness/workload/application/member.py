@@ -96,10 +96,7 @@ class Member:
         self.commits.positions.reaches(self._next)
 
     def commit(
-        self,
-        message: Any = None,
-        offsets: Sequence[TopicPartition] | None = None,
-        asynchronous: bool = True,
+        self, message: Any = None, offsets: Sequence[TopicPartition] | None = None, asynchronous: bool = True
     ) -> Any:
         """As `confluent_kafka.Consumer.commit`."""
         places = self._places(message, offsets)

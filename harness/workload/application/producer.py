@@ -127,16 +127,10 @@ class RecordingProducer:
         named = configs.get("transactional.id")
         self._transactional_id = None if named is None else str(named)
         self._reserved = ReservedSeqs(
-            recorder.reservations,
-            lane=recorder.lane,
-            producer_id=producer_id,
-            transactional_id=self._transactional_id,
+            recorder.reservations, lane=recorder.lane, producer_id=producer_id, transactional_id=self._transactional_id
         )
         self._transactions = ClientTransactions(
-            recorder.transactions,
-            lane=recorder.lane,
-            producer_id=producer_id,
-            transactional_id=self._transactional_id,
+            recorder.transactions, lane=recorder.lane, producer_id=producer_id, transactional_id=self._transactional_id
         )
 
     def init_transactions(self, timeout: float = -1) -> None:

@@ -20,21 +20,10 @@ from itertools import product
 from kafka_chaos.contract.lane.groups import OF_GROUPS
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.examine import GROUPS
-from kafka_chaos.reference_model.groups.state import (
-    ACTIVE,
-    DEAD,
-    NONE,
-    Setup,
-    State,
-    slots_in,
-)
+from kafka_chaos.reference_model.groups.state import ACTIVE, DEAD, NONE, Setup, State, slots_in
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step
 from kafka_chaos.reference_model.lockstep.groups.steps import ACTIONS, GroupState, of_group
-from kafka_chaos.reference_model.lockstep.observation.clients import (
-    NOBODY,
-    GroupObservation,
-    MemberObservation,
-)
+from kafka_chaos.reference_model.lockstep.observation.clients import NOBODY, GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Comparison, Difference, Observation, nearest
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterState

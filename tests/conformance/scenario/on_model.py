@@ -233,11 +233,7 @@ def player(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScenarioRecord]:
     clients = MagicMock()
     errors = ["_TRANSPORT"]
     clients.__enter__.return_value = MagicMock(answers=list, errors=lambda: errors, acknowledged=lambda: (1, 2, 3))
-    for name, value in {
-        "Stage": made,
-        "ReplicaObserver": observer,
-        "Clients": lambda *_: clients,
-    }.items():
+    for name, value in {"Stage": made, "ReplicaObserver": observer, "Clients": lambda *_: clients}.items():
         monkeypatch.setattr(play_module, name, value)
     monkeypatch.setattr(stage_module, "Clients", lambda *_: clients)
     monkeypatch.setattr(stage_module, "wait_until", lambda condition, *_, **__: condition())

@@ -23,9 +23,6 @@ def test_an_acknowledged_record_that_is_gone_is_found_in_its_lane(pool: ClusterP
         cut_last_batch(broker, load.topic("cut"), 0)
         lease.cluster.start_again([broker])
         verdict = load.verify()
-    assert {lane.lane: lane.verdict for lane in verdict.lanes} == {
-        "whole": Verdict.CONFORMS,
-        "cut": Verdict.VIOLATION,
-    }
+    assert {lane.lane: lane.verdict for lane in verdict.lanes} == {"whole": Verdict.CONFORMS, "cut": Verdict.VIOLATION}
     assert count(verdict, "cut", Anomaly.LOST_WRITE) > 0
     assert [row["lost"] for row in load.table(verdict)] == [0, count(verdict, "cut", Anomaly.LOST_WRITE)]

@@ -135,8 +135,7 @@ def partitions(**found: Any) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("newest", "producer", "version", "following"),
-    [(OF_3_9, OLD, 4, 3), (OF_4_3, OLD, 4, 3), (OF_4_3, BUMPS, 5, 4)],
+    ("newest", "producer", "version", "following"), [(OF_3_9, OLD, 4, 3), (OF_4_3, OLD, 4, 3), (OF_4_3, BUMPS, 5, 4)]
 )
 def test_the_end_of_a_transaction_brings_the_next_epoch_where_producers_bump(
     newest: dict[int, int], producer: Producer, version: int, following: int

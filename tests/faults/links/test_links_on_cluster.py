@@ -159,12 +159,7 @@ def test_the_nth_request_alone_gets_lost_and_is_sent_again(
 
 @pytest.mark.parametrize("side", [pytest.param("request", marks=pytest.mark.slow), "response"])
 def test_a_cut_before_the_answer_makes_a_duplicate(
-    cluster: Cluster,
-    admin: ClusterAdmin,
-    injector: Injector,
-    topic: str,
-    producer: Callable[..., Producer],
-    side: str,
+    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer], side: str
 ) -> None:
     client = producer(acks="1", retry_backoff_ms=50)
     assert Sending(client, topic).is_over()

@@ -29,8 +29,7 @@ def ran(folder: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("breaks", "heals", "state"),
-    [("kill", "start", "down"), ("stop", "start", "down"), ("pause", "unpause", "frozen")],
+    ("breaks", "heals", "state"), [("kill", "start", "down"), ("stop", "start", "down"), ("pause", "unpause", "frozen")]
 )
 def test_a_node_is_broken_and_healed_once(tmp_path: Path, breaks: str, heals: str, state: str) -> None:
     node = cluster_of(tmp_path).brokers[1]

@@ -223,12 +223,7 @@ class _Interrupted(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("keep", "left_by"),
-    [
-        (Keep.NEVER, []),
-        (Keep.FAILED, [ValueError]),
-        (Keep.ALWAYS, [None, ValueError]),
-    ],
+    ("keep", "left_by"), [(Keep.NEVER, []), (Keep.FAILED, [ValueError]), (Keep.ALWAYS, [None, ValueError])]
 )
 def test_what_is_kept_depends_on_how_the_block_ended(
     monkeypatch: pytest.MonkeyPatch, keep: Keep, left_by: list[type[BaseException] | None]

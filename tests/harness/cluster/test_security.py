@@ -43,13 +43,7 @@ from kafka_chaos.harness.cluster.containers.labels import (
     remove_secrets,
     run_labels,
 )
-from kafka_chaos.harness.cluster.security import (
-    MTLS,
-    PLAINTEXT,
-    SASL_SSL,
-    listener_properties,
-    make_certificates,
-)
+from kafka_chaos.harness.cluster.security import MTLS, PLAINTEXT, SASL_SSL, listener_properties, make_certificates
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.run.attach import Attached, run_attached

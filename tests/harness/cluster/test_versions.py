@@ -168,10 +168,7 @@ def test_a_mix_that_can_not_be_is_refused(layout: dict[str, object], message: st
 def test_brokers_of_several_versions_speak_the_oldest_one_s_protocol() -> None:
     mixed = ClusterLayout(broker_versions={2: "0.10.2.2", 3: "2.8.2"})
     assert (mixed.oldest, mixed.version_of(1), mixed.version_of(2)) == (OLD, NEW, OLD)
-    assert mixed.protocol_configs == {
-        "inter.broker.protocol.version": "0.10.2",
-        "log.message.format.version": "0.10.2",
-    }
+    assert mixed.protocol_configs == {"inter.broker.protocol.version": "0.10.2", "log.message.format.version": "0.10.2"}
     assert ClusterLayout(broker_versions={2: "3.8.1"}).protocol_configs == {"inter.broker.protocol.version": "3.8"}
     assert ClusterLayout(broker_versions={2: "3.9.1"}).protocol_configs == {}
     assert mixed.described == "1 ZooKeeper and 3 brokers of Kafka 3.9.1 and 0.10.2.2 and 2.8.2"

@@ -237,16 +237,7 @@ def test_every_key_says_what_it_means() -> None:
     from kafka_chaos.harness.experiment.values import keys_of
 
     models = (Experiment, ClusterSpec, PhaseSpec, LaneSpec, WorkloadSpec)
-    for model in (
-        *models,
-        Transactional,
-        Group,
-        Loop,
-        Lane,
-        FaultSpec,
-        LockstepSpec,
-        GenerateSpec,
-    ):
+    for model in (*models, Transactional, Group, Loop, Lane, FaultSpec, LockstepSpec, GenerateSpec):
         for key, entry in keys_of(model).items():
             assert entry.description, f"{model.__name__}.{key}"
             assert "|" not in entry.description, "it stands in a table"

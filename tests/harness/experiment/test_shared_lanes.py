@@ -72,11 +72,7 @@ def test_a_phase_draws_from_the_shared_load() -> None:
         ("acks: 1", "topic: clicks", "6: lanes[1].topic: 'clicks' is the topic of two lanes"),
         ("duration: 12", "duration: x", "2: workload.duration: expected a number, got 'x'"),
         ("duration: 7", "duration: x", "11: phases[1].workload.duration: expected a number, got 'x'"),
-        (
-            "leader(freeze-fast)",
-            "leader(fast)",
-            "9: phases[0].schedule[0].target: leader(fast): there is no lane fast",
-        ),
+        ("leader(freeze-fast)", "leader(fast)", "9: phases[0].schedule[0].target: leader(fast): there is no lane fast"),
         ("lane: alone", "lane: a/b", "13: phases[2].lanes[0].lane: expected letters"),
         ("phase: quiet", "phase: 3", "10: phases[1].phase: expected text, got 3"),
     ],

@@ -74,11 +74,7 @@ def test_existing_topics_conform_and_the_records_of_others_before_do_not_matter(
         ("acks: all", "acks: all, partitions: 4", "lanes[0].partitions: 4, but the topic"),
         ("acks: all", "acks: all, unclean_leader_election: true", "unclean_leader_election: True, but the topic"),
         ("acks: all", "acks: all, cleanup_policy: compact", "cleanup_policy: 'compact', but the topic"),
-        (
-            "name: staging",
-            "name: staging\ncluster: {metadata_mode: kraft}",
-            "attached cluster's mode is zookeeper",
-        ),
+        ("name: staging", "name: staging\ncluster: {metadata_mode: kraft}", "attached cluster's mode is zookeeper"),
     ],
 )
 def test_a_lane_that_is_not_what_its_topic_is_is_refused(

@@ -109,9 +109,4 @@ def test_replicas_that_move_under_load_are_judged_where_they_are(mode: str, tmp_
         place: sorted(int(number) for number, stored in brokers.items() if place in stored)
         for place in ("acks1/0", "acks1/1", "idempotent/0", "stays/0")
     }
-    assert held == {
-        "acks1/0": [2, 3, 4],
-        "acks1/1": [2, 3, 4],
-        "idempotent/0": [1, 3, 4],
-        "stays/0": [4],
-    }
+    assert held == {"acks1/0": [2, 3, 4], "acks1/1": [2, 3, 4], "idempotent/0": [1, 3, 4], "stays/0": [4]}

@@ -244,18 +244,14 @@ def phase_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load
     load.__exit__()
 
 
-def test_a_consumer_that_reads_nothing_does_not_hold_up_the_phase(
-    phase_load: Loaded,
-) -> None:
+def test_a_consumer_that_reads_nothing_does_not_hold_up_the_phase(phase_load: Loaded) -> None:
     load, lanes, notices = phase_load
     lanes.update(read=FakeLane((3, 2, 1)), unread=FakeLane((3, 2, 0)))
     load.await_first_acknowledgements(timeout=1)
     assert notices == ["the consumer of lane unread read nothing within 0.2 s of the first acknowledgements"]
 
 
-def test_a_lane_without_an_acknowledgement_is_named(
-    phase_load: Loaded,
-) -> None:
+def test_a_lane_without_an_acknowledgement_is_named(phase_load: Loaded) -> None:
     load, lanes, notices = phase_load
     lanes.update(fine=FakeLane((3, 2, 1)), refused=FakeLane((3, 0, 0)))
     with pytest.raises(WaitTimeout, match=r"every lane to have a record acknowledged after .*none yet in refused$"):

@@ -160,7 +160,7 @@ def test_an_application_s_transactions_are_recorded(recorded: Path) -> None:
         (0, 2, "app", "committed", None),
     ]
     assert client._client.calls == [
-        *("init 3", "begin", "send offsets", "commit 5", "begin", "send offsets", "abort 5", "begin", "commit -1"),
+        *("init 3", "begin", "send offsets", "commit 5", "begin", "send offsets", "abort 5", "begin", "commit -1")
     ]
     assert client._client.closed
     [table] = [pq.read_table(file) for file in (recorded / "transactions").glob("*.parquet")]

@@ -147,11 +147,7 @@ def test_the_command_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [
-        (("--protocol", "raft"), "kip320"),
-        (("--brokers", "0"), "--brokers"),
-        (("--faults", "meteor"), "--faults"),
-    ],
+    [(("--protocol", "raft"), "kip320"), (("--brokers", "0"), "--brokers"), (("--faults", "meteor"), "--faults")],
 )
 def test_the_command_refuses_what_it_cannot_explore(arguments: tuple[str, ...], named: str) -> None:
     result = ended(explore_command, *arguments)

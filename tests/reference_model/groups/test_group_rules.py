@@ -64,11 +64,7 @@ def test_a_crash_costs_what_was_committed_and_not_processed(commits: str, expect
 
 @pytest.mark.parametrize(
     ("offsets", "expected"),
-    [
-        (IN_TRANSACTION, set()),
-        (AFTER, {A.PROCESSED_TWICE}),
-        (BEFORE, {A.NOT_PROCESSED, A.SKIPPED_AFTER_REBALANCE}),
-    ],
+    [(IN_TRANSACTION, set()), (AFTER, {A.PROCESSED_TWICE}), (BEFORE, {A.NOT_PROCESSED, A.SKIPPED_AFTER_REBALANCE})],
 )
 def test_a_loop_is_exactly_once_at_least_once_or_at_most_once(offsets: str, expected: set[A]) -> None:
     assert shown(offsets, True, crash=True) == expected

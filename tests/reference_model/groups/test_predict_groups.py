@@ -115,14 +115,7 @@ def test_the_offsets_are_kept_as_safely_as_the_cluster_keeps_its_own_topics() ->
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"commits": "before"},
-        {"crashes": 1},
-        {"leaves": 1},
-        {"static": True},
-        {"members": 1},
-        {"assignor": "range"},
-    ],
+    [{"commits": "before"}, {"crashes": 1}, {"leaves": 1}, {"static": True}, {"members": 1}, {"assignor": "range"}],
     ids=str,
 )
 def test_a_different_group_is_a_different_question(change: dict[str, Any]) -> None:

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_chaos.contract.lane.groups import AFTER, AUTO
-from kafka_chaos.reference_model.groups.rules import (
-    CONSUMER_RULES,
-    COOPERATIVE_RULES,
-    EAGER_RULES,
-    Rules,
-)
+from kafka_chaos.reference_model.groups.rules import CONSUMER_RULES, COOPERATIVE_RULES, EAGER_RULES, Rules
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
 from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, GroupModel, observe_group

@@ -81,11 +81,7 @@ def test_the_full_model_and_the_prediction_agree_on_what_can_be_lost(
 @pytest.mark.parametrize("minimum", [1, 2])
 def test_the_full_model_and_the_prediction_agree_on_duplicates_with_acks_all(idempotence: bool, minimum: int) -> None:
     lane = Lane(
-        lane="both",
-        idempotence=idempotence,
-        faults=("kill",),
-        replication_factor=2,
-        min_insync_replicas=minimum,
+        lane="both", idempotence=idempotence, faults=("kill",), replication_factor=2, min_insync_replicas=minimum
     )
     predicted = predict(lane).status(Anomaly.DUPLICATE) is Status.PERMITTED
     config = replace(TWO, min_insync_replicas=minimum)

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.reference_model.lockstep.observation.clients import (
-    TransactionsObservation,
-)
+from kafka_chaos.reference_model.lockstep.observation.clients import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.transactions.model import (

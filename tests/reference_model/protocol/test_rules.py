@@ -104,10 +104,7 @@ def test_a_scope_has_as_many_records_and_attempts_as_it_says() -> None:
         Scope(records=17)
 
 
-@pytest.mark.parametrize(
-    ("voters", "least"),
-    [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)],
-)
+@pytest.mark.parametrize(("voters", "least"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
 def test_a_majority_is_more_than_half(voters: int, least: int) -> None:
     assert [reached for reached in range(voters + 1) if has_majority(reached, voters)] == list(range(least, voters + 1))
 

@@ -42,12 +42,7 @@ from kafka_chaos.reference_model.transactions.state import (
     Status,
 )
 
-OK, CONCURRENT, FENCED, INVALID = (
-    Reply.OK,
-    Reply.CONCURRENT_TRANSACTIONS,
-    Reply.FENCED,
-    Reply.INVALID_TXN_STATE,
-)
+OK, CONCURRENT, FENCED, INVALID = (Reply.OK, Reply.CONCURRENT_TRANSACTIONS, Reply.FENCED, Reply.INVALID_TXN_STATE)
 
 
 @pytest.mark.parametrize(

@@ -32,13 +32,7 @@ def test_every_anomaly_is_searched_for() -> None:
 
 @pytest.mark.parametrize(
     ("rules", "partitions", "records"),
-    [
-        (V1, 1, 2),
-        (V1, 2, 1),
-        pytest.param(V1, 2, 2, marks=pytest.mark.slow),
-        (V1_UNVERIFIED, 1, 2),
-        (V2, 2, 2),
-    ],
+    [(V1, 1, 2), (V1, 2, 1), pytest.param(V1, 2, 2, marks=pytest.mark.slow), (V1_UNVERIFIED, 1, 2), (V2, 2, 2)],
     ids=["v1, two records", "v1, two partitions", "v1, two of both", "v1 unverified, two records", "v2, two of both"],
 )
 def test_failing_brokers_and_late_requests_break_nothing_that_is_promised(

@@ -12,12 +12,7 @@ from kafka_chaos.reference_model import Anomaly, AnomalyPrediction, Lane, Lockst
 from kafka_chaos.reference_model.predict import transactional as module
 from kafka_chaos.reference_model.predict.cache import cache_key
 from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted, internal_topic
-from kafka_chaos.reference_model.predict.transactional import (
-    IN_TRANSACTIONS,
-    RENEWED,
-    VARIANTS,
-    with_notes,
-)
+from kafka_chaos.reference_model.predict.transactional import IN_TRANSACTIONS, RENEWED, VARIANTS, with_notes
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.search import Budget

@@ -251,8 +251,7 @@ def test_a_loss_without_an_offset_is_traced_by_the_time_of_its_sending(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("idempotence", "expected"),
-    [(False, "retry: sent during fault k (kill); "), (True, "unexplained: ")],
+    ("idempotence", "expected"), [(False, "retry: sent during fault k (kill); "), (True, "unexplained: ")]
 )
 def test_a_duplicate_is_traced_to_the_fault_that_its_sending_spans(
     tmp_path: Path, verified: Verified, idempotence: bool, expected: str

@@ -127,9 +127,7 @@ def aborting(last: int, *polls: list[dict[str, Any]]) -> list[dict[str, Any]]:
 CASES = {
     "a claim in doubt": Case(history(*CLAIM), {"inconsistent-offsets": 0}, {"unseen": 1}),
     "a claim that a read proves": Case(
-        history(*CLAIM, poll(2, {"y": [(5, 1)]})),
-        {"inconsistent-offsets": 1},
-        {"inconsistent_offset": 1, "unseen": 2},
+        history(*CLAIM, poll(2, {"y": [(5, 1)]})), {"inconsistent-offsets": 1}, {"inconsistent_offset": 1, "unseen": 2}
     ),
     "orders that contradict each other": Case(
         history(
@@ -162,9 +160,7 @@ CASES = {
     ),
     "overwritten": Case(
         history(
-            send(0, "ok", ("x", 10, 0)),
-            send(0, "ok", ("x", 11, 0), ("x", 12, 2)),
-            poll(0, {"x": [(0, 11), (2, 12)]}),
+            send(0, "ok", ("x", 10, 0)), send(0, "ok", ("x", 11, 0), ("x", 12, 2)), poll(0, {"x": [(0, 11), (2, 12)]})
         ),
         {"lost-write": 1},
         {"lost_write": 1, "inconsistent_offset": 1},
@@ -203,11 +199,7 @@ CASES = {
         {"skipped_poll": 4},
     ),
     "in doubt and not read again after an abort": Case(
-        aborting(
-            5,
-            poll(1, {"x": at(1, 2)}, kind="fail", f="txn"),
-            poll(1, {"x": at(3, 4)}, kind="info", f="txn"),
-        ),
+        aborting(5, poll(1, {"x": at(1, 2)}, kind="fail", f="txn"), poll(1, {"x": at(3, 4)}, kind="info", f="txn")),
         {"poll-skip": 1},
         {"skipped_poll": 2, "unseen": 1},
     ),
@@ -251,11 +243,7 @@ CASES = {
         {"skipped_poll": 1},
     ),
     "another's record within a transaction": Case(
-        history(
-            send(0, "ok", ("x", 1, 1), ("x", 3, None)),
-            send(1, "info", ("x", 2, None)),
-            poll(2, {"x": at(2, 3)}),
-        ),
+        history(send(0, "ok", ("x", 1, 1), ("x", 3, None)), send(1, "info", ("x", 2, None)), poll(2, {"x": at(2, 3)})),
         {"int-send-skip": 1},
         {"lost_write": 1},
     ),
@@ -279,11 +267,7 @@ CASES = {
         {"reordered": 2, "unseen": 2},
     ),
     "acknowledged and read at different offsets": Case(
-        history(
-            send(0, "ok", ("x", 1, 1)),
-            send(1, "info", ("x", 2, None)),
-            poll(2, {"x": [(2, 2), (3, 1)]}),
-        ),
+        history(send(0, "ok", ("x", 1, 1)), send(1, "info", ("x", 2, None)), poll(2, {"x": [(2, 2), (3, 1)]})),
         {"duplicate": 1},
         {"duplicate": 1},
     ),
@@ -296,27 +280,19 @@ CASES = {
     ),
     "a failed poll shows a duplicate": Case(
         history(
-            send(0, "ok", ("x", 0, 1)),
-            send(0, "fail", ("x", 1, 2)),
-            poll(1, {"x": [(11, 0), (12, 1)]}, kind="fail"),
+            send(0, "ok", ("x", 0, 1)), send(0, "fail", ("x", 1, 2)), poll(1, {"x": [(11, 0), (12, 1)]}, kind="fail")
         ),
         {"duplicate": 1},
         {"duplicate": 1, "aborted_read": 1},
     ),
     "read one by one": Case(
         history(
-            poll(0, {}),
-            send(0, "ok", ("x", 10, 0), ("x", 11, 1)),
-            poll(0, {"x": [(0, 10)]}),
-            poll(0, {"x": [(1, 11)]}),
+            poll(0, {}), send(0, "ok", ("x", 10, 0), ("x", 11, 1)), poll(0, {"x": [(0, 10)]}), poll(0, {"x": [(1, 11)]})
         ),
         {"unseen": 0},
     ),
     "G0": Case(
-        interleaved(
-            send(0, "ok", ("x", 1, 0), ("y", 1, 1)),
-            send(1, "ok", ("x", 2, 1), ("y", 2, 0)),
-        ),
+        interleaved(send(0, "ok", ("x", 1, 0), ("y", 1, 1)), send(1, "ok", ("x", 2, 1), ("y", 2, 0))),
         {"G0": 1},
         {"unseen": 4},
     ),

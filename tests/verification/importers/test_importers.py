@@ -266,11 +266,7 @@ def test_an_operation_log(tmp_path: Path, form: str) -> None:
         ("edn", '{:type :invoke, "type" :ok}', "key 'type' occurs twice in one map"),
         ("jsonl", operation(type="ok", process=3, value=[["send", 0, 13]]), "are not those that the process invoked"),
         ("jsonl", operation(type="ok", process=3, value=[["poll", {}]]), "are not those that the process invoked"),
-        (
-            "jsonl",
-            operation(type="ok", process=3, f="poll", value=[]),
-            "completes a poll, but process 3 invoked a",
-        ),
+        ("jsonl", operation(type="ok", process=3, f="poll", value=[]), "completes a poll, but process 3 invoked a"),
         ("jsonl", '{"type": "invoke", "type": "ok"}', "key 'type' occurs twice"),
         ("edn", "{:type :invoke, :process 9, :f :sned, :value [], :time 1}", "f is 'sned'"),
     ],
@@ -298,8 +294,7 @@ def test_what_was_read_must_be_told(tmp_path: Path, polled: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "partitions"),
-    [(["7", "01", "1"], [0, 1, 2]), (["a", "0", "b"], [0, 1, 2]), ([2, 0, 1], [2, 0, 1])],
+    ("keys", "partitions"), [(["7", "01", "1"], [0, 1, 2]), (["a", "0", "b"], [0, 1, 2]), ([2, 0, 1], [2, 0, 1])]
 )
 def test_keys_that_are_text_are_names(tmp_path: Path, keys: list[Any], partitions: list[int]) -> None:
     operations: list[dict[str, Any]] = []

@@ -195,13 +195,7 @@ def test_a_lane_that_is_cleaned_up_leaves_out_what_would_misfire() -> None:
     assert lane.count(Anomaly.PHANTOM) == 0
 
 
-CLEANED = {
-    Anomaly.LOST_WRITE,
-    Anomaly.REORDERED,
-    Anomaly.OFFSET_MISMATCH,
-    Anomaly.TRUNCATED_READ,
-    Anomaly.OFFSET_GAP,
-}
+CLEANED = {Anomaly.LOST_WRITE, Anomaly.REORDERED, Anomaly.OFFSET_MISMATCH, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_GAP}
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete"])

@@ -113,9 +113,7 @@ def test_the_verdict_of_a_run_is_that_of_its_gravest_lane_with_all_tables() -> N
         "format_version": 1,
         "verdict": "unknown",
         "engine": "spark",
-        "tables": {
-            "log": {"files": ({"file": "log/a.parquet", "rows": 5},), "rows_by_footer": 5, "rows_as_read": 4},
-        },
+        "tables": {"log": {"files": ({"file": "log/a.parquet", "rows": 5},), "rows_by_footer": 5, "rows_as_read": 4}},
         "cross_check": asdict(CrossCheck(lanes=1)),
         "lanes": [lane.to_json()],
     }

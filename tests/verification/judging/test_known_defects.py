@@ -113,10 +113,7 @@ def test_a_finding_that_a_known_defect_explains_is_a_violation_that_names_it(run
     ],
 )
 def test_without_evidence_a_known_defect_is_neither_named_nor_accepted(
-    run_dir: Path,
-    preconditions: Mapping[str, Sequence[Precondition]],
-    prediction: LanePrediction,
-    seen: Observation,
+    run_dir: Path, preconditions: Mapping[str, Sequence[Precondition]], prediction: LanePrediction, seen: Observation
 ) -> None:
     lane = verdict_of(run_dir, preconditions, prediction=prediction, duplicate=seen)
     assert lane.reasons == (FOUND.replace("1", str(seen.count)),)

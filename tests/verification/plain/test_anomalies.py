@@ -29,11 +29,7 @@ def test_a_valid_history_shows_nothing() -> None:
 def test_without_a_log_a_loss_is_what_reads_passed() -> None:
     sent = [(0, 0, "ok"), (1, 1, "ok"), (2, 2, "ok"), (3, None, "ok"), (4, 4, "ok")]
     found = check(history(produced=sent, consumed=[(0, 0), (2, 2)]))
-    assert found == [
-        Case("lost_write", 0, 1, 0, 1),
-        Case("skipped_poll", 0, 1, 0, 1),
-        Case("unseen", 0, 4, 0, 4),
-    ]
+    assert found == [Case("lost_write", 0, 1, 0, 1), Case("skipped_poll", 0, 1, 0, 1), Case("unseen", 0, 4, 0, 4)]
 
 
 def test_without_a_log_the_last_offset_read_is_passed() -> None:

@@ -327,9 +327,7 @@ def an_offset_that_was_used_again() -> Plant:
         row._replace(seq=99) if row.consumer.startswith(group) and (row.partition, row.offset) == (1, 3) else row
         for row in history.consumed
     ]
-    return run, {
-        "in": [Case("inconsistent_offset", 1, 3, 0, 99), Case("truncated_read", 1, 3, 0, 99)],
-    }
+    return run, {"in": [Case("inconsistent_offset", 1, 3, 0, 99), Case("truncated_read", 1, 3, 0, 99)]}
 
 
 def owned_twice() -> Plant:

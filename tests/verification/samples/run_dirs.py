@@ -64,14 +64,7 @@ class Rows:
         return self
 
     def read(
-        self,
-        offset: int,
-        seq: int,
-        *,
-        lane: str = "a",
-        consumer: str = "c0",
-        partition: int = 0,
-        producer_id: int = 0,
+        self, offset: int, seq: int, *, lane: str = "a", consumer: str = "c0", partition: int = 0, producer_id: int = 0
     ) -> Rows:
         row = {"lane": lane, "consumer": consumer, "partition": partition, "offset": offset}
         self.consumed.append({**row, "producer_id": producer_id, "seq": seq, "poll_ns": self.tick()})

@@ -117,8 +117,7 @@ def test_between_batches_it_tells_its_generation_and_its_partitions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("commits", "orders"),
-    [(AFTER, ("process", "commit")), (BEFORE, ("commit", "process")), (AUTO, ("process",))],
+    ("commits", "orders"), [(AFTER, ("process", "commit")), (BEFORE, ("commit", "process")), (AUTO, ("process",))]
 )
 def test_a_batch_ends_with_the_last_of_its_orders(commits: str, orders: tuple[str, ...]) -> None:
     stepped, _ = member(commits)

@@ -15,19 +15,9 @@ from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, TxnOffsetCommitRequest
 
 from kafka_chaos.conformance.controllers.requests import PartitionState, Sender, leader_and_isr
-from kafka_chaos.harness.cluster.links.contents import (
-    Contents,
-    FetchSession,
-    MessageDecoder,
-    errors_of,
-    produced_to,
-)
+from kafka_chaos.harness.cluster.links.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
 from kafka_chaos.harness.cluster.links.frames import API_KEYS, Header, read_header
-from kafka_chaos.harness.cluster.wire.messages import (
-    AlterPartitionRequest,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-)
+from kafka_chaos.harness.cluster.wire.messages import AlterPartitionRequest, LeaderAndIsrRequest, LeaderAndIsrResponse
 
 TOPIC_ID = uuid.UUID(int=7)
 

@@ -187,13 +187,7 @@ def test_power_is_lost_in_the_first_phase_or_in_none() -> None:
         parse_experiment(phases("kill", "power-loss"), "phases.yaml")
 
 
-@pytest.mark.parametrize(
-    ("target", "cluster"),
-    [
-        ("zookeeper", "brokers: 3"),
-        ("zookeeper:1", "brokers: 3"),
-    ],
-)
+@pytest.mark.parametrize(("target", "cluster"), [("zookeeper", "brokers: 3"), ("zookeeper:1", "brokers: 3")])
 def test_zookeeper_has_none(target: str, cluster: str) -> None:
     with pytest.raises(UsageFailure, match="ZooKeeper has no disk of its own, which power-loss breaks"):
         with_disks(target=target, cluster=cluster)

@@ -81,10 +81,7 @@ def test_every_thing_that_is_told_has_its_row(tmp_path: Path) -> None:
     written = Written(tmp_path, told, output=None)
     held = {"lane": "in", "group": "g", "consumer": "g-0-1", "member": "m", "generation": 3}
     held |= {"isolation": "read_committed", "start_ns": 10}
-    assert written["assignments"] == [
-        {**held, "partition": 0, "end_ns": 50},
-        {**held, "partition": 1, "end_ns": None},
-    ]
+    assert written["assignments"] == [{**held, "partition": 0, "end_ns": 50}, {**held, "partition": 1, "end_ns": None}]
     asked = {"lane": "in", "group": "g", "consumer": "g-0-1", "producer_id": None, "transaction": None}
     asked |= {"invoke_ns": 30, "complete_ns": 40}
     assert written["commits"] == [

@@ -38,11 +38,7 @@ BROKEN = {
         'Identities("other", begin["producer_id"]',
         (WRITES, "carry no identity"),
     ),
-    "all records in one partition": (
-        "first + seq % partitions",
-        "first",
-        (WRITES, "is in partition 0: expected 1"),
-    ),
+    "all records in one partition": ("first + seq % partitions", "first", (WRITES, "is in partition 0: expected 1")),
     "an offset of another record": (
         "offset=[offset for _, offset in done]",
         "offset=[offset + 1 for _, offset in done]",

@@ -96,12 +96,7 @@ class Produced:
         writer, reservations = HistoryWriter(tmp_path / "produced"), Reservations(tmp_path)
         self.started = Started(behaviour, tmp_path, **of)
         self.producer = ProcessProducer(
-            self.started,
-            lane="orders",
-            producer_id=3,
-            partitions=InTurn(2),
-            writer=writer,
-            reservations=reservations,
+            self.started, lane="orders", producer_id=3, partitions=InTurn(2), writer=writer, reservations=reservations
         )
         sent, calls = 0, 0
         while sent < records and not self.producer.failed_for_good and calls < records:

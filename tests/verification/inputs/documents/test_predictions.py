@@ -140,10 +140,7 @@ def test_statuses_and_steps_are_read(tmp_path: Path) -> None:
         ([], "lanes: expected an object of lanes"),
         ({"a": []}, "lanes.a.anomalies: expected an object"),
         ({"a": {}}, "lanes.a.anomalies: expected an object"),
-        (
-            {"a": {"anomalies": {"loss": {}}}},
-            "lanes.a.anomalies.loss: no such anomaly; they are lost_write, ",
-        ),
+        ({"a": {"anomalies": {"loss": {}}}}, "lanes.a.anomalies.loss: no such anomaly; they are lost_write, "),
         (
             {"a": {"anomalies": {"duplicate": {"status": "maybe"}}}},
             "lanes.a.anomalies.duplicate.status: 'maybe', expected forbidden, permitted, required",
@@ -152,10 +149,7 @@ def test_statuses_and_steps_are_read(tmp_path: Path) -> None:
             {"a": {"anomalies": {"duplicate": 1}}},
             "lanes.a.anomalies.duplicate.status: None, expected forbidden, permitted, required",
         ),
-        (
-            {"a": {"anomalies": {}, "scope": {"lockstep": "cut"}}},
-            "lanes.a.scope.lockstep: expected a list of steps",
-        ),
+        ({"a": {"anomalies": {}, "scope": {"lockstep": "cut"}}}, "lanes.a.scope.lockstep: expected a list of steps"),
     ],
 )
 def test_a_prediction_that_makes_no_sense_is_refused(tmp_path: Path, lanes: Any, problem: str) -> None:
