@@ -51,7 +51,7 @@ SCOPE = CoreScope(brokers=3, records=2, leader_epochs=3)
 MODULES = {
     "protocol": ("truncation", "leaders", "isr", "eligible", "quorum", "sequences", "rules"),
     "explore": ("core",),
-    "lockstep": ("brokers", "clients", "producers", "controller", "environment", "processes", "quorum", "cleaning"),
+    "lockstep": ("brokers", "clients", "producers", "controller", "environment", "processes", "quorum"),
     "lockstep/transactions": ("steps",),
     "lane": ("idempotence", "exchanges", "replication", "membership", "faults", "bounds"),
     "predict": ("transactional", "grouped"),
