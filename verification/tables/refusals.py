@@ -202,11 +202,16 @@ def require_no_nulls(spark: SparkSession, run: RunDirectory, frames: Frames) -> 
         if frame is None:
             continue
         columns = [column for column in required(name) if column in frame.columns]
-        counts = frame.agg(*(F.count(F.when(F.col(column).isNull(), 1)).alias(column) for column in columns))
-        for column, nulls in counts.collect()[0].asDict().items():
-            if nulls:
-                place = place_of(run, name, frame, F.col(column).isNull())
-                raise RunDirectoryError(place, f"{nulls} null values, expected none", column=column)
+        nulls = [F.col(column).isNull().cast("long").alias(column) for column in columns]
+        by_file = frame.select(F.input_file_name().alias("file"), *nulls).groupBy("file")
+        counts = by_file.agg(*(F.sum(column).alias(column) for column in columns)).orderBy("file").collect()
+        for row in counts:
+            for column in columns:
+                if row[column]:
+                    file = unquote(row["file"].rsplit("/", 1)[-1]) or None
+                    raise RunDirectoryError(
+                        run.place(name, file), f"{row[column]} null values, expected none", column=column
+                    )
 
 
 _UNREADABLE = re.compile(
