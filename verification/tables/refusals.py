@@ -208,10 +208,8 @@ def require_no_nulls(spark: SparkSession, run: RunDirectory, frames: Frames) -> 
         for row in counts:
             for column in columns:
                 if row[column]:
-                    file = unquote(row["file"].rsplit("/", 1)[-1]) or None
-                    raise RunDirectoryError(
-                        run.place(name, file), f"{row[column]} null values, expected none", column=column
-                    )
+                    place = run.place(name, _name_of(row["file"]))
+                    raise RunDirectoryError(place, f"{row[column]} null values, expected none", column=column)
 
 
 _UNREADABLE = re.compile(
@@ -243,4 +241,9 @@ def place_of(run: RunDirectory, name: str, table: DataFrame, condition: Column) 
 def _files_of(table: DataFrame, condition: Column) -> set[str]:
     """The names of the files with such rows; none for a table that does not come from files."""
     rows = table.where(condition).select(F.input_file_name()).distinct().collect()
-    return {unquote(row[0].rsplit("/", 1)[-1]) for row in rows if row[0]}
+    return {name for (url,) in rows if (name := _name_of(url)) is not None}
+
+
+def _name_of(url: str) -> str | None:
+    """The name of the file at Spark's URL of it; None for rows that do not come from a file, whose URL is empty."""
+    return unquote(url.rsplit("/", 1)[-1]) or None
