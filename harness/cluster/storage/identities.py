@@ -80,7 +80,7 @@ class IdentityReader:
             np.full(len(records), batch.leader_epoch, dtype=np.int64),
             np.array([producer_id for producer_id, _ in identities], dtype=np.int64),
             np.array([seq for _, seq in identities], dtype=np.int64),
-            np.full(len(records), batch.producer_epoch, dtype=np.int64),
+            np.full(len(records), batch.idempotent_epoch, dtype=np.int64),
             np.full(len(records), _DATA, dtype=np.int64),
         )
 
@@ -124,7 +124,7 @@ class IdentityReader:
                     np.full(batch.count, batch.leader_epoch, dtype=np.int64),
                     producer_ids[here],
                     seqs[here],
-                    np.full(batch.count, batch.producer_epoch, dtype=np.int64),
+                    np.full(batch.count, batch.idempotent_epoch, dtype=np.int64),
                     np.full(batch.count, _DATA, dtype=np.int64),
                 ),
             )

@@ -99,6 +99,11 @@ class Batch:
         return self.data[MAGIC_AT] < len(LEGACY_SIZES)
 
     @property
+    def idempotent_epoch(self) -> int:
+        """The epoch of its idempotent producer, -1 without one: KafkaJS then writes epoch 0 to producer id -1."""
+        return NO_PRODUCER if self.producer_id == NO_PRODUCER else self.producer_epoch
+
+    @property
     def place(self) -> str:
         """Its place, for messages."""
         return f"{self.file}: batch of offset {self.base_offset} at position {self.position}"

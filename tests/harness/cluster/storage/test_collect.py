@@ -94,6 +94,16 @@ def test_chunks_of_any_size_give_the_same_rows(
     assert {row["producer_epoch"] for row in rows[1]} == {-1}
 
 
+@pytest.mark.parametrize("content", [IdentityCodec(LANE, 40).encode(5, 0), b"another application's"])
+def test_a_batch_without_producer_id_has_no_producer_epoch(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KafkaJS 2.2.4 writes epoch 0 to the batches of a producer that is not idempotent."""
+    batch = build([(None, content, [])], producer=(-1, 0, -1))
+    rows, _ = gather([Broker(1, {segment(0): batch})], tmp_path, monkeypatch)
+    assert [row["producer_epoch"] for row in rows[1]] == [-1]
+
+
 def test_checkpoints_are_told_by_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = Broker(
         2,
