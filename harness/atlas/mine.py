@@ -104,6 +104,8 @@ def read_settings(path: Path, client: str | None = None) -> Settings:
     }
     if "transactional.id" in known:
         lane |= {"transactional": True, "idempotence": True}
+    if lane["idempotence"] and known.keys().isdisjoint((_IN_FLIGHT, "max.in.flight")):
+        lane["max_in_flight"] = max(KINDS[kind].idempotent_in_flight)
     if _MIN_ISR in known:
         lane["min_insync_replicas"] = _number(path, _MIN_ISR, known[_MIN_ISR])
     if _UNCLEAN in known:

@@ -7,8 +7,9 @@ its number.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class LaneRun:
     `declared`: the model's faults that it was predicted for. `records`: how many were sent. `found`: the anomalies that
     were found, with the number of findings. `predicted`: the anomalies that were permitted or required. `not_judged`:
     those that could not be judged. `gap_s`: the longest time in seconds without an acknowledgement; None: not known.
+    `report`: the path of the run's report.
     """
 
     run: str
@@ -87,22 +89,30 @@ def shipped() -> list[LaneRun]:
 
 
 def read_record(path: Path) -> list[LaneRun]:
-    """The lanes in a file, oldest first; none if there is no such file. Raises `UsageFailure`."""
+    """The lanes in a file, oldest first; none if there is no such file. Raises `UsageFailure`.
+
+    Their reports are named from the current folder.
+    """
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
         raise UsageFailure(f"{path}: can't be read: {error}") from None
-    return list(_parsed(text, str(path)))
+    return [_moved(run, lambda report: os.path.join(path.parent, report)) for run in _parsed(text, str(path))]
 
 
 def append(path: Path, runs: Iterable[LaneRun]) -> None:
-    """Add lanes to the record, all with one write."""
+    """Add lanes to the record, all with one write. It names their reports from its own folder: both move together."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = (json.dumps(asdict(run), separators=(",", ":")) + "\n" for run in runs)
+    moved = (_moved(run, lambda report: os.path.relpath(report, path.parent)) for run in runs)
+    lines = (json.dumps(asdict(run), separators=(",", ":")) + "\n" for run in moved)
     with path.open("a", encoding="utf-8") as file:
         file.write("".join(lines))
+
+
+def _moved(run: LaneRun, place: Callable[[str], str]) -> LaneRun:
+    return run if run.report is None else replace(run, report=place(run.report))
 
 
 def _parsed(text: str, source: str) -> Iterator[LaneRun]:

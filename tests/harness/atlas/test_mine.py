@@ -56,6 +56,11 @@ def test_missing_keys_have_the_client_s_defaults(
     assert (settings.client, dict(settings.lane)) == (client, lane)
 
 
+def test_an_idempotent_producer_has_as_many_requests_in_flight_as_its_kind_can_have(tmp_path: Path) -> None:
+    settings = read_settings(settings_in(tmp_path, "enable.idempotence=true"), "sarama")
+    assert settings.lane["max_in_flight"] == 1
+
+
 def test_keys_that_runs_do_not_vary_are_named(tmp_path: Path) -> None:
     assert read_settings(settings_in(tmp_path, "linger.ms=5", "acks=all", "retries=3")).ignored == [
         "linger.ms",

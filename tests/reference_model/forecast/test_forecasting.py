@@ -112,6 +112,14 @@ def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
     assert read_record(path) == [first, second]
 
 
+def test_a_record_can_move_together_with_its_reports(tmp_path: Path) -> None:
+    report = tmp_path / "here" / "runs" / "run-1" / "report.html"
+    append(tmp_path / "here" / "record.jsonl", [lane_run(report=str(report))])
+    (tmp_path / "here").rename(tmp_path / "there")
+    (run,) = read_record(tmp_path / "there" / "record.jsonl")
+    assert run.report == str(tmp_path / "there" / "runs" / "run-1" / "report.html")
+
+
 def test_a_record_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert read_record(tmp_path / "none.jsonl") == []
 
