@@ -47,6 +47,16 @@ class ExperimentError(UsageFailure):
         super().__init__(f"{dotted(place)}: {message}")
 
 
+Refusals = Iterator[tuple[tuple[str | int, ...], str]]
+"""What a check refuses: the keys below the place that it is about, and why."""
+
+
+def raise_first(place: tuple[str | int, ...], refusals: Refusals) -> None:
+    """Raise the first of these, if there is one, as an `ExperimentError`."""
+    for keys, message in refusals:
+        raise ExperimentError((*place, *keys), message)
+
+
 def dotted(place: tuple[str | int, ...]) -> str:
     """A place as messages show it: phases[0].lanes[2].acks."""
     text = "".join(
