@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-spark test-cluster test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories breaches \
+.PHONY: demo test test-unit test-spark test-cluster test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories \
 	nightly nightly-turn atlas \
 	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions bench-bare-machine lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
@@ -88,11 +88,6 @@ random-walks: setup
 stories: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos reproduce --matrix --results docs/reproduced.json $(if $(STORY_MINUTES),--minutes $(STORY_MINUTES))
-
-# The breaches of older protocols on brokers that have them; BREACH_MINUTES=30 goes on for so long.
-breaches: setup
-	mkdir -p runs
-	$(BIN)/kafka-chaos reproduce --breaches --results docs/reproduced.json $(if $(BREACH_MINUTES),--minutes $(BREACH_MINUTES))
 
 # Random schedules of faults of every kind on eight lanes: nothing that is forbidden, and nothing left behind.
 random-schedules: setup

@@ -1,1 +1,1 @@
-"""The model against real brokers: scenarios, walks, stories and breaches, played on both and compared."""
+"""The model against real brokers: scenarios, walks and stories, played on both and compared."""

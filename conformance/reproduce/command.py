@@ -28,16 +28,10 @@ RUNS = Path("runs")
 @click.option("--anomaly", type=click.Choice([str(one) for one in Anomaly]), help="What the story is to show.")
 @click.option("--matrix", is_flag=True,
               help="Play the stories of the standard matrix instead, those shown least often first.")  # fmt: skip
-@click.option("--protocol", metavar="VARIANT", help="Play the shortest breach of this older protocol instead; "
-              "--kafka-version has to be one that has it.")  # fmt: skip
-@click.option("--invariant", metavar="NAME", help="With --protocol: which invariant the breach breaks.")
-@click.option("--breaches", is_flag=True,
-              help="Play the breaches of all older protocols instead, those played least often first.")  # fmt: skip
 @click.option("--results", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="With --matrix or --breaches: add to the results in this JSON file, and write a page beside it."
-              )  # fmt: skip
+              help="With --matrix: add to the results in this JSON file, and write a page beside it.")  # fmt: skip
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True),
-              help="With --matrix or --breaches: begin no further story after this time.")  # fmt: skip
+              help="With --matrix: begin no further story after this time.")  # fmt: skip
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True, help="How often to play the story.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RUNS, show_default=True,
               help="Where to make run directories.")  # fmt: skip
@@ -49,9 +43,6 @@ def reproduce_command(
     kafka_version: str | None,
     anomaly: str | None,
     matrix: bool,
-    protocol: str | None,
-    invariant: str | None,
-    breaches: bool,
     results: Path | None,
     minutes: float | None,
     times: int,
@@ -66,18 +57,13 @@ def reproduce_command(
     After each step the brokers have to be in the state that the model tells. Links hold the followers' fetches, so that
     nothing is replicated before its step. The run directory is verified like any other.
 
-    With --protocol it is the shortest breach that `explore` finds in an older protocol, on brokers that have it. Links
-    hold what controllers tell brokers, too.
-
     Exit code: 0 the anomaly is shown, 1 a violation, 2 it is not shown, 3 the environment failed, 64 there is no such
     story, or brokers can't be made to take one of its steps.
     """
-    if sum((anomaly is not None, matrix, protocol is not None, breaches)) != 1:
-        raise UsageFailure("reproduce: expected one of --anomaly, --matrix, --protocol and --breaches")
-    if (results is not None) != (matrix or breaches):
-        raise UsageFailure("reproduce: --matrix or --breaches, and --results go together")
-    if (protocol is None) != (invariant is None):
-        raise UsageFailure("reproduce: --protocol and --invariant go together")
+    if (anomaly is not None) == matrix:
+        raise UsageFailure("reproduce: expected either --anomaly or --matrix")
+    if (results is not None) != matrix:
+        raise UsageFailure("reproduce: --matrix and --results go together")
     from kafka_chaos.conformance.reproduce import plays
     from kafka_chaos.conformance.reproduce.claims import claim
     from kafka_chaos.harness.cluster.containers.versions import check_version
@@ -89,13 +75,9 @@ def reproduce_command(
     if not (dry_run or as_json or quiet):
         click.get_current_context().with_resource(Waiting("playing on brokers", console=console()))
     how = plays.How(out, times, minutes, dry_run, as_json, quiet)
-    if protocol is not None and invariant is not None:
-        sys.exit(plays.play_breach(*plays.breach_of(protocol, invariant, kafka_version), how))
-    version = USUAL_VERSION if breaches or kafka_version is None else kafka_version
+    version = kafka_version or USUAL_VERSION
     cluster = version, ZOOKEEPER if version == USUAL_VERSION else KRAFT
     check_version(*cluster)
-    if breaches and results is not None:
-        sys.exit(plays.play_breaches(results, plays.named(cluster), how))
     if results is not None:
         sys.exit(plays.play_matrix(cluster, results, how))
     with refused_by_option():

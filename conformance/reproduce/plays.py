@@ -1,10 +1,10 @@
-"""The plays of `kafka-chaos reproduce`: one story or breach, or all of them, those shown least often first."""
+"""The plays of `kafka-chaos reproduce`: one story, or all of the matrix, those shown least often first."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +12,14 @@ from pathlib import Path
 import click
 
 from kafka_chaos.conformance.engine import Say
-from kafka_chaos.conformance.reproduce.breaches.player import BreachPlayer, PlayedBreach
-from kafka_chaos.conformance.reproduce.breaches.stories import STORIES, BreachStory
 from kafka_chaos.conformance.reproduce.claims import Claim, grouped
 from kafka_chaos.conformance.reproduce.claims import matrix as claims_of_matrix
 from kafka_chaos.conformance.reproduce.playing.actions import refusal
 from kafka_chaos.conformance.reproduce.playing.player import Shown, StoryPlayer, profile_of
-from kafka_chaos.conformance.reproduce.results import BreachResult, Key, key_of, load
+from kafka_chaos.conformance.reproduce.results import load
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.command.errors import UsageFailure, counted, quoted
+from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.lane.metadata import KRAFT
 
 
@@ -47,7 +45,8 @@ def play_claim(claim: Claim, how: How) -> int:
     if (reason := refusal(claim.story)) is not None:
         raise UsageFailure(f"reproduce: brokers can't be made to take this story: {reason}")
     if how.dry_run:
-        _tell([step.sentence for step in claim.story.steps])
+        for step in claim.story.steps:
+            click.echo(f"{step.number + 1:3}. {step.sentence}")
         click.echo(f"     {claim.story.ending}")
         return 0
     shown = play_story([claim], how)
@@ -60,7 +59,7 @@ def play_claim(claim: Claim, how: How) -> int:
     how.say(f"{claim.anomaly}: shown by {hits} of {counted(len(shown), 'story').replace('storys', 'stories')}")
     if any(one.verdict is Verdict.VIOLATION for one in shown):
         return int(Verdict.VIOLATION.exit_code)
-    return _exit_code(hits == len(shown))
+    return int((Verdict.CONFORMS if hits == len(shown) else Verdict.UNKNOWN).exit_code)
 
 
 def play_story(claims: Sequence[Claim], how: How) -> list[Shown]:
@@ -108,75 +107,10 @@ def play_matrix(cluster: tuple[str, str], path: Path, how: How) -> int:
     return int(Verdict.gravest(verdicts).exit_code)
 
 
-def breach_of(variant: str, invariant: str, kafka_version: str | None) -> tuple[BreachStory, str]:
-    """The breach of an invariant under a variant, and the version to play it on.
-
-    Raises `UsageFailure` where there is none, or where that version has another protocol.
-    """
-    story = next((one for one in STORIES if one.variant == variant and invariant in one.invariants), None)
-    if story is None:
-        known = "; ".join(f"{one.variant} with {' or '.join(one.invariants)}" for one in STORIES)
-        raise UsageFailure(f"--protocol {variant} --invariant {quoted(invariant)}: expected one of {known}")
-    version = kafka_version or story.versions[0]
-    if version not in story.versions:
-        raise UsageFailure(
-            f"--kafka-version {version}: brokers have the protocol {variant} in {', '.join(story.versions)}"
-        )
-    return story, version
-
-
-def play_breach(story: BreachStory, kafka_version: str, how: How) -> int:
-    """Play a breach, print what came of it, and return the exit code."""
-    if how.dry_run:
-        _tell(story.sentences)
-        return 0
-    with ClusterPool() as pool:
-        played = [BreachPlayer(story, kafka_version, pool, how.out, how.say).play() for _ in range(how.times)]
-    hits = sum(not one.left for one in played)
-    if how.as_json:
-        runs = [{"run": str(one.path), "left": one.left} for one in played]
-        document = {"protocol": story.variant, "invariants": story.invariants, "kafka": kafka_version}
-        click.echo(json.dumps({**document, "played": how.times, "shown": hits, "runs": runs}))
-    for one in played:
-        how.say(_described_breach(one))
-    return _exit_code(hits == len(played))
-
-
-def play_breaches(path: Path, kafka: str, how: How) -> int:
-    """Play the breaches on the versions that have them, and add to the results. Returns the exit code.
-
-    With minutes it goes on for so long with what was played least often, without each is played once.
-    """
-    results = load(path, kafka)
-    everything = ((story, version) for story in STORIES for version in story.versions)
-    are_shown = []
-    with ClusterPool() as pool:
-        for story, version in everything if how.minutes is None else _least_played(results.breaches, how.minutes):
-            played = BreachPlayer(story, version, pool, how.out).play()
-            results.breaches[key_of(story, version)].note(played.left)
-            results.save(path)
-            are_shown.append(not played.left)
-            how.say(_described_breach(played))
-    return _exit_code(all(are_shown))
-
-
-def _least_played(results: Mapping[Key, BreachResult], minutes: float) -> Iterator[tuple[BreachStory, str]]:
-    """Again and again, a breach that was played least often, on the version that it was played on least often."""
-    until = time.monotonic() + 60 * minutes
-    while time.monotonic() < until:
-        story = min(STORIES, key=lambda one: sum(results[key_of(one, version)].played for version in one.versions))
-        yield story, min(story.versions, key=lambda version: results[key_of(story, version)].played)
-
-
 def named(cluster: tuple[str, str]) -> str:
     """A cluster's version and metadata mode, as results have them."""
     version, mode = cluster
     return f"Kafka {version} {'in KRaft mode' if mode == KRAFT else 'with ZooKeeper'}"
-
-
-def _tell(sentences: Sequence[str]) -> None:
-    for number, sentence in enumerate(sentences, 1):
-        click.echo(f"{number:3}. {sentence}")
 
 
 def _described(group: Sequence[Claim], shown: Shown) -> str:
@@ -184,11 +118,3 @@ def _described(group: Sequence[Claim], shown: Shown) -> str:
     what = f"{first.label}, {', '.join(first.lane.faults) or 'no fault'}: {first.anomaly}"
     more = f" and {counted(len(group) - 1, 'more claim')}" if len(group) > 1 else ""
     return f"{what}{more}: {shown.reason or 'shown'} ({shown.path})"
-
-
-def _described_breach(one: PlayedBreach) -> str:
-    return f"{one.story.name} on Kafka {one.kafka_version}: {one.left or 'shown'} ({one.path})"
-
-
-def _exit_code(is_shown: bool) -> int:
-    return int((Verdict.CONFORMS if is_shown else Verdict.UNKNOWN).exit_code)

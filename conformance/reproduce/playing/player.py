@@ -61,17 +61,15 @@ class Evidence:
         self._directory.write_lanes(lanes)
         self._directory.write_predictions({lane: one.to_json() for lane, one in predictions.items()})
 
-    def note_steps(
-        self, kafka_version: str, steps: Sequence[TakenStep], *, file: str = STORY_FILE, **more: object
-    ) -> None:
-        """Write down the steps that were taken so far, and what `more` there is to say."""
+    def note_steps(self, kafka_version: str, steps: Sequence[TakenStep]) -> None:
+        """Write down the steps that were taken so far."""
         taken = [
             {"sentence": step.sentence, "seconds": round(step.seconds, 3)}
             | ({"remark": step.remark} if step.remark else {})
             for step in steps
         ]
-        document = {"format_version": 1, "versions": versions(kafka_version), **more, "steps": taken}
-        write_whole(self.path / file, json.dumps(document, indent=1) + "\n")
+        document = {"format_version": 1, "versions": versions(kafka_version), "steps": taken}
+        write_whole(self.path / STORY_FILE, json.dumps(document, indent=1) + "\n")
 
     def collect(self, lease: ClusterLease, parts: Sequence[Part]) -> None:
         """Write the histories, the final log and every replica; nothing may be broken any more."""

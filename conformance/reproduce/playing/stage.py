@@ -60,13 +60,6 @@ class HeldFollowers:
         self._lift(follower, before, release=True)
         self.await_held(follower, leader)
 
-    def cut(self, follower: int) -> None:
-        """End the connections on which the follower waits for an answer; the answer to its next fetch is held again."""
-        before = self._rules.get(follower)
-        if before is not None:
-            self._apply(follower)
-            self._lift(follower, before, release=False)
-
     def release(self, follower: int) -> None:
         """Let the follower fetch as it likes."""
         rule = self._rules.pop(follower, None)

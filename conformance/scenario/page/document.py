@@ -49,8 +49,8 @@ kafka-chaos scenario list
 kafka-chaos scenario run leader-epoch-A
 ```
 
-Breaches of older protocols that only late requests lead to are played as [the model's search](reproduced.md) has found
-them; that page also lists those that no version can show, and why.
+Breaches of older protocols that only late requests lead to were
+[shown on brokers of their time](decisions/0054-breaches-on-brokers.md), as the model's search has found them.
 
 A run passes if every step agrees with the model and every expectation holds. `passed` counts all recorded runs, also
 those of earlier versions of kafka-chaos. Seconds include starting clusters, and depend on the machine. The nightly job

@@ -26,8 +26,8 @@ class Rule:
 
     `sender`: host names of the nodes whose requests are meant, and `clients` for everybody else; empty: whoever sends.
     `client_id`: the sender's, as the request's header has it. `nth`: which of the frames that are named, counted from 1
-    since the rule came; None: all. `seconds` belong to `delay`. `leader_epoch`: of the LeaderAndIsr requests, those
-    that tell this leader epoch. A response belongs to the request that it answers: the rule names it by that.
+    since the rule came; None: all. `seconds` belong to `delay`. A response belongs to the request that it answers: the
+    rule names it by that.
     """
 
     id: str
@@ -40,15 +40,13 @@ class Rule:
     topic: str | None = None
     partition: int | None = None
     transactional_id: str | None = None
-    leader_epoch: int | None = None
     nth: int | None = None
     seconds: float = 0.0
 
     @property
     def reads_contents(self) -> bool:
         """Whether a header is not enough to decide."""
-        read = (self.topic, self.partition, self.transactional_id, self.leader_epoch)
-        return any(one is not None for one in read)
+        return any(one is not None for one in (self.topic, self.partition, self.transactional_id))
 
     def may_name(self, node: str, header: Header, peer: str) -> bool:
         """Whether it may name an exchange that begins with this header, whatever its contents are."""
@@ -64,13 +62,11 @@ class Rule:
             return False
         if self.transactional_id is not None and self.transactional_id not in contents.transactional_ids:
             return False
-        if self.topic is None and self.partition is None and self.leader_epoch is None:
+        if self.topic is None and self.partition is None:
             return True
         return any(
-            self.topic in (None, place[0])
-            and self.partition in (None, place[1])
-            and self.leader_epoch in (None, contents.leader_epochs.get(place))
-            for place in contents.partitions
+            self.topic in (None, topic) and self.partition in (None, partition)
+            for topic, partition in contents.partitions
         )
 
 

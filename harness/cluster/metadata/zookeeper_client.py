@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -123,23 +123,6 @@ class ZooKeeper:
             timeout=timeout,
             interval=0.02,
         )
-
-    def assign(self, topic: str, replicas: Sequence[int], *, partition: int = 0) -> None:
-        """Write a partition's replicas, the preferred leader first; the next controller goes by it."""
-        path = f"/brokers/topics/{topic}"
-        found = self._get(path)
-        if found is None:
-            raise ClusterFailure(f"ZooKeeper has no topic {topic}")
-        document = found[0]
-        document["partitions"][str(partition)] = list(replicas)
-        with _failures(f"take the replicas of {topic}"):
-            self._client.set(path, json.dumps(document).encode())
-
-    def elect_preferred(self, topic: str, *, partition: int = 0) -> None:
-        """Ask for a preferred leader election, as Kafka's own tool did before KIP-460."""
-        document = {"version": 1, "partitions": [{"topic": topic, "partition": partition}]}
-        with _failures(f"take an election for {topic}"):
-            self._client.create("/admin/preferred_replica_election", json.dumps(document).encode(), makepath=True)
 
     def _get(self, path: str) -> tuple[Any, Any] | None:
         with _failures(f"answer for {path}"), contextlib.suppress(NoNodeError):

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.conformance.reproduce.breaches.stories import STORIES
 from kafka_chaos.conformance.reproduce.claims import Claim, claim, matrix
 from kafka_chaos.conformance.reproduce.playing.actions import refusal, remarks
-from kafka_chaos.conformance.reproduce.results import Results, key_of, load, page
+from kafka_chaos.conformance.reproduce.results import Results, load, page
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.lanes import Lane
@@ -20,9 +19,6 @@ KILLED = Lane(lane="1", acks="1", faults=("kill",))
 LOST = claim(KILLED, Anomaly.LOST_WRITE, "acks=1")
 TWICE = claim(KILLED, Anomaly.DUPLICATE, "acks=1")
 SWAPPED = claim(KILLED, Anomaly.REORDERED, "acks=1")
-
-
-BREACH = key_of(STORIES[0], STORIES[0].versions[0])
 
 
 def results(*claims: Claim, **refused: str) -> Results:
@@ -39,8 +35,6 @@ def test_results_add_up_over_files(tmp_path: Path) -> None:
     again = load(path, "another cluster")
     assert again == first
     again.note({LOST.key: False}, "step 2 took too long")
-    again.breaches[BREACH].note("")
-    again.breaches[BREACH].note("step 3 took too long")
     again.save(path)
     found = load(path, "")
     assert found == again
@@ -60,21 +54,6 @@ def test_the_page_has_every_claim_and_every_reason() -> None:
     assert "| kill | `reordered` | 5 | not played |" in text
     assert "- acks=1, kill: `reordered`. Brokers never do that" in text
     assert "- acks=1, kill: `lost_write`. The machine was slow" in text
-
-
-def test_the_page_has_every_breach_and_every_reason() -> None:
-    found = results(LOST)
-    found.breaches[BREACH].note("")
-    found.breaches[BREACH].note("the machine was slow")
-    text = page(found).split("## Breaches of the protocol's variants")[1]
-    for story in STORIES:
-        names = ", ".join(f"`{name}`" for name in story.invariants)
-        assert f"| `{story.variant}` | {names} | {len(story.steps)} | {story.versions[0]}: " in text
-        reason = story.instead or story.why_added
-        assert not reason or f"{reason}." in text or f"{reason[:1].upper()}{reason[1:]}." in text
-    assert "| `truncate-to-high-watermark` | `weak_isr`, `strong_isr` | 10 | 0.10.2.2: 1 of 2 |" in text
-    assert "- `truncate-to-high-watermark`, `weak_isr`, `strong_isr` on 0.10.2.2, 1 time: the machine was slow" in text
-    assert "No version has the variant `kip101-fenced`" in text
     for defect in KNOWN_DEFECTS:
         assert f"- `{defect}`: " in text
 

@@ -65,14 +65,13 @@ def told(leader_epoch: int) -> memoryview:
 @pytest.mark.parametrize(
     ("named", "taken"),
     [
-        ({"leader_epoch": 2}, True),
-        ({"leader_epoch": 1}, False),
-        ({"leader_epoch": 2, "topic": "a", "partition": 0}, True),
-        ({"leader_epoch": 2, "topic": "b"}, False),
-        ({"leader_epoch": 2, "partition": 1}, False),
+        ({"topic": "a"}, True),
+        ({"topic": "a", "partition": 0}, True),
+        ({"topic": "b"}, False),
+        ({"partition": 1}, False),
     ],
 )
-def test_a_rule_takes_what_tells_a_leader_epoch(named: dict[str, object], taken: bool) -> None:
+def test_a_rule_takes_what_a_controller_tells_of_a_partition(named: dict[str, object], taken: bool) -> None:
     around = Around(rule(**named))
     talk = conversation(around, "broker-3")
     assert ask(talk, told(2)) is (Fate.WAIT if taken else Fate.PASS)

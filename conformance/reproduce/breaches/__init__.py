@@ -1,1 +1,0 @@
-"""Plays the breaches of the protocol's older variants (docs/model.md) on brokers that have these variants."""
