@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
 from kafka_chaos.harness.experiment.file import document_of, experiment_of, line_of, text_of
+from kafka_chaos.harness.experiment.schedule import of_client
 from kafka_chaos.harness.experiment.specs import Experiment, dotted
 from kafka_chaos.harness.experiment.values import refusals
 from kafka_chaos.harness.nightly.collecting import client_named
@@ -121,10 +122,6 @@ class Atlas:
         return experiment_of(values, f"{self.source} ({cluster}, {family})")
 
     def _lane(self, client: str, keys: Mapping[str, Any]) -> dict[str, Any]:
-        """A lane of a client. An idempotent producer that can't have five requests in flight has as many as it can."""
-        kind = chosen(client)
+        """A lane of a client."""
         number = self.plan.lanes.index(dict(keys)) + 1
-        lane = {"lane": f"{client.replace(' ', '-')}-{number}", "client": client, "leader": 1, **keys}
-        if kind is not None and keys.get("idempotence") and 5 not in kind.idempotent_in_flight:
-            lane.setdefault("max_in_flight", max(kind.idempotent_in_flight))
-        return lane
+        return of_client({"lane": f"{client.replace(' ', '-')}-{number}", "leader": 1, **keys}, client)

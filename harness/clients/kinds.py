@@ -26,6 +26,8 @@ _WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
 
 _USUAL = ("producer", "idempotent producer", "consumer")
 TRANSACTIONAL, MEMBER, LOOP = "transactional producer", "member of a group", "loop"
+ROLES: Mapping[str, str] = {"transactional": TRANSACTIONAL, "group": MEMBER, "loop": LOOP}
+"""The role that a client needs for each key of a lane."""
 
 Say = Callable[[str], None]
 Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -234,6 +236,12 @@ def chosen(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
     if found["version"] is None and kind.name == IN_PROCESS:
         return None
     return ChosenClient(kind, found["version"] or kind.version)
+
+
+def has_kafkas_names(client: str | Sequence[str]) -> bool:
+    """Whether the configs of a client have the names that librdkafka and Kafka's own client share."""
+    kind = chosen(client)
+    return kind is None or (isinstance(kind, ChosenClient) and kind.kind.name in (IN_PROCESS, "java"))
 
 
 def fetched(clients: Iterable[str | tuple[str, ...]], say: Say) -> None:

@@ -1,4 +1,5 @@
-"""Schedules drawn from a seed: which fault hits which target, when and for how long; and lives of producers.
+"""Schedules drawn from a seed: which fault hits which target, when and for how long; and what they hit: clusters, the
+clients of lanes with their configs, and lives of producers.
 
 Guarantee: the same seed, phase and bounds give the same schedule; no more brokers are broken at once than `breaks`
 allows; and all faults are healed before the load ends. A run writes the drawn schedule into its experiment.yaml, which
@@ -14,9 +15,12 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
-from kafka_chaos.faults.fault import can_go_together, fits
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.faults.fault import can_go_together, defaults, fits
 from kafka_chaos.faults.registry import fault_kind, fault_kinds
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, ROLES, chosen, has_kafkas_names
+from kafka_chaos.harness.cluster.containers.versions import version_and_mode
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.lives import GenerateLives
@@ -61,9 +65,23 @@ class GenerateSpec(Spec):
         description="draw durations around the time-outs of sessions, lags, requests, records, transactions, groups: "
         "just below one, above it, up to twice as long, within `duration`",
     )
-    producer_configs: dict[str, Annotated[Place, Field(min_length=1, strict=False)]] = Field(
+    keys: dict[str, Annotated[Place, Field(min_length=1, strict=False)]] = Field(
         default_factory=dict,
-        description="values that each lane's producer config is drawn from, unless the lane has the config",
+        description="values that further keys of faults are drawn from, such as `api`, for the kinds that have the key",
+    )
+    clusters: tuple[str, ...] = Field(
+        default=(), strict=False, description="versions and modes of the cluster to draw from, such as `4.3.1/kraft`"
+    )
+    clients: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="clients to draw from for each lane without `client`, as far as they can be what the lane needs",
+    )
+    producer_configs: tuple[dict[str, Any], ...] = Field(
+        default=(),
+        strict=False,
+        description="further producer configs to draw from for each lane whose client is librdkafka or Java's; the "
+        "lane's own ones count",
     )
     quiet_end: Seconds = Field(default=0.0, description="seconds of load without faults at its end, at least")
 
@@ -74,14 +92,29 @@ class GenerateSpec(Spec):
                 fault_kind(kind)
             except ValueError as error:
                 raise ValueError(f"faults: {error}") from error
+        fields = {name for kind in self.faults for name in defaults(fault_kind(kind))}
+        for key in self.keys:
+            if key not in fields:
+                raise ValueError(f"keys: {key!r} is a key of none of {', '.join(self.faults)}")
+        for name, read, texts in (("clusters", _cluster, self.clusters), ("clients", chosen, self.clients)):
+            for text in texts:
+                try:
+                    read(text)
+                except UsageFailure as failure:
+                    raise ValueError(f"{name}: {failure}") from failure
         for name in self.weights:
-            if name not in (*self.faults, *self.targets):
-                known = ", ".join((*self.faults, *self.targets))
+            if name not in self.names:
+                known = ", ".join(self.names)
                 raise ValueError(f"weights: {name!r} is not drawn from: expected one of {known}")
         for name, (shortest, longest) in (("duration", self.duration), ("gap", self.gap)):
             if shortest > longest:
                 raise ValueError(f"{name}: the shortest, {shortest:g} s, is longer than the longest, {longest:g} s")
         return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Whatever `weights` may have."""
+        return (*self.faults, *self.targets, *self.clusters, *self.clients)
 
     def draw(
         self, *, seed: int, phase: str, load_seconds: float, brokers: int, timeouts: Iterable[float] = ()
@@ -107,7 +140,9 @@ class GenerateSpec(Spec):
             at = budget.first_moment(at, target)
             if at + duration > load_seconds - self.quiet_end:
                 break
-            entries.append({"fault": kind, "target": target, "at": round(at, 1), "duration": duration})
+            own = defaults(fault_kind(kind))
+            keys = {key: drawn.choice(values) for key, values in self.keys.items() if key in own}
+            entries.append({"fault": kind, "target": target, "at": round(at, 1), "duration": duration, **keys})
             budget.spend(at + duration, target)
             at += gap if self.breaks else duration + gap
         wanted = self.count or 1
@@ -118,15 +153,28 @@ class GenerateSpec(Spec):
             )
         return entries
 
-    def with_configs(self, lanes: Sequence[Any], seed: str) -> list[Any]:
-        """Lanes with producer configs that are drawn, but for those that they have. What is no lane stays."""
+    def with_cluster(self, cluster: Any, seed: int) -> Any:
+        """The cluster's keys with the version and the mode that are drawn."""
+        if not self.clusters or not isinstance(cluster, Mapping | None):
+            return cluster
+        return {**(cluster or {}), **_cluster(self._choose(random.Random(f"{seed}/cluster"), self.clusters))}
+
+    def with_clients(self, lanes: Sequence[Any], seed: str) -> list[Any]:
+        """Lanes with clients and producer configs that are drawn. What is no lane stays."""
         drawn = random.Random(seed)
-        found = []
-        for lane in lanes:
-            configs = {key: drawn.choice(values) for key, values in self.producer_configs.items()}
-            own = lane.get("producer_configs", {}) if isinstance(lane, Mapping) else None
-            found.append({**lane, "producer_configs": {**configs, **own}} if isinstance(own, Mapping) else lane)
-        return found
+        return [self._with_client(lane, drawn) if isinstance(lane, Mapping) else lane for lane in lanes]
+
+    def _with_client(self, lane: Mapping[str, Any], drawn: random.Random) -> Mapping[str, Any]:
+        if "client" not in lane and self.clients:
+            roles = {role for key, role in ROLES.items() if lane.get(key) is not None}
+            able = [name for name in self.clients if (one := chosen(name)) is None or roles.issubset(one.roles)]
+            if not able:
+                raise ValueError(f"clients: none of {', '.join(self.clients)} can be a {' and '.join(roles)}")
+            lane = of_client(lane, self._choose(drawn, able))
+        configs, own = drawn.choice(self.producer_configs or ({},)), lane.get("producer_configs", {})
+        if not configs or not isinstance(own, Mapping) or not has_kafkas_names(lane.get("client", IN_PROCESS)):
+            return lane
+        return {**lane, "producer_configs": {**configs, **own}}
 
     def _kinds_beside(self, entries: Sequence[Mapping[str, Any]]) -> list[str]:
         """The kinds that may stand in one schedule with those drawn so far."""
@@ -145,6 +193,19 @@ class GenerateSpec(Spec):
         if not self.weights:
             return drawn.choice(options)
         return drawn.choices(options, [self.weights.get(option, 1.0) for option in options])[0]
+
+
+def of_client(lane: Mapping[str, Any], client: str) -> dict[str, Any]:
+    """The lane with this client: with as many requests in flight as it can have with idempotence, if not five."""
+    kind = chosen(client)
+    lane = {"client": client, **lane}
+    if kind is not None and lane.get("idempotence") and 5 not in kind.idempotent_in_flight:
+        lane.setdefault("max_in_flight", max(kind.idempotent_in_flight))
+    return lane
+
+
+def _cluster(text: str) -> dict[str, str]:
+    return dict(zip(("kafka_version", "metadata_mode"), version_and_mode(text), strict=True))
 
 
 def _fits(kind: str, target: str) -> bool:
@@ -221,12 +282,15 @@ def _with_schedule(phase: Mapping[str, Any], place: Place, values: dict[str, Any
     """The phase with its schedule, if it is to be drawn, and with lanes whose producer configs are drawn."""
     if not isinstance(phase.get("schedule"), Mapping):
         return phase
-    seed, name, lanes, cluster = _seed(values), str(phase.get("phase")), phase.get("lanes"), values.get("cluster")
+    seed, name, lanes = _seed(values), str(phase.get("phase")), phase.get("lanes")
     bounds, place = _bounds(phase["schedule"], place, GenerateSpec, "faults")
-    if bounds.producer_configs and isinstance(lanes, list):
-        lanes = bounds.with_configs(lanes, f"{seed}/{name}/producer_configs")
-        phase = {**phase, "lanes": lanes}
+    cluster = bounds.with_cluster(values.get("cluster"), seed)
+    if bounds.clusters:
+        values["cluster"] = cluster
     with _refused_at(place):
+        if isinstance(lanes, list):
+            lanes = bounds.with_clients(lanes, f"{seed}/{name}/clients")
+            phase = {**phase, "lanes": lanes}
         schedule = bounds.draw(
             seed=seed,
             phase=name,

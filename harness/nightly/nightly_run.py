@@ -17,8 +17,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
-from kafka_chaos.contract.lane.metadata import METADATA_MODES
-from kafka_chaos.harness.cluster.containers.versions import VERSIONS, check_version
+from kafka_chaos.harness.cluster.containers.versions import VERSIONS, version_and_mode
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -185,11 +184,7 @@ class Turn:
         """`VERSION/MODE`, or `turn` for that of a day; raises `UsageFailure` for anything else."""
         if text == TURN:
             return of_day(day)
-        version, slash, mode = text.partition("/")
-        if not slash or mode not in METADATA_MODES:
-            raise UsageFailure(f"--on {text}: expected VERSION/MODE, such as 4.2.0/kraft or 3.9.1/zookeeper, or {TURN}")
-        check_version(version, mode)
-        return cls(version, mode)
+        return cls(*version_and_mode(text))
 
     def load(self, path: Path, seed: int) -> Experiment:
         """The experiment in a file, on this cluster unless the file has the key `cluster`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.command.files import toml_of
-from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER, elects_from_elr
+from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, ZOOKEEPER, elects_from_elr
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,14 @@ def known_version(number: str) -> KafkaVersion:
 def versions_of(mode: str) -> tuple[str, ...]:
     """The versions that can be run in a metadata mode, the newest first."""
     return tuple(version.number for version in VERSIONS.values() if mode in version.modes)
+
+
+def version_and_mode(text: str) -> tuple[str, str]:
+    """A version with its metadata mode, written `VERSION/MODE`; raises `UsageFailure`."""
+    number, slash, mode = text.partition("/")
+    if not slash or mode not in METADATA_MODES:
+        raise UsageFailure(f"{quoted(text)}: expected VERSION/MODE, such as 4.2.0/kraft or 3.9.1/zookeeper")
+    return check_version(number, mode).number, mode
 
 
 def check_version(number: str, mode: str) -> KafkaVersion:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kafka_chaos.contract.command.errors import LaneError, UsageFailure
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.groups import CONSUMER
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, LOOP, MEMBER, TRANSACTIONAL, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
 from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS, GROUP_SESSION_TIMEOUT, check_keys
 from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.checks.faults import check_faults
@@ -69,12 +69,8 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
     client = chosen(lane.client)
     if client is None:
         return
-    is_written = lane.transactional is not None and lane.loop is None
-    for key, role, needed in (
-        ("transactional", TRANSACTIONAL, is_written),
-        ("group", MEMBER, lane.group is not None),
-        ("loop", LOOP, lane.loop is not None),
-    ):
+    for key, role in ROLES.items():
+        needed = getattr(lane, key) is not None and (key != "transactional" or lane.loop is None)
         if needed and role not in client.roles:
             has = ", ".join(kind.name for kind in KINDS.values() if role in kind.roles)
             yield (key,), f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {has}"

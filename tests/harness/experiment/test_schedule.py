@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.file import dump_experiment, load_experiment, parse_experiment
 from kafka_chaos.harness.experiment.schedule import GenerateSpec
+from kafka_chaos.harness.experiment.specs import Experiment
 
 TEXT = """\
 name: drawn
@@ -183,22 +184,59 @@ def test_without_a_time_out_that_fits_durations_are_drawn_as_ever() -> None:
     assert parse_experiment(text, "a.yaml").phases == parse_experiment(plain, "a.yaml").phases
 
 
-def test_producer_configs_are_drawn_for_each_lane_that_has_none_of_its_own() -> None:
+def _drawn(text: str, seeds: int = 30) -> list[Experiment]:
+    return [parse_experiment(text, "a.yaml", overrides={"seed": seed}) for seed in range(seeds)]
+
+
+def test_producer_configs_are_drawn_together_and_a_lane_keeps_its_own() -> None:
     text = TEXT.replace("- lane: one", "- lane: one\n  - {lane: two, producer_configs: {linger.ms: 7}}")
-    text += "    producer_configs: {linger.ms: [1, 50], message.timeout.ms: [5000]}\n"
-    found: dict[str, set[Any]] = {"one": set(), "two": set()}
-    for seed in range(20):
-        for lane in parse_experiment(text, "a.yaml", overrides={"seed": seed}).phases[0].lanes:
-            found[lane.lane].add(lane.producer_configs["linger.ms"])
-            assert lane.producer_configs["message.timeout.ms"] == 5000
-    assert found == {"one": {1, 50}, "two": {7}}
+    text += "    producer_configs: [{}, {linger.ms: 50, message.timeout.ms: 5000}]\n"
+    found: dict[str, set[tuple[tuple[str, Any], ...]]] = {"one": set(), "two": set()}
+    for experiment in _drawn(text):
+        for lane in experiment.phases[0].lanes:
+            found[lane.lane].add(tuple(lane.producer_configs.items()))
+    drawn = ("message.timeout.ms", 5000)
+    assert found == {"one": {(), (("linger.ms", 50), drawn)}, "two": {(("linger.ms", 7),), (("linger.ms", 7), drawn)}}
+
+
+def test_a_client_is_drawn_for_each_lane_that_it_can_serve_and_configs_where_it_knows_their_names() -> None:
+    lanes = "- {lane: one, acks: all, idempotence: true}\n  - {lane: own, client: aiokafka}\n"
+    text = TEXT.replace("- lane: one", lanes + "  - {lane: sure, transactional: {}}")
+    text += "    clients: [librdkafka, java 3.9.1, sarama 1.43.3]\n    producer_configs: [{linger.ms: 5}]\n"
+    found: dict[str, set[Any]] = {"one": set(), "own": set(), "sure": set()}
+    for experiment in _drawn(text):
+        for lane in experiment.phases[0].lanes:
+            found[lane.lane].add((lane.client, lane.max_in_flight, *lane.producer_configs))
+    both = {("librdkafka", 5, "linger.ms"), ("java 3.9.1", 5, "linger.ms")}
+    # Sarama has one request in flight, no transactions, and takes no configs.
+    assert found == {"one": {*both, ("sarama 1.43.3", 1)}, "own": {("aiokafka 0.14.0", 5)}, "sure": both}
+
+
+def test_the_cluster_is_drawn_and_keeps_its_other_keys() -> None:
+    text = TEXT + "    clusters: [3.9.1/zookeeper, 4.3.1/kraft]\n    weights: {4.3.1/kraft: 9}\ncluster: {brokers: 4}\n"
+    found = [(one.cluster.kafka_version, one.cluster.metadata_mode, one.cluster.brokers) for one in _drawn(text)]
+    assert set(found) == {("3.9.1", "zookeeper", 4), ("4.3.1", "kraft", 4)}
+    assert found.count(("4.3.1", "kraft", 4)) > 20
+
+
+def test_further_keys_are_drawn_for_the_kinds_that_have_them() -> None:
+    text = TEXT.replace("[kill, pause, partition]", "[kill, hold]")
+    text += "    keys: {api: [Produce, EndTxn], nth: [1, 2]}\n"
+    faults = [entry for one in _drawn(text) for entry in one.phases[0].schedule]
+    assert {entry.model_extra["api"] for entry in faults if entry.fault == "hold"} == {"Produce", "EndTxn"}
+    assert {entry.model_extra["nth"] for entry in faults if entry.fault == "hold"} == {1, 2}
+    assert not any(entry.model_extra for entry in faults if entry.fault == "kill")
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ("producer_configs: {linger.ms: []}", "generate.producer_configs.linger.ms: expected"),
-        ("producer_configs: {lingers.ms: [1]}", "lingers.ms"),
+        ("producer_configs: {linger.ms: 5}", "generate.producer_configs: expected"),
+        ("producer_configs: [{lingers.ms: 1}]", "lingers.ms"),
+        ("clients: [sarma]", "generate: clients: 'sarma' is no client: .* did you mean sarama"),
+        ("clusters: [3.9.1]", "generate: clusters: '3.9.1': expected VERSION/MODE"),
+        ("clusters: [4.3.1/zookeeper]", "generate: clusters: version '4.3.1' of Kafka has no ZooKeeper"),
+        ("keys: {api: [Produce]}", "generate: keys: 'api' is a key of none of kill, pause, partition"),
         ("around_timeouts: 3", "generate.around_timeouts: expected true or false"),
     ],
 )
