@@ -1,46 +1,17 @@
-"""The engine that plays steps: each is performed, and brokers are observed until they agree with the model.
+"""After a step, brokers are observed until they agree with the model: of scenarios, walks and stories.
 
-Scenarios and walks, traces of `predict` and breaches of `explore` all go through it; what they bring is how a step is
-performed, what is observed, and how that compares with the model. A step waits for agreement, never for time.
+What these bring is what is observed, and how that compares with the model. A step waits for agreement, never for time.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kafka_chaos.contract.command.errors import KafkaChaosError
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
-
-Say = Callable[[str], None]
-"""Tells people what happens, a line at a time."""
-
-
-class TraceNotReproduced(KafkaChaosError):
-    """Brokers did not take a step as the model's trace tells it: nothing is shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class TakenStep:
-    """A step that brokers have taken, how long it took, in seconds, and what was different from the trace."""
-
-    sentence: str
-    seconds: float
-    remark: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.sentence}{f' ({self.remark})' if self.remark else ''}  {self.seconds:.1f} s"
-
-
-class _Step(Protocol):
-    @property
-    def sentence(self) -> str:
-        """The sentence for it."""
 
 
 class _Comparison(Protocol):
@@ -112,27 +83,3 @@ def await_no_difference(differs: Callable[[], str | None], what: str, *, timeout
         return found is None
 
     wait_until(agrees, what, timeout=timeout, seen=lambda: str(found))
-
-
-def play_trace(
-    steps: Sequence[_Step],
-    perform: Callable[[int], None],
-    differs: Callable[[int], str | None],
-    *,
-    timeout: float,
-    then: Callable[[int], None] = lambda number: None,
-) -> Iterator[tuple[int, float]]:
-    """Let brokers take the steps of a trace, one after the other, each until nothing `differs` from its state.
-
-    `then`: what follows a step before the next. Each that was taken comes with its number and its seconds. Raises
-    `TraceNotReproduced` for the first step that brokers do not take.
-    """
-    for number, step in enumerate(steps):
-        start = time.monotonic()
-        try:
-            perform(number)
-            await_no_difference(partial(differs, number), "brokers and model to agree", timeout=timeout)
-            then(number)
-        except (WaitTimeout, TraceNotReproduced, BrokerUnreachable) as error:
-            raise TraceNotReproduced(f"step {number + 1} ({step.sentence}): {error}") from error
-        yield number, time.monotonic() - start

@@ -8,10 +8,8 @@ is so the story that was told, whoever tells it: a search, the cache, or the ans
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
@@ -20,23 +18,10 @@ from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.lane.effects import Action
 from kafka_chaos.reference_model.lane.state import LaneReplica, LaneState, initial_state, leader_index, pairs, settled
 from kafka_chaos.reference_model.lane.steps import steps
-from kafka_chaos.reference_model.lane.story import ROLES, SENTENCES
+from kafka_chaos.reference_model.lane.story import ending_of, initial_names, sentences_of
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.predict.prediction import Prediction
-
-_VARIABLES = {
-    "broker": r"(?P<broker>broker \d+)",
-    "role": "|".join(dict.fromkeys(ROLES)),
-    "record": r"(?P<record>\d+)",
-    "detail": r"(?P<detail>\w+)",
-    "source": r"(?P<source>, read from its socket)?",
-    "epoch": r"\d+",
-    "truncation": r"(?:, truncating to offset \d+)?",
-    "left": r"(?P<left>no record|\d+ records?)",
-}
-_READ = re.compile(r"Consumers read record (\d+) at offset (\d+)\.")
-_ENDING = re.compile(r"The run ends: the final log, that of broker (\d+), holds .*")
 
 Read = tuple[int, int]
 """A record and its offset."""
@@ -75,13 +60,18 @@ class StoryStep:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A story of one lane: its steps, the state at its end, and the numbers of the state's brokers, by index."""
+    """A story of one lane as it was told: its steps, the state at its end, and the numbers of brokers, by index."""
 
     lane: Lane
+    sentences: tuple[str, ...]
     steps: tuple[StoryStep, ...]
-    ending: str
     end: LaneState
     names: tuple[int, ...]
+
+    @property
+    def ending(self) -> str:
+        """The sentence for the end of the run."""
+        return self.sentences[-1]
 
     def replica(self, state: LaneState, broker: int) -> LaneReplica:
         """A broker's replica in a state of the story."""
@@ -92,30 +82,15 @@ class Story:
         index = leader_index(state.replicas)
         return self.names[index] if index >= 0 else None
 
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The story as it was told."""
-        found: list[str] = []
-        for step in self.steps:
-            found.append(step.sentence)
-            found.extend(f"Consumers read record {record} at offset {offset}." for record, offset in step.reads)
-        return (*found, self.ending)
-
 
 def read_story(lane: Lane, sentences: Sequence[str]) -> Story:
     """The steps of a story that `predict` tells of a lane; raises `UnknownStory` where the model can't take them."""
-    start = initial_state(lane)
-    leads = leader_index(start.replicas)
-    others = iter(range(2, len(start.replicas) + 1))
-    names = tuple(1 if index == leads else next(others) for index in range(len(start.replicas)))
-    if not sentences or _ENDING.fullmatch(sentences[-1]) is None:
-        raise UnknownStory(f"this is no story of lane {lane.lane}: expected one that ends with its final log")
-    *told, ending = sentences
-    for taken, end in _ways(lane, start, tuple(told), names, 0):
-        leader = leader_index(end.replicas)
-        if leader >= 0 and str(names[leader]) == _ENDING.fullmatch(ending)[1]:  # type: ignore[index]
-            return Story(lane, taken, ending, end, names)
-    raise UnknownStory(f"the model has no such steps in lane {lane.lane}: {' '.join(sentences)}")
+    start, told = initial_state(lane), tuple(sentences)
+    names = initial_names(start)
+    for taken, end in _ways(lane, start, told[:-1], names, 0):
+        if leader_index(end.replicas) >= 0 and told[-1:] == (ending_of(end, names),):
+            return Story(lane, told, taken, end, names)
+    raise UnknownStory(f"the model tells no such story of lane {lane.lane}: {' '.join(sentences)}")
 
 
 def _ways(
@@ -126,44 +101,15 @@ def _ways(
     if not told:
         yield (), state
         return
-    sentence, *_ = told
-    count = next((i for i, later in enumerate(told[1:]) if _READ.fullmatch(later) is None), len(told) - 1)
-    reads = tuple((int(m[1]), int(m[2])) for m in map(_READ.fullmatch, told[1 : 1 + count]) if m)
     for action, reached in steps(state, lane, None):
+        said = sentences_of(action, state, reached, names)
+        if told[: len(said)] != said:
+            continue
         number = names[action.broker] if action.broker >= 0 else -1
-        if not _says(sentence, action, number):
-            continue
-        if sorted(pairs(reached.reads & ~state.reads)) != sorted(reads):
-            continue
-        after = settled(reached, lane)
-        step = StoryStep(at, sentence, action, number, state, after, reads)
-        for rest, end in _ways(lane, after, told[1 + count :], names, at + 1):
+        after, reads = settled(reached, lane), tuple(pairs(reached.reads & ~state.reads))
+        step = StoryStep(at, said[0], action, number, state, after, reads)
+        for rest, end in _ways(lane, after, told[len(said) :], names, at + 1):
             yield (step, *rest), end
-
-
-def _says(sentence: str, action: Action, broker: int) -> bool:
-    found = _pattern(action.name).fullmatch(sentence[:1].lower() + sentence[1:])
-    if found is None:
-        return False
-    said = found.groupdict()
-    left = {"no record": "0"}.get(said.get("left") or "", (said.get("left") or "").split(" ")[0])
-    return all(
-        (
-            said.get("broker") in (None, f"broker {broker}"),
-            said.get("record") in (None, str(action.record)),
-            said.get("detail") in (None, action.detail),
-            said.get("left") is None or left == action.detail,
-            bool(said.get("source")) == action.from_socket or "source" not in said,
-        )
-    )
-
-
-@cache
-def _pattern(name: str) -> re.Pattern[str]:
-    """The pattern of the sentences of an action, whose first letters are small."""
-    template = SENTENCES[name]
-    pieces = re.split(r"\{(\w+)\}", template[:1].lower() + template[1:])
-    return re.compile("".join(f"(?:{_VARIABLES[p]})" if i % 2 else re.escape(p) for i, p in enumerate(pieces)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import click
 
-from kafka_chaos.conformance.engine import Say
 from kafka_chaos.conformance.reproduce.claims import Claim, grouped
 from kafka_chaos.conformance.reproduce.claims import matrix as claims_of_matrix
 from kafka_chaos.conformance.reproduce.playing.actions import refusal
-from kafka_chaos.conformance.reproduce.playing.player import Shown, StoryPlayer, profile_of
+from kafka_chaos.conformance.reproduce.playing.player import Say, Shown, StoryPlayer, profile_of
 from kafka_chaos.conformance.reproduce.results import load
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.contract.anomalies import Verdict

@@ -89,25 +89,20 @@ def tell(
     `alike` says whether a state is, but for what the search makes equal, one of the path.
     """
     state = path[0]._replace(replicas=initial_state(lane).replicas)
-    names = _initial_names(state)
-    sentences = []
+    names = initial_names(state)
+    sentences: list[str] = []
     for after in path[1:]:
         action, reached = _step_to(after, state, possible, alike)
-        sentence = _sentence(action, state, reached, names)
-        if sentence:
-            sentences.append(sentence)
-        sentences.extend(
-            f"Consumers read record {record} at offset {offset}."
-            for record, offset in pairs(reached.reads & ~state.reads)
-        )
+        sentences += sentences_of(action, state, reached, names)
         state = settled(reached, lane)
-    return (*sentences, _ending(state, names))
+    return (*sentences, ending_of(state, names))
 
 
-def _initial_names(state: LaneState) -> list[int]:
+def initial_names(state: LaneState) -> tuple[int, ...]:
+    """The numbers of brokers by index, in a state with which a run begins."""
     leader = leader_index(state.replicas)
     others = iter(range(2, len(state.replicas) + 1))
-    return [1 if index == leader else next(others) for index in range(len(state.replicas))]
+    return tuple(1 if index == leader else next(others) for index in range(len(state.replicas)))
 
 
 def _step_to(
@@ -119,7 +114,11 @@ def _step_to(
     raise AssertionError("no action leads from a state to its successor on the path")
 
 
-def _sentence(action: Action, before: LaneState, raw: LaneState, names: list[int]) -> str:
+def sentences_of(action: Action, before: LaneState, raw: LaneState, names: Sequence[int]) -> tuple[str, ...]:
+    """What is told of a step from one state to another, which is not settled yet: an action, and what is read then.
+
+    `names`: the numbers of the brokers, by index.
+    """
     replica = before.replicas[action.broker] if action.broker >= 0 else None
     sentence = SENTENCES[action.name].format(
         broker=f"broker {names[action.broker]}" if replica else "",
@@ -131,7 +130,9 @@ def _sentence(action: Action, before: LaneState, raw: LaneState, names: list[int
         truncation=f", truncating to offset {action.detail}" if action.detail else "",
         left=counted_records(int(action.detail)) if action.name == "power_loss" else "",
     )
-    return sentence[:1].upper() + sentence[1:]
+    read = pairs(raw.reads & ~before.reads)
+    reads = (f"Consumers read record {record} at offset {offset}." for record, offset in read)
+    return (*([sentence[:1].upper() + sentence[1:]] if sentence else []), *reads)
 
 
 def counted_records(count: int) -> str:
@@ -139,7 +140,8 @@ def counted_records(count: int) -> str:
     return "no record" if count == 0 else "1 record" if count == 1 else f"{count} records"
 
 
-def _ending(state: LaneState, names: list[int]) -> str:
+def ending_of(state: LaneState, names: Sequence[int]) -> str:
+    """The sentence for the state in which a run ends."""
     log = final_log(state)
     leader = leader_index(state.replicas)
     records = ", ".join(f"record {record_of(value)}" for value in log or ()) or "nothing"

@@ -8,13 +8,17 @@ leader and the ISR have to be those of the model's state.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from kafka_chaos.conformance.engine import play_trace
+from kafka_chaos.conformance.engine import await_no_difference
 from kafka_chaos.conformance.reproduce.claims import Story, StoryStep
 from kafka_chaos.conformance.reproduce.playing import clients, faults, replicas
-from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage
+from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, TraceNotReproduced
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.errors import WaitTimeout
 
 
 def begin(stage: Stage) -> None:
@@ -28,26 +32,30 @@ def begin(stage: Stage) -> None:
     faults.flush_what_outlives(stage, -1)
 
 
-def take_all(stage: Stage) -> Iterator[tuple[int, float]]:
-    """Let brokers take every step, each until all parts are where the story says; its number and its seconds."""
+def take_all(stage: Stage) -> Iterator[tuple[StoryStep, float]]:
+    """Let brokers take every step, each until all parts are where the story says: each that was taken, and its seconds.
 
-    def perform(number: int) -> None:
-        step = stage.story.steps[number]
-        ACTIONS[step.name](stage, step)
-        replicas.follow(stage, number)
+    Raises `TraceNotReproduced` for the first step that brokers do not take.
+    """
+    for step in stage.story.steps:
+        start = time.monotonic()
+        try:
+            ACTIONS[step.name](stage, step)
+            replicas.follow(stage, step.number)
+            await_no_difference(partial(_differs, stage, step.number), "brokers and model to agree", timeout=TIMEOUT)
+            for part in stage.parts:
+                clients.read(stage, part, part.step(step.number))
+            faults.flush_what_outlives(stage, step.number)
+        except (WaitTimeout, TraceNotReproduced, BrokerUnreachable) as error:
+            raise TraceNotReproduced(f"step {step.number + 1} ({step.sentence}): {error}") from error
+        yield step, time.monotonic() - start
 
-    def differs(number: int) -> str | None:
-        there = sorted(set(stage.story.names) - stage.away)
-        with ThreadPoolExecutor(max(1, len(there))) as threads:
-            logs = list(threads.map(lambda broker: stage.logs_differ(broker, number), there))
-        return next((one for one in (*logs, stage.isrs_differ(number)) if one is not None), None)
 
-    def then(number: int) -> None:
-        for part in stage.parts:
-            clients.read(stage, part, part.step(number))
-        faults.flush_what_outlives(stage, number)
-
-    return play_trace(stage.story.steps, perform, differs, timeout=TIMEOUT, then=then)
+def _differs(stage: Stage, number: int) -> str | None:
+    there = sorted(set(stage.story.names) - stage.away)
+    with ThreadPoolExecutor(max(1, len(there))) as threads:
+        logs = list(threads.map(lambda broker: stage.logs_differ(broker, number), there))
+    return next((one for one in (*logs, stage.isrs_differ(number)) if one is not None), None)
 
 
 def finish(stage: Stage) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 
-from kafka_chaos.conformance.engine import TraceNotReproduced
 from kafka_chaos.conformance.reproduce.claims import StoryStep
 from kafka_chaos.conformance.reproduce.playing.producer import PRODUCER
-from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage
+from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage, TraceNotReproduced
 from kafka_chaos.harness.cluster.broker.answers import NONE
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_chaos.conformance.engine import TraceNotReproduced
 from kafka_chaos.conformance.reproduce.claims import StoryStep
-from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage
+from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, TraceNotReproduced
 from kafka_chaos.faults.coordination.leader_transfer import SessionExpiry
 from kafka_chaos.faults.storage.disks import PowerLoss
 from kafka_chaos.faults.target import Target

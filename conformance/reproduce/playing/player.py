@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_chaos.conformance.engine import Say, TakenStep, TraceNotReproduced
 from kafka_chaos.conformance.reproduce.claims import Claim, Story, distinct_lanes
 from kafka_chaos.conformance.reproduce.playing.actions import assignment, begin, finish, remark, take_all
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, StepProducer
-from kafka_chaos.conformance.reproduce.playing.stage import ONE_BATCH, HeldFollowers, Part, Stage
+from kafka_chaos.conformance.reproduce.playing.stage import ONE_BATCH, HeldFollowers, Part, Stage, TraceNotReproduced
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.files import write_whole
@@ -38,6 +37,20 @@ if TYPE_CHECKING:
 
 STORY_FILE = "story.json"
 """The steps as they were taken."""
+Say = Callable[[str], None]
+"""Tells people what happens, a line at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenStep:
+    """A step that brokers have taken, how long it took, in seconds, and what was different from the trace."""
+
+    sentence: str
+    seconds: float
+    remark: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.sentence}{f' ({self.remark})' if self.remark else ''}  {self.seconds:.1f} s"
 
 
 class Evidence:
@@ -198,10 +211,9 @@ class StoryPlayer:
         taken: list[TakenStep] = []
         try:
             begin(stage)
-            for number, seconds in take_all(stage):
-                step = stage.story.steps[number]
+            for step, seconds in take_all(stage):
                 taken.append(TakenStep(step.sentence, seconds, remark(stage.story, step)))
-                self.say(f"{number + 1:3}. {taken[-1]}")
+                self.say(f"{step.number + 1:3}. {taken[-1]}")
                 for record, offset in step.reads:
                     self.say(f"     Consumers read record {record} at offset {offset}.")
             finish(stage)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.conformance.engine import TraceNotReproduced, await_no_difference
+from kafka_chaos.conformance.engine import await_no_difference
 from kafka_chaos.conformance.reproduce.claims import Story, StoryStep
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, StepProducer
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
+from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.contract.identity import decode_identity, lane_checksum
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
@@ -24,6 +25,11 @@ from kafka_chaos.harness.cluster.storage.replica import read_replicas
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lane.replication import expand_isr
 from kafka_chaos.reference_model.lane.state import record_of
+
+
+class TraceNotReproduced(KafkaChaosError):
+    """Brokers did not take a step as the model's trace tells it: nothing is shown."""
+
 
 ONE_BATCH: Mapping[str, object] = {"replica.fetch.max.bytes": 1, "replica.fetch.response.max.bytes": 1}
 """Broker settings by which an answer to a follower has at most one batch, however small."""

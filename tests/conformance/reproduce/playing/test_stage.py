@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.conformance.engine import TraceNotReproduced
 from kafka_chaos.conformance.reproduce.claims import claim
 from kafka_chaos.conformance.reproduce.playing import replicas, stage
 from kafka_chaos.conformance.reproduce.playing import stage as module
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, PRODUCER
-from kafka_chaos.conformance.reproduce.playing.stage import HeldFollowers, Part, Stage
+from kafka_chaos.conformance.reproduce.playing.stage import HeldFollowers, Part, Stage, TraceNotReproduced
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.identity import encode_identity
 from kafka_chaos.contract.lane.lanes import Lane
