@@ -19,6 +19,7 @@ from kafka_chaos.verification.groups import evidence as of_groups
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.replicas import ReplicaEvidence, replica_evidence
+from kafka_chaos.verification.judging.unexplained import unexplained
 from kafka_chaos.verification.recovery import evidence as of_recovery
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from kafka_chaos.verification.transactions import evidence as of_transactions
@@ -113,6 +114,7 @@ def assessment_of(run: RunDirectory, lane: Lane, facts: LaneFacts, prediction: L
         assessment.incomplete.update(family.proves_nothing(run, lane, facts))
         assessment.doubts += family.doubts(run, lane, facts)
     _of_faults(assessment)
+    assessment.doubts += unexplained(run, lane)
     for doubt in run.doubts.get(lane.lane, ()):
         assessment.doubts.append(doubt.text)
         assessment.incomplete.update({one: doubt.text for one in doubt.rests if one in lane.anomalies})

@@ -91,17 +91,17 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
 
 def observed(run: RunDirectory, lane: Lane) -> tuple[ObservedLedger, ...]:
     """The observations of the ISRs of each partition of a lane."""
-    whole = _of_lane(run, lane)
+    whole = unobservable(run, lane)
     return tuple(_of_partition(run, lane, partition, whole) for partition in range(lane.partitions))
 
 
-def _of_lane(run: RunDirectory, lane: Lane) -> str | None:
+def unobservable(run: RunDirectory, lane: Lane) -> str | None:
     """Why nothing of a lane can be ruled out, whatever its partitions show."""
     if release(lane.kafka_version or USUAL_VERSION) < FIRST_RELEASE:
         return "brokers before 2.8 don't number what they change"
     if run.events.outside.get(lane.lane):
         return "others may have injected faults at any time"
-    if _load(run, lane) is None:
+    if load_of(run, lane) is None:
         return "events.jsonl does not say when the load began and ended"
     for fault in run.events.concerning(lane.lane):
         if fault.kind not in COUNTS_AS or fault.kind == "reassignment":
@@ -115,7 +115,7 @@ def _of_lane(run: RunDirectory, lane: Lane) -> str | None:
     return None
 
 
-def _load(run: RunDirectory, lane: Lane) -> tuple[int, int] | None:
+def load_of(run: RunDirectory, lane: Lane) -> tuple[int, int] | None:
     """When the lane's load began, and when it had ended, and everything was replicated."""
     phases = [one for one in run.events.phases.values() if one.lanes is None or lane.lane in one.lanes]
     ends = [one.ended_ns for one in phases if one.ended_ns is not None]
@@ -132,7 +132,7 @@ def _of_partition(run: RunDirectory, lane: Lane, partition: int, whole: str | No
     kept = run.events.kept.get((lane.lane, partition), ())
     changes = [one for one in kept if isinstance(one, PartitionChanged)]
     numbers = len({one.partition_epoch for one in changes})
-    load = _load(run, lane)
+    load = load_of(run, lane)
     try:
         states = numbered(changes)
         gap = _contradiction(run, lane, partition, states)
