@@ -61,9 +61,9 @@ def trace_command(
     ]
     shown = chosen[:limit] if limit else chosen
     if svg is not None:
-        from kafka_chaos.harness.report.sequence import draw, standing_alone
+        from kafka_chaos.harness.report.sequence import draw
 
-        svg.write_text(standing_alone(draw(shown, f"requests of {run_dir}")), encoding="utf-8")
+        svg.write_text(f"{draw(shown, f'requests of {run_dir}', alone=True)}\n", encoding="utf-8")
         click.echo(f"{svg}: {counted(len(shown), 'request')}")
     elif as_json:
         for traced in shown:

@@ -17,17 +17,12 @@ from kafka_chaos.contract.events import LeaderElected, LogTruncated
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
 from kafka_chaos.harness.report.inputs.ranges import FindingRange
 from kafka_chaos.harness.report.inputs.series import Series
-from kafka_chaos.harness.report.pages import join, label
-from kafka_chaos.harness.report.svg import Scale, axis, element, even_ticks, picture, state
+from kafka_chaos.harness.report.pages import join, label, shapes
+from kafka_chaos.harness.report.svg import Scale, even_ticks
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
 
-WIDTH = 1000
 LEFT, RIGHT = 150, 992
-_ROW = 18
-_DROPPED = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ)
 _REUSED = (Anomaly.INCONSISTENT_OFFSET,)
-EPOCHS_SHOWN = 200
-"""Most leader epochs drawn per partition."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +61,7 @@ def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most:
         panel = Panel(
             title=title,
             picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get(place), number),
-            lines=[(label(one.anomaly), where(one), one.count, cause(one, elections)) for one in listed],
+            lines=[(label(one.anomaly), one.where, one.count, cause(one, elections)) for one in listed],
             total=len(ranges),
         )
         shown.setdefault(lane, []).append(panel)
@@ -89,14 +84,6 @@ def cause(found: FindingRange, elections: Sequence[LeaderElected]) -> str:
     return f"F{first}"
 
 
-def where(found: FindingRange) -> str:
-    """The range in words."""
-    kind = "seq" if found.by_sequence else "offset"
-    if found.first == found.last:
-        return f"{kind} {found.first:,}"
-    return f"{kind} {found.first:,} to {found.last:,}"
-
-
 def _draw(
     name: str,
     ranges: Sequence[FindingRange],
@@ -108,50 +95,25 @@ def _draw(
     starts = [won.start_offset for won in elections]
     high = max([end or 0, *starts, *(found.last for found in ranges)]) + 1
     x = Scale(0, high, LEFT, RIGHT)
-    anomalies = [anomaly for anomaly in ALL_ANOMALIES if any(found.anomaly == anomaly for found in ranges)]
-    body: list[Markup] = []
-    y = 4.0
-    if elections:
-        body += _epochs(elections, end, x, y)
-        y += _ROW + 6
-    first = y
-    for anomaly in anomalies:
-        body.append(element("text", label(anomaly), x=LEFT - 8, y=y + 13, class_="row-name", text_anchor="end"))
-        body.append(element("rect", x=LEFT, y=y, width=RIGHT - LEFT, height=_ROW - 2, class_="track"))
-        for found in ranges:
-            if found.anomaly == anomaly:
-                body.append(_mark(found, x, y))
-        y += _ROW + 2
-    for cut in truncations:
-        body.append(element("path", d=f"M{x(cut.offset):.1f} {first - 4:.1f}V{y:.1f}", class_="cut"))
-    body += axis([(x(tick), f"{tick:,}") for tick in even_ticks(0, high)], LEFT, RIGHT, WIDTH, y)
-    words = _describe(ranges, elections, truncations)
-    return picture(*body, name=f"offsets-{number}", title=name, description=words, width=WIDTH, height=y + 22)
-
-
-def _mark(found: FindingRange, x: Scale, y: float) -> Markup:
-    left, right = x(found.first), x(found.last + 1)
-    words = f"{label(found.anomaly)}: {found.count:,} at {where(found)}"
-    style = f"finding {'dropped' if found.anomaly in _DROPPED else 'doubled'}"
-    shape = {"x": left, "y": y, "width": max(2.0, right - left), "height": _ROW - 2}
-    return element("rect", element("title", words), **shape, class_=style)
-
-
-def _epochs(elections: Sequence[LeaderElected], end: int | None, x: Scale, y: float) -> list[Markup]:
-    drawn = [element("text", "leader epoch", x=LEFT - 8, y=y + 12, class_="row-name", text_anchor="end")]
-    shown = elections[:EPOCHS_SHOWN]
-    edges = [x(won.start_offset) for won in shown] + [x(end + 1) if end is not None else RIGHT]
-    for index, won in enumerate(shown):
-        words = f"leader epoch {won.leader_epoch}: broker {won.broker} from offset {won.start_offset:,}"
-        inside = (f"{won.leader_epoch} · broker {won.broker}", str(won.leader_epoch))
-        drawn += state(edges[index], edges[index + 1], y, _ROW, words, inside, f"state state-{index % 2}")
-    return drawn
+    by_anomaly = [(anomaly, [found for found in ranges if found.anomaly == anomaly]) for anomaly in ALL_ANOMALIES]
+    drawn: str = shapes("offsets").offsets(
+        x,
+        [(anomaly, found) for anomaly, found in by_anomaly if found],
+        elections,
+        end,
+        truncations,
+        [(x(tick), f"{tick:,}") for tick in even_ticks(0, high)],
+        f"offsets-{number}",
+        name,
+        _describe(ranges, elections, truncations),
+    )
+    return Markup(drawn.strip())
 
 
 def _describe(
     ranges: Sequence[FindingRange], elections: Sequence[LeaderElected], truncations: Sequence[LogTruncated]
 ) -> str:
-    findings = [f"{label(found.anomaly)}: {found.count:,} at {where(found)}" for found in ranges[:10]]
+    findings = [found.words for found in ranges[:10]]
     epochs = [f"epoch {won.leader_epoch} of broker {won.broker} from {won.start_offset:,}" for won in elections[:10]]
     cuts = [f"broker {cut.broker} truncated to {cut.offset:,}" for cut in truncations[:10]]
     sentences = [*findings, *([join(epochs)] if epochs else []), *([join(cuts)] if cuts else [])]

@@ -19,7 +19,7 @@ from kafka_chaos.harness.report import ledger, matrix, offsets, sequence
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import SLOT_NS, LaneSeries, Series
 from kafka_chaos.harness.report.inputs.trace import has_trace, read_trace
-from kafka_chaos.harness.report.pages import environment, label, lateness, static
+from kafka_chaos.harness.report.pages import environment, lateness, static
 from kafka_chaos.harness.report.svg import clock, duration
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts, short
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
@@ -52,7 +52,6 @@ def render(evidence: Evidence, timeline_events: TimelineEvents, series: Series) 
 def _render(evidence: Evidence, timeline_events: TimelineEvents, series: Series, detail: Detail) -> str:
     templates = environment()
     templates.filters["short"] = short
-    templates.filters["label"] = label
     return templates.get_template("report.html.j2").render(_context(evidence, timeline_events, series, detail))
 
 

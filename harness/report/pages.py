@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from importlib import resources
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from kafka_chaos.harness.report.svg import Scale, clean, compact, duration, trim
 
 
 def label(name: str) -> str:
@@ -33,13 +38,32 @@ _PACKAGE, _FOLDER = "kafka_chaos.harness.report", "templates"
 
 def environment() -> Environment:
     """The environment of all pages that this project writes."""
-    return Environment(
+    made = Environment(
         loader=PackageLoader(_PACKAGE, _FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["label"] = label
+    return made
+
+
+@cache
+def shapes(name: str) -> Any:
+    """The macros of a template of pictures, NAME.svg.j2: each returns `Markup`.
+
+    They print numbers without digits that nobody can see, and texts without characters that XML lacks.
+    """
+    drawing = environment().overlay(finalize=_printed)
+    drawing.globals.update(scale=Scale, compact=compact, duration=duration)
+    return drawing.get_template(f"{name}.svg.j2").module
+
+
+def _printed(value: object) -> object:
+    if isinstance(value, float):
+        return trim(value)
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def static(name: str) -> str:

@@ -6,30 +6,20 @@ of seconds and an answer within a millisecond both fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from kafka_chaos.harness.report.inputs.trace import Traced
-from kafka_chaos.harness.report.svg import duration, element
+from kafka_chaos.harness.report.pages import shapes
+from kafka_chaos.harness.report.svg import duration
 
 MOST = 40
 AROUND = 12
 """Requests that a diagram of a fault shows at most."""
 
 _AHEAD = 5_000
-_TOP, _LINE, _TIMES, _COLUMN, _MARGIN = 34, 26, 78, 300, 20
-_STYLE = """
-.sequence { font: 12px system-ui, sans-serif; } .sequence text { fill: var(--ink, #1b1d21); }
-.sequence .life { stroke: var(--rule, #c9cbc6); stroke-dasharray: 3 3; }
-.sequence .moment { fill: var(--faint, #696f7a); }
-.sequence .who { font-weight: 600; } .sequence .ask, .sequence .answer { stroke: var(--ink, #1b1d21); fill: none; }
-.sequence .answer { stroke-dasharray: 5 3; } .sequence .hit { stroke: var(--bad, #b3261e); }
-.sequence text.hit { fill: var(--bad, #b3261e); stroke: none; font-weight: 600; }
-.sequence .tip { fill: var(--ink, #1b1d21); }
-.sequence .tip.hit { fill: var(--bad, #b3261e); stroke: none; }
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,41 +35,18 @@ class _Event:
     arrives: bool
 
 
-def draw(requests: Sequence[Traced], title: str) -> Markup:
-    """The diagram of these requests."""
+def draw(requests: Sequence[Traced], title: str, *, alone: bool = False) -> Markup:
+    """The diagram of these requests; `alone`: as a file of its own, with its style."""
     shown = requests[:MOST]
     events = sorted((event for traced in shown for event in _events(traced)), key=lambda event: event.at)
     names = sorted({name for event in events for name in (event.origin, event.goal)}, key=_place_of)
-    places = {name: _TIMES + _MARGIN + 60 + number * _COLUMN for number, name in enumerate(names)}
-    width = max(320, _TIMES + _MARGIN + 160 + max(0, len(names) - 1) * _COLUMN)
-    height = _TOP + _LINE * (len(events) + 1) + 10
-    parts = [element("title", title), element("desc", _description(shown, len(requests)))]
-    for name, x in places.items():
-        parts.append(element("text", name, x=x, y=18, text_anchor="middle", class_="who"))
-        parts.append(element("path", d=f"M{x} 26V{height - 8}", class_="life"))
-    for number, event in enumerate(events):
-        parts += _arrow(event, places, _TOP + _LINE * (number + 1))
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        class_="sequence",
-        role="img",
-        xmlns="http://www.w3.org/2000/svg",
-    )
-
-
-def standing_alone(picture: Markup) -> str:
-    """The diagram as a file of its own, with its style."""
-    head, _, rest = str(picture).partition(">")
-    return f"{head}><style>.sequence {{ background: #fcfcfa; }}{_STYLE}</style>{rest}\n"
+    drawn: str = shapes("sequence").sequence(events, names, title, _description(shown, len(requests)), alone)
+    return Markup(drawn.strip())
 
 
 def style_sheet() -> Markup:
     """The style of diagrams within a page."""
-    return Markup(_STYLE)
+    return Markup(shapes("sequence").style())
 
 
 def around_faults(requests: Sequence[Traced], most: int) -> list[tuple[str, list[Traced]]]:
@@ -143,25 +110,6 @@ def _events(traced: Traced) -> Iterable[_Event]:
             yield _Event(until, *back, f"{traced.api} answer arrives", True, hit=True, arrives=True)
     else:
         yield _Event(traced.answered, *back, answer, True, hit=False, arrives=True)
-
-
-def _arrow(event: _Event, places: Mapping[str, float], y: float) -> Iterable[Markup]:
-    start, end = places[event.origin], places[event.goal]
-    kind = "answer" if event.is_answer else "ask"
-    hit = " hit" if event.hit else ""
-    yield element("text", f"{event.at:.3f} s", x=_TIMES - 8, y=y + 4, text_anchor="end", class_="moment")
-    if start == end:
-        yield element("path", d=f"M{start} {y - 8}h24v12h-22", class_=kind + hit)
-        yield element("text", event.words, x=start + 32, y=y + 2, class_=hit.strip() or None)
-        return
-    towards = 1 if end > start else -1
-    stop = end if event.arrives else start + (end - start) * 0.6
-    yield element("path", d=f"M{start} {y}H{stop - towards * 5}", class_=kind + hit)
-    if event.arrives:
-        yield element("path", d=f"M{stop} {y}l{-towards * 8} -4v8z", class_="tip" + hit)
-    else:
-        yield element("path", d=f"M{stop - 5} {y - 5}l10 10M{stop - 5} {y + 5}l10 -10", class_="ask" + hit)
-    yield element("text", event.words, x=(start + end) / 2, y=y - 5, text_anchor="middle", class_=hit.strip() or None)
 
 
 def _place_of(name: str) -> tuple[int, str]:

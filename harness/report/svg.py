@@ -1,4 +1,4 @@
-"""SVG as text, for the report's charts and for the pictures of scenarios.
+"""Places, numbers and times in pictures; their shapes are in the templates.
 
 Guarantee: text and attributes of any origin come out escaped and without characters that XML lacks; coordinates are
 rounded to a tenth of a unit; equal input gives equal text.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -27,19 +27,6 @@ def element(name: str, *children: Markup | str, **attributes: Number | str | Non
     ]
     inside = "".join(one if isinstance(one, Markup) else html.escape(clean(one), quote=False) for one in children)
     return Markup(f"<{name}{''.join(parts)}>{inside}</{name}>" if inside else f"<{name}{''.join(parts)} />")
-
-
-def picture(*children: Markup, name: str, title: str, description: str, width: float, height: float) -> Markup:
-    """A picture with its title and its description in words; `name` makes their ids unique in the page."""
-    return element(
-        "svg",
-        element("title", title, id=name),
-        element("desc", description, id=f"{name}-description"),
-        *children,
-        viewBox=f"0 0 {trim(width)} {round(height)}",
-        role="img",
-        aria_labelledby=f"{name} {name}-description",
-    )
 
 
 def trim(value: Number | str) -> str:
@@ -95,27 +82,16 @@ def even_ticks(low: int, high: int, most: int = 8) -> list[int]:
     return list(range(first, high + 1, step))
 
 
-def axis(marks: Sequence[tuple[float, str]], left: float, right: float, width: float, y: float) -> list[Markup]:
-    """A line at `y` with a tick and a label at each mark; no label exceeds the picture's `width`."""
-    drawn = []
-    for place, words in marks:
-        fits = place + 3.3 * len(words) <= width
-        at, anchor = (place, "middle") if fits else (width, "end")
-        drawn.append(element("path", d=f"M{place:.1f} {y:.1f}v4", class_="axis"))
-        drawn.append(element("text", words, x=at, y=y + 16, class_="tick", text_anchor=anchor))
-    drawn.append(element("path", d=f"M{trim(left)} {y:.1f}H{trim(right)}", class_="axis"))
-    return drawn
-
-
-def state(
-    left: float, right: float, top: float, height: float, title: str, names: Iterable[str], class_: str
-) -> list[Markup]:
-    """A bar for what held from `left` to `right`, with the first of its `names` that fits inside."""
-    width = max(1.0, right - left - 1)
-    drawn = [element("rect", element("title", title), x=left, y=top, width=width, height=height, class_=class_)]
-    fitting = [name for name in names if name and width > 6.3 * len(name) + 8]
-    drawn += [element("text", name, x=left + 5, y=top + height / 2 + 5, class_="state-name") for name in fitting[:1]]
-    return drawn
+def lines_apart(spans: Iterable[tuple[float, float]], most: float = math.inf) -> list[int | None]:
+    """For each span from left to right, the first line on which it meets none before; None where `most` are full."""
+    ends: list[float] = []
+    lines: list[int | None] = []
+    for left, right in spans:
+        line = next((index for index, end in enumerate(ends) if end <= left), len(ends))
+        if line < most:
+            ends[line : line + 1] = [right]
+        lines.append(line if line < most else None)
+    return lines
 
 
 def clock(seconds: float) -> str:
@@ -143,26 +119,3 @@ def compact(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g}{unit}"
     return f"{value:.3g}"
-
-
-def area(points: Sequence[tuple[float, float]], floor: float) -> str:
-    """Path data of the surface under a line."""
-    if not points:
-        return ""
-    return f"M{trim(points[0][0])} {trim(floor)}L{_joined(points)}L{trim(points[-1][0])} {trim(floor)}Z"
-
-
-def line(runs: Iterable[Sequence[tuple[float, float]]]) -> str:
-    """Path data of a line that is broken between the runs; a lone point becomes a short stroke."""
-    drawn = []
-    for points in runs:
-        if len(points) == 1:
-            x, y = points[0]
-            drawn.append(f"M{trim(x - 1)} {trim(y)}h2")
-        elif points:
-            drawn.append(f"M{_joined(points)}")
-    return "".join(drawn)
-
-
-def _joined(points: Sequence[tuple[float, float]]) -> str:
-    return "L".join(f"{trim(x)} {trim(y)}" for x, y in points)

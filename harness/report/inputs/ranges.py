@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from kafka_chaos.contract.columns import FINDINGS
 from kafka_chaos.harness.report.inputs.slots import Totals, pieces
+from kafka_chaos.harness.report.pages import label
 
 RANGES = 200
 """Findings of an anomaly in a partition that lie closer than this part of their spread form one range."""
@@ -43,6 +44,17 @@ class FindingRange:
     def by_sequence(self) -> bool:
         """Whether `first` and `last` are sequence numbers."""
         return self.producer_id is not None
+
+    @property
+    def where(self) -> str:
+        """The range in words."""
+        last = "" if self.first == self.last else f" to {self.last:,}"
+        return f"{'seq' if self.by_sequence else 'offset'} {self.first:,}{last}"
+
+    @property
+    def words(self) -> str:
+        """What was found there."""
+        return f"{label(self.anomaly)}: {self.count:,} at {self.where}"
 
     def joined(self, other: FindingRange) -> FindingRange:
         """This one and another of the same anomaly and place as one."""

@@ -86,6 +86,21 @@ class LaneSeries:
         """Records with this outcome."""
         return sum(int(getattr(bucket, outcome)) for bucket in self.buckets)
 
+    def per_second(self, bucket: Bucket) -> float:
+        """Acknowledgements per second in a bucket."""
+        return bucket.ok * 1e9 / self.width_ns
+
+    @property
+    def runs(self) -> list[list[Bucket]]:
+        """Buckets without a hole between them, those with acknowledgements only."""
+        runs: list[list[Bucket]] = []
+        for bucket in self.buckets:
+            if bucket.ok and runs and bucket.index == runs[-1][-1].index + 1:
+                runs[-1].append(bucket)
+            elif bucket.ok:
+                runs.append([bucket])
+        return runs
+
 
 @dataclass(frozen=True)
 class Series:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from kafka_chaos.contract.columns import TRANSACTIONS
-from kafka_chaos.contract.lane.transactions import TRANSACTION_OUTCOMES
+from kafka_chaos.contract.lane.transactions import IN_DOUBT, TRANSACTION_OUTCOMES
 from kafka_chaos.harness.report.inputs.slots import Frames, Totals, framed_pieces, slot
 
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
@@ -42,6 +42,12 @@ class Bar:
     def is_fenced(self) -> bool:
         """Whether its producer was fenced in it."""
         return self.error in FENCED
+
+    @property
+    def style(self) -> str:
+        """The classes of its shape: how it ended, and whether it is one of several, or was left open."""
+        style = "in-doubt" if self.outcome == IN_DOUBT else self.outcome
+        return f"{style} many" if self.count > 1 else f"{style} open" if self.end_ns is None else style
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,3 @@ def gravest(frame: Frame, events: Sequence[EventText], most: int) -> tuple[list[
     """At most so many of these events, the gravest of all, in order of time and in words; and how many are left out."""
     kept = sorted(sorted(events, key=lambda event: (event[1], event[0]))[:most])
     return [(f"{frame.at(ts_ns):+.2f} s", text) for ts_ns, _, text in kept], len(events) - len(kept)
-
-
-def cross(x: float, y: float, reach: float = 3.5) -> str:
-    """Path data of a cross."""
-    side = 2 * reach
-    return f"M{x - reach:.1f} {y - reach:.1f}l{side:g} {side:g}m0 {-side:g}l{-side:g} {side:g}"

@@ -7,7 +7,7 @@ picture has a title and a description that say in words what it shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,10 +15,11 @@ from markupsafe import Markup
 
 from kafka_chaos.faults.fault import Appearance, Pattern
 from kafka_chaos.faults.registry import appearances
-from kafka_chaos.harness.report.svg import Scale, axis, clock, duration, element, picture, time_ticks
+from kafka_chaos.harness.report.inputs.series import Bucket, LaneSeries
+from kafka_chaos.harness.report.pages import shapes
+from kafka_chaos.harness.report.svg import Scale, clock, duration, lines_apart, time_ticks
 from kafka_chaos.harness.report.timeline.events import FaultSpan
 
-WIDTH = 1000
 LEFT, RIGHT = 132, 992
 
 
@@ -48,29 +49,57 @@ class Frame:
         """The pixel of a time."""
         return Scale(0, self.seconds, LEFT, RIGHT)(self.at(ts_ns))
 
+    def edges(self, series: LaneSeries, bucket: Bucket) -> tuple[float, float]:
+        """The pixels of a bucket's beginning and end."""
+        left = series.start_ns + bucket.index * series.width_ns
+        return self.x(left), self.x(left + series.width_ns)
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Round moments: the pixel, and the time in words."""
+        return [(Scale(0, self.seconds, LEFT, RIGHT)(tick), clock(tick)) for tick in time_ticks(self.seconds)]
+
+    @property
+    def bands(self) -> list[tuple[float, float, str]]:
+        """Per fault the pixels of its beginning and end, and its style."""
+        ends = [self.x(fault.healed_ns) if fault.healed_ns is not None else RIGHT for fault in self.faults]
+        starts = [self.x(fault.requested_ns) for fault in self.faults]
+        return list(zip(starts, ends, [kind_class(fault.kind) for fault in self.faults], strict=True))
+
+    @property
+    def labels(self) -> list[tuple[str, str, float, str, int | None]]:
+        """Per fault its name, style, pixel and anchor, and a line above the bands that keeps names apart."""
+        labels: list[tuple[str, str, float, str]] = []
+        spans = []
+        for fault in self.faults:
+            start, words = self.x(fault.requested_ns), f"{fault.name} {', '.join(fault.resolved)}".strip()
+            if fault.healed_ns is not None:
+                words += f" · {duration(fault.healed_ns - fault.requested_ns)}"
+            if not fault.proven:
+                words += " · no proof"
+            reach = 6.4 * len(words) + 14
+            fits = start + reach <= RIGHT
+            spans.append((start, start + reach) if fits else (RIGHT - reach, RIGHT))
+            labels.append((words, kind_class(fault.kind), *((start, "start") if fits else (RIGHT, "end"))))
+        return [(*label, line) for label, line in zip(labels, lines_apart(spans), strict=True)]
+
+    @property
+    def label_lines(self) -> int:
+        """How many lines the names of the faults take."""
+        return max((line or 0 for *_, line in self.labels), default=-1) + 1
+
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a picture: what it takes of the height, and how it is drawn from its top on."""
+    """One row of a picture: what it takes of the height, and its shapes, drawn from its own top on."""
 
     height: float
-    draw: Callable[[float], list[Markup]]
+    drawn: Markup
 
 
 def compose(frame: Frame, rows: Sequence[Row], *, name: str, title: str, description: str) -> Markup:
     """The picture of these rows; `name` makes its ids unique in the page."""
-    labels, lines = _label_lines(frame)
-    top = 8.0 + 15 * lines
-    body: list[Markup] = []
-    y = top
-    for row in rows:
-        body += row.draw(y)
-        y += row.height
-    bottom = y + 2
-    marks = [(Scale(0, frame.seconds, LEFT, RIGHT)(tick), clock(tick)) for tick in time_ticks(frame.seconds)]
-    body += axis(marks, LEFT, RIGHT, WIDTH, bottom)
-    drawn = (*_bands(frame, top, bottom), *labels, *body)
-    return picture(*drawn, name=name, title=title, description=description, width=WIDTH, height=bottom + 22)
+    return Markup(shapes("timeline").timeline(frame, rows, name, title, description).strip())
 
 
 def describe_faults(frame: Frame) -> list[str]:
@@ -82,65 +111,8 @@ def describe_faults(frame: Frame) -> list[str]:
     ]
 
 
-def row_name(words: str, source: str, top: float) -> list[Markup]:
-    """The name of a row, and below it where its data come from."""
-    return [
-        element("text", words, x=LEFT - 8, y=top + 11, class_="row-name", text_anchor="end"),
-        element("text", source, x=LEFT - 8, y=top + 22, class_="tick source", text_anchor="end"),
-    ]
-
-
-def _bands(frame: Frame, top: float, bottom: float) -> list[Markup]:
-    bands = []
-    for fault in frame.faults:
-        start = frame.x(fault.requested_ns)
-        end = frame.x(fault.healed_ns) if fault.healed_ns is not None else RIGHT
-        style = kind_class(fault.kind)
-        width, height = max(2.0, end - start), bottom - top
-        bands.append(element("rect", x=start, y=top, width=width, height=height, class_=f"band {style}"))
-        bands.append(
-            element("rect", x=start, y=top, width=width, height=height, class_="pattern", fill=f"url(#{style})")
-        )
-        bands.append(element("path", d=f"M{start:.1f} {top:.1f}V{bottom:.1f}", class_=f"edge {style}"))
-    return bands
-
-
-def _label_lines(frame: Frame) -> tuple[list[Markup], int]:
-    """The faults' names above their bands, on as many lines as keep them apart."""
-    ends: list[float] = []
-    labels = []
-    for fault in frame.faults:
-        start = frame.x(fault.requested_ns)
-        words = f"{fault.name} {', '.join(fault.resolved)}".strip()
-        if fault.healed_ns is not None:
-            words += f" · {duration(fault.healed_ns - fault.requested_ns)}"
-        if not fault.proven:
-            words += " · no proof"
-        reach = 6.4 * len(words) + 14
-        anchor = "start" if start + reach <= RIGHT else "end"
-        left = start if anchor == "start" else RIGHT - reach
-        row = next((index for index, end in enumerate(ends) if end <= left), len(ends))
-        if row == len(ends):
-            ends.append(0.0)
-        ends[row] = left + reach
-        place = start if anchor == "start" else RIGHT
-        labels.append(
-            element("text", words, x=place, y=15 + 15 * row, class_=f"fault-name {kind_class(fault.kind)}",
-                    text_anchor=anchor)
-        )  # fmt: skip
-    return labels, len(ends)
-
-
 OTHER = "other"
 _NEUTRAL = Appearance("#5a606b", "#a7adb7", Pattern.BACK_DIAGONALS)
-_SHAPES: Mapping[Pattern, tuple[int, Mapping[str, str], Mapping[str, int | str]]] = {
-    Pattern.CROSSES: (8, {}, {"d": "M0 0L8 8M8 0L0 8"}),
-    Pattern.LINES: (8, {}, {"d": "M0 4H8"}),
-    Pattern.DIAGONALS: (8, {"patternTransform": "rotate(45)"}, {"d": "M0 0V8"}),
-    Pattern.BACK_DIAGONALS: (8, {"patternTransform": "rotate(-45)"}, {"d": "M0 0V8"}),
-    Pattern.DOTS: (7, {}, {"cx": 2, "cy": 2, "r": 1}),
-}
-"""Per pattern the side of its tile, the tile's attributes, and those of the path or circle in it."""
 
 
 @cache
@@ -155,25 +127,9 @@ def kind_class(kind: str) -> str:
 
 def style_sheet() -> Markup:
     """The classes of all kinds, for light and dark pages."""
-    light = "".join(f"--fault-{kind}:{one.light};" for kind, one in _styles().items())
-    dark = "".join(f"--fault-{kind}:{one.dark};" for kind, one in _styles().items())
-    rules = "".join(
-        f".kind-{kind}{{fill:var(--fault-{kind});stroke:var(--fault-{kind})}}"
-        f"svg .fault-name.kind-{kind}{{fill:var(--fault-{kind})}}"
-        for kind in _styles()
-    )
-    return Markup(f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}{rules}")
+    return Markup(shapes("timeline").style_sheet(_styles()))
 
 
 def patterns() -> Markup:
     """The SVG patterns of all kinds, to be defined once in the page."""
-    drawn = []
-    for kind, appearance in _styles().items():
-        side, tile, shape = _SHAPES[appearance.pattern]
-        style = f"kind-{kind}"
-        is_dot = appearance.pattern == Pattern.DOTS
-        inner = element("circle" if is_dot else "path", class_=f"{style} dot" if is_dot else style, **shape)
-        drawn.append(
-            element("pattern", inner, id=style, width=side, height=side, patternUnits="userSpaceOnUse", **tile)
-        )
-    return Markup("").join(drawn)
+    return Markup(shapes("timeline").patterns(_styles()))

@@ -7,19 +7,17 @@ top of a row are commits; a cross is one that was refused, a circle one whose ou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import TypeVar
-
-from markupsafe import Markup
 
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.harness.report.inputs.groups import Committed, GroupOverTime, Holding
 from kafka_chaos.harness.report.inputs.series import SHORTEST_GAP_NS
-from kafka_chaos.harness.report.pages import join
-from kafka_chaos.harness.report.svg import duration, element, state
-from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, EventText, cross, gravest
+from kafka_chaos.harness.report.pages import join, shapes
+from kafka_chaos.harness.report.svg import duration, lines_apart
+from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, EventText, gravest
 from kafka_chaos.harness.report.timeline.events import MemberChange
-from kafka_chaos.harness.report.timeline.frame import LEFT, RIGHT, Frame, Row, compose, describe_faults, row_name
+from kafka_chaos.harness.report.timeline.frame import RIGHT, Frame, Row, compose, describe_faults
 
 _ROW = 25
 _COLOURS = 6
@@ -38,9 +36,10 @@ def draw_group(
     """The picture of a group with at most `rows` partitions; `changes` are what its members did."""
     held = {partition: _spans(frame, group, changes, partition) for partition in group.partitions}
     shown = group.partitions[:rows]
-    marks, lines = _marks(frame, changes)
-    drawn = [Row(max(_ROW, 14 * lines) + 3, marks)] if changes else []
-    drawn += [Row(_ROW + 3, partial(_row, frame, group, partition, held[partition])) for partition in shown]
+    drawn = [_marks(frame, changes)] if changes else []
+    for partition in shown:
+        commits = [one for one in group.commits if one.partition == partition]
+        drawn.append(Row(_ROW + 3, shapes("timeline").held(frame, partition, held[partition], commits)))
     texts = [(change.ts_ns, NOTABLE, f"member {change.member} {change.change}") for change in changes]
     texts += _events(group, held)
     happened, left_out = gravest(frame, texts, events)
@@ -59,16 +58,32 @@ def draw_group(
     )
 
 
+@dataclass(frozen=True)
 class _Span:
     """A holding as it is drawn: from `start` to `end`, and whether it was given back."""
 
-    __slots__ = ("end", "holding", "is_given_back", "start")
+    holding: Holding
+    end: int
+    is_given_back: bool
+    colour: int
 
-    def __init__(self, holding: Holding, end: int, is_given_back: bool) -> None:
-        self.holding = holding
-        self.start = holding.start_ns
-        self.end = end
-        self.is_given_back = is_given_back
+    @property
+    def start(self) -> int:
+        return self.holding.start_ns
+
+    @property
+    def member(self) -> str:
+        return self.holding.member
+
+    def words(self, frame: Frame) -> str:
+        first, last = self.holding.generations
+        numbers = f" {first}" if first == last else f"s {first} to {last}"
+        generation = "" if first is None else f", generation{numbers}"
+        ending = "" if self.is_given_back else ", never given back"
+        return (
+            f"member {self.member} holds partition {self.holding.partition} from {frame.clock(self.start)} to "
+            f"{frame.clock(self.end)}{generation}{ending}"
+        )
 
 
 def _spans(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], partition: int) -> list[_Span]:
@@ -77,93 +92,23 @@ def _spans(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], 
     ended = {change.member: change.ts_ns for change in changes if change.change in _NEVER_GIVEN_BACK}
     spans = []
     for index, one in enumerate(of_partition):
-        if one.end_ns is not None:
-            spans.append(_Span(one, one.end_ns, True))
-            continue
         following = of_partition[index + 1].start_ns if index + 1 < len(of_partition) else frame.end_ns
-        end = ended.get(one.member, following)
-        spans.append(_Span(one, max(one.start_ns, end), False))
+        end = max(one.start_ns, ended.get(one.member, following)) if one.end_ns is None else one.end_ns
+        colour = group.members.index(one.member) % _COLOURS
+        spans.append(_Span(one, end, one.end_ns is not None, colour))
     return spans
 
 
-def _row(frame: Frame, group: GroupOverTime, partition: int, spans: Sequence[_Span], top: float) -> list[Markup]:
-    drawn = row_name(f"partition {partition}", "who holds it", top)
-    drawn.append(element("rect", x=LEFT, y=top, width=RIGHT - LEFT, height=_ROW - 2, class_="track"))
-    behind: list[Markup] = []
-    for index, span in enumerate(spans):
-        colour = group.members.index(span.holding.member) % _COLOURS
-        words, names = _words(frame, span), (f"member {span.holding.member}", span.holding.member)
-        left, right = frame.x(span.start), frame.x(span.end)
-        drawn += state(left, right, top, _ROW - 2, words, names, f"holds member-{colour}")
-        following = spans[index + 1].start if index + 1 < len(spans) else span.end
-        if following < span.end:
-            behind += state(frame.x(following), right, top + 15, 8, words, (), f"holds still member-{colour}")
-        if not span.is_given_back:
-            behind.append(element("path", element("title", words), d=cross(right, top + 12), class_="ended"))
-    return [*drawn, *behind, *_commits(frame, group, partition, top)]
-
-
-def _words(frame: Frame, span: _Span) -> str:
-    first, last = span.holding.generations
-    numbers = f" {first}" if first == last else f"s {first} to {last}"
-    generation = "" if first is None else f", generation{numbers}"
-    ending = "" if span.is_given_back else ", never given back"
-    return (
-        f"member {span.holding.member} holds partition {span.holding.partition} from {frame.clock(span.start)} to "
-        f"{frame.clock(span.end)}{generation}{ending}"
-    )
-
-
-def _commits(frame: Frame, group: GroupOverTime, partition: int, top: float) -> list[Markup]:
-    of_partition = [one for one in group.commits if one.partition == partition]
-    places = {outcome: [frame.x(one.at_ns) for one in of_partition if one.outcome == outcome]
-              for outcome in ("ok", "fail", "info")}  # fmt: skip
-    drawn = []
-    if places["ok"]:
-        ticks = "".join(f"M{x:.1f} {top:.1f}v5" for x in places["ok"])
-        drawn.append(element("path", d=ticks, class_="commit"))
-    if places["fail"]:
-        drawn.append(element("path", d="".join(cross(x, top + 5) for x in places["fail"]), class_="refused"))
-    if places["info"]:
-        circles = "".join(f"M{x - 3:.1f} {top + 5:.1f}a3 3 0 1 0 6 0a3 3 0 1 0-6 0" for x in places["info"])
-        drawn.append(element("path", d=circles, class_="commit unknown"))
-    return drawn
-
-
-def _marks(frame: Frame, changes: Sequence[MemberChange]) -> tuple[partial[list[Markup]], int]:
-    """The members' changes as marks with words, on as many lines as keep them apart; and the number of these lines."""
-    ends: list[float] = []
-    placed: list[tuple[MemberChange, float, int | None]] = []
-    for change in changes:
-        x = frame.x(change.ts_ns)
-        reach = 6.2 * len(_short(change)) + 18
-        left = x if x + reach <= RIGHT else x - reach
-        line = next((index for index, end in enumerate(ends) if end <= left), None)
-        if line is None and len(ends) < _LINES:
-            line = len(ends)
-            ends.append(0.0)
-        if line is not None:
-            ends[line] = left + reach
-        placed.append((change, x, line))
-    return partial(_draw_marks, frame, placed), max(1, len(ends))
-
-
-def _draw_marks(frame: Frame, placed: Sequence[tuple[MemberChange, float, int | None]], top: float) -> list[Markup]:
-    drawn = row_name("members", "what they did", top)
-    for change, x, line in placed:
-        words = element("title", f"member {change.member} {change.change} at {frame.clock(change.ts_ns)}")
-        y = top + 7 + 14 * (line or 0)
-        drawn.append(element("path", words, d=f"M{x:.1f} {y - 5:.1f}l5 5l-5 5l-5-5z", class_="change"))
-        if line is not None:
-            at_right = x + 6.2 * len(_short(change)) + 18 <= RIGHT
-            place, anchor = (x + 8, "start") if at_right else (x - 8, "end")
-            drawn.append(element("text", _short(change), x=place, y=y + 4, class_="state-name inside",
-                                 text_anchor=anchor))  # fmt: skip
-    return drawn
-
-
-def _short(change: MemberChange) -> str:
-    return f"member {change.member} {change.change}"
+def _marks(frame: Frame, changes: Sequence[MemberChange]) -> Row:
+    """The members' changes as marks with words, on as many lines as keep them apart."""
+    words = [f"member {change.member} {change.change}" for change in changes]
+    places = [(frame.x(change.ts_ns), 6.2 * len(text) + 18) for change, text in zip(changes, words, strict=True)]
+    spans = [(x if x + reach <= RIGHT else x - reach, reach) for x, reach in places]
+    lines = lines_apart([(left, left + reach) for left, reach in spans], _LINES)
+    at_right = [x + reach <= RIGHT for x, reach in places]
+    placed = list(zip(words, [change.ts_ns for change in changes], at_right, lines, strict=True))
+    height = 14 * max(1, *(1 + line for line in lines if line is not None))
+    return Row(max(_ROW, height) + 3, shapes("timeline").members(frame, placed))
 
 
 def _summary(group: GroupOverTime, shown: Sequence[int]) -> str:

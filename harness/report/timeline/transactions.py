@@ -6,9 +6,7 @@ the bottom. Where many follow each other closely, a lighter bar stands for all t
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 
 from markupsafe import Markup
@@ -17,17 +15,13 @@ from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED, IN_DOUBT
 from kafka_chaos.harness.report.inputs.series import SHORTEST_GAP_NS
 from kafka_chaos.harness.report.inputs.transactions import Bar, TransactionalId, totals
-from kafka_chaos.harness.report.pages import join
-from kafka_chaos.harness.report.svg import Scale, area, compact, duration, element
-from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, EventText, cross, gravest
+from kafka_chaos.harness.report.pages import join, shapes
+from kafka_chaos.harness.report.svg import compact, duration
+from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, EventText, gravest
 from kafka_chaos.harness.report.timeline.events import Offsets
-from kafka_chaos.harness.report.timeline.frame import LEFT, RIGHT, Frame, Row, compose, describe_faults, row_name
+from kafka_chaos.harness.report.timeline.frame import Frame, Row, compose, describe_faults
 
-_PLACES = {COMMITTED: (0, 11), ABORTED: (13, 5), IN_DOUBT: (20, 5)}
-"""Per outcome: how far below the top of its row a bar begins, and its height."""
 _NAMES = {COMMITTED: "committed", ABORTED: "aborted", IN_DOUBT: "in doubt"}
-_ROW = 33
-_OFFSETS = 30
 _LONG_NAME = 18
 
 
@@ -42,8 +36,8 @@ def draw_transactions(
 ) -> Activity:
     """The picture of at most `rows` transactional ids, and of the offsets of these partitions."""
     shown = _gravest(ids, rows)
-    drawn = [Row(_ROW, partial(_row, frame, one)) for one in shown]
-    drawn += [Row(_OFFSETS + 8, partial(_offsets, frame, partition, known)) for partition, known in offsets]
+    drawn = [Row(33, _row(frame, one)) for one in shown]
+    drawn += [Row(38, _offsets(frame, partition, known)) for partition, known in offsets]
     happened, left_out = gravest(frame, [event for one in ids for event in _events(frame, one)], events)
     return Activity(
         heading="Transactions",
@@ -96,51 +90,19 @@ def _describe(frame: Frame, ids: Sequence[TransactionalId], offsets: Sequence[tu
     return "; ".join(parts) or "no transactions"
 
 
-def _row(frame: Frame, one: TransactionalId, top: float) -> list[Markup]:
+def _row(frame: Frame, one: TransactionalId) -> Markup:
     name = one.name if len(one.name) <= _LONG_NAME else f"…{one.name[1 - _LONG_NAME :]}"
-    total = sum(bar.count for bar in one.bars)
-    words = f"{compact(one.count(COMMITTED))} of {compact(total)} committed"
-    drawn = row_name(name, words, top + 1)
-    drawn.append(element("path", d=f"M{LEFT} {top + 27:.1f}H{RIGHT}", class_="grid"))
-    shapes: defaultdict[str, list[str]] = defaultdict(list)
-    crosses = []
-    for bar in one.bars:
-        end_ns = one.ends_at(bar)
-        left, right = frame.x(bar.begin_ns), RIGHT if end_ns is None else frame.x(end_ns)
-        below, height = _PLACES[bar.outcome]
-        width = max(1.2, right - left - 0.6)
-        style = _NAMES[bar.outcome].replace(" ", "-")
-        kind = f"{style} many" if bar.count > 1 else f"{style} open" if bar.end_ns is None else style
-        shapes[kind].append(f"M{left:.1f} {top + below:.1f}h{width:.1f}v{height}h{-width:.1f}z")
-        if bar.is_fenced:
-            crosses.append(cross(right, top + below + height / 2))
-    drawn += [element("path", d="".join(parts), class_=f"txn {kind}") for kind, parts in sorted(shapes.items())]
-    for taken in one.incarnations[1:]:
-        x = frame.x(taken.start_ns)
-        words = f"producer {taken.producer_id} takes {one.name} over at {frame.clock(taken.start_ns)}"
-        path = f"M{x:.1f} {top:.1f}v26M{x - 4:.1f} {top - 4:.1f}h8l-4 6z"
-        drawn.append(element("path", element("title", words), d=path, class_="takeover"))
-    if crosses:
-        drawn.append(element("path", element("title", "fenced"), d="".join(crosses), class_="refused"))
-    return drawn
+    words = f"{compact(one.count(COMMITTED))} of {compact(sum(bar.count for bar in one.bars))} committed"
+    return Markup(shapes("timeline").transactional_id(frame, one, name, words))
 
 
-def _offsets(frame: Frame, partition: int, known: Sequence[Offsets], top: float) -> list[Markup]:
-    """How many offsets of a partition lie between its last stable offset and its high watermark."""
-    most = max(step.held_back for step in known)
-    y = Scale(0, max(1, most), top + _OFFSETS, top + 4)
-    drawn = row_name(f"partition {partition}", f"up to {compact(most)} held back", top + 6)
-    drawn.append(element("path", d=f"M{LEFT} {top + _OFFSETS:.1f}H{RIGHT}", class_="base"))
+def _offsets(frame: Frame, partition: int, known: Sequence[Offsets]) -> Markup:
     # Of the reports within one pixel, the one that holds back most.
     steps: dict[int, int] = {}
     for step in known:
         x = round(frame.x(step.ts_ns))
         steps[x] = max(steps.get(x, 0), step.held_back)
-    points: list[tuple[float, float]] = []
-    for (x, held), following in zip(steps.items(), [*list(steps)[1:], RIGHT], strict=True):
-        points += [(x, y(held)), (following, y(held))]
-    drawn.append(element("path", d=area(points, top + _OFFSETS), class_="held-back"))
-    return drawn
+    return Markup(shapes("timeline").held_back(partition, list(steps.items()), max(steps.values())))
 
 
 def _standstill(known: Sequence[Offsets]) -> int:
