@@ -110,6 +110,7 @@ atlas: setup
 	$(if $(NIGHTLY_HISTORY),mkdir -p $(NIGHTLY_HISTORY))
 	$(BIN)/kafka-chaos atlas --minutes $(ATLAS_MINUTES) --record $(RECORD) || [ $$? -le 2 ]
 	$(BIN)/python benchmarks/forecasts.py $(RECORD)
+	$(BIN)/python benchmarks/observed_traces.py runs/atlas/*/runs/2*
 
 # Adds the summaries of this checkout's nights to those in NIGHTLY_HISTORY, which the next night's trend is made from.
 keep-summaries:

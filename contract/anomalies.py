@@ -64,14 +64,3 @@ class Verdict(StrEnum):
     def gravest(cls, verdicts: Iterable[str], *, of_none: str = CONFORMS) -> Verdict:
         """One verdict for several: violation > unknown > conforms."""
         return max(map(cls, verdicts), key=list(cls).index, default=cls(of_none))
-
-
-class Engine(StrEnum):
-    """The engine that examines a run directory: Spark, or plain Python, without a JVM, for up to `MOST_ROWS` rows."""
-
-    SPARK = "spark"
-    PLAIN = "plain"
-
-
-MOST_ROWS = 2_000_000
-"""The rows of all tables of a run, up to which the plain engine examines it."""

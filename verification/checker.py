@@ -15,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.anomalies import Engine
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, progress
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.ledger import CrossCheck
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
 from kafka_chaos.verification import output

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka_chaos.contract.anomalies import MOST_ROWS, Engine, Status, Verdict
+from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.command.command_line import console
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.engine_option import ENGINE
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.verification.inputs.file_systems.storage import is_remote
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.spark.session import DEFAULT_MASTER, spark_session
@@ -28,10 +30,7 @@ _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNK
 
 @click.command("verify")
 @click.argument("run_dirs", metavar="DIR…", nargs=-1, required=True)
-@click.option("--engine", type=click.Choice([engine.value for engine in Engine]), default=Engine.SPARK.value,
-              show_default=True,
-              help="What examines the tables, with the same result. plain needs no Java, and takes up to "
-              f"{MOST_ROWS:,} rows.")  # fmt: skip
+@ENGINE
 @click.option("--spark-master", metavar="MASTER", show_default=f"{DEFAULT_MASTER}, or spark-submit's",
               help="Spark master to run on.")  # fmt: skip
 @click.option("--topics", metavar="SERVERS",

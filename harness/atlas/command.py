@@ -12,6 +12,8 @@ import click
 
 from kafka_chaos.contract.command.command_line import QUIET
 from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.engine_option import ENGINE
+from kafka_chaos.contract.engines import Engine
 
 STANDARD_PLAN = Path(__file__).with_name("standard.yaml")
 
@@ -30,6 +32,7 @@ STANDARD_PLAN = Path(__file__).with_name("standard.yaml")
               help="Run nothing; say what the record knows of the settings in a producer's file.")  # fmt: skip
 @click.option("--client", metavar="KIND", help="With --mine: the client that the settings are for, such as sarama.")
 @click.option("--json", "as_json", is_flag=True, help="Print the cells, or the answer, as JSON and nothing else.")
+@ENGINE
 @QUIET
 def atlas_command(
     plan: Path,
@@ -41,6 +44,7 @@ def atlas_command(
     mine: Path | None,
     client: str | None,
     as_json: bool,
+    engine: str,
     quiet: bool,
 ) -> None:
     """Try what the PLAN combines (a standard one by default), what was tried least first, within a time budget.
@@ -87,7 +91,10 @@ def atlas_command(
         )
         nightly.load = lambda _, seed: atlas.next_run(Counter(run.cell for run in read_record(record)), seed)
         shown = not (as_json or quiet)
-        with ClusterOfRuns("atlas") as cluster, on_terminal(shown, nightly.described) as nightly.listeners:
+        with (
+            ClusterOfRuns("atlas", Engine(engine)) as cluster,
+            on_terminal(shown, nightly.described) as nightly.listeners,
+        ):
             nightly.run_one = cluster.run
             code = nightly.run().verdict.exit_code
     cells = cells_of(read_record(record))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.anomalies import Engine, Status, Verdict
+from kafka_chaos.contract.anomalies import Status, Verdict
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, REPORT_FILE
 from kafka_chaos.harness.run.run import RunResult

@@ -16,8 +16,8 @@ from typing import Any
 
 from rich.console import Console
 
-from kafka_chaos.contract.anomalies import Engine
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.contract.run_directory import LANES_FILE, REPORT_FILE, VERDICT_FILE
 from kafka_chaos.harness.cluster.cluster import Cluster

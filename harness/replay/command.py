@@ -14,6 +14,8 @@ import click
 
 from kafka_chaos.contract.command.command_line import QUIET
 from kafka_chaos.contract.command.errors import ExitCode, UsageFailure, counted
+from kafka_chaos.contract.engine_option import ENGINE
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.run_directory import VERDICT_FILE
 from kafka_chaos.verification.inputs.documents.reading import parsed
 
@@ -192,6 +194,7 @@ def _verdict(run_dir: Path) -> dict[str, Any]:
 @click.option("--record", type=click.Path(path_type=Path, dir_okay=False),
               help="Add every run to this record, and compare what it said before with what runs show.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json at the end, nothing else.")
+@ENGINE
 @QUIET
 def hunt_command(
     experiment: Path,
@@ -202,6 +205,7 @@ def hunt_command(
     out: Path,
     record: Path | None,
     as_json: bool,
+    engine: str,
     quiet: bool,
 ) -> None:
     """Look for findings: run EXPERIMENT with random schedules, one after the other on one cluster.
@@ -224,6 +228,7 @@ def hunt_command(
             click.echo(text)
 
     with Hunt.of(experiment) as hunt:
+        hunt.cluster.engine = Engine(engine)
         check_output(out, load_experiment(experiment))
         nightly = Nightly(
             experiments=[experiment],

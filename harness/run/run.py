@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract import events as event_types
-from kafka_chaos.contract.anomalies import MOST_ROWS, Engine
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, heard_by, progress
+from kafka_chaos.contract.engines import MOST_ROWS, Engine
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.harness.clients.kinds import fetched
 from kafka_chaos.harness.event_bus import EventBus, EventFile, Listener

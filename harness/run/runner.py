@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_chaos.contract import events as event_types
-from kafka_chaos.contract.anomalies import Engine
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, counted
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.transactions import transactional_id
 from kafka_chaos.contract.run_directory import LOGS_FOLDER, TIMINGS_FILE, TRACE_FILE
 from kafka_chaos.faults.injector import Injector

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.event_bus import Listener
@@ -46,12 +47,13 @@ def delete_topics(cluster: Cluster, topics: Sequence[str]) -> None:
 class ClusterOfRuns:
     """Runs experiments one after the other, on one cluster as long as it has what they need.
 
-    `name`: what the clusters' ids begin with.
+    `name`: what the clusters' ids begin with. `engine`: what verifies the runs; the engine plain writes no report.
 
     Guarantee: a cluster on which a run failed is not used again, and at the end of the context none is left.
     """
 
     name: str
+    engine: Engine = Engine.SPARK
     ids: list[str] = field(default_factory=list)
     """The ids of the clusters that it started, one after the other."""
     _cluster: Cluster | None = None
@@ -67,7 +69,7 @@ class ClusterOfRuns:
         """Run an experiment, and delete its topics."""
         cluster = self._whole_cluster(experiment)
         try:
-            result = run_experiment(experiment, root=root, listeners=listeners, cluster=cluster)
+            result = run_experiment(experiment, root=root, listeners=listeners, cluster=cluster, engine=self.engine)
         except BaseException:
             self._discard()
             raise

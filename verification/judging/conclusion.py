@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafka_chaos.contract.anomalies import Engine, Verdict
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.columns import OF_TRANSACTIONS
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction

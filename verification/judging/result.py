@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from kafka_chaos.contract.anomalies import Anomaly, Engine, Status, Verdict
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly
 from kafka_chaos.contract.ledger import CrossCheck, Ledger, TableLedger
 from kafka_chaos.contract.run_directory import FORMAT_VERSION

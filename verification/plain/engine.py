@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
-from kafka_chaos.contract.anomalies import MOST_ROWS, Anomaly, Engine
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
+from kafka_chaos.contract.engines import MOST_ROWS, Engine
 from kafka_chaos.contract.events import HighWatermark
 from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, Cause, anomaly_named
 from kafka_chaos.contract.lane.groups import group_of

@@ -51,7 +51,7 @@ class Clusters:
     def __exit__(self, *_: object) -> None:
         self.removed += 1
 
-    def run(self, experiment: Any, *, root: Path, listeners: Any = (), cluster: Any = None) -> Any:
+    def run(self, experiment: Any, *, root: Path, listeners: Any = (), cluster: Any = None, engine: str = "") -> Any:
         self.runs += 1
         if self.runs in self.broken:
             raise EnvironmentFailure("the disk is full")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kafka_chaos.contract.anomalies import Engine
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.run.runner import run_experiment
 from kafka_chaos.verification.judging.result import RunVerdict
