@@ -29,8 +29,6 @@ from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison,
 SETTLE_TIMEOUT = 45.0
 """Seconds that the brokers have to agree with the model; after that, they disagree."""
 
-_SHOWN_STATES = 8
-
 Listener = Callable[[str, Any], None]
 
 
@@ -50,9 +48,6 @@ class SteppedModel(Protocol):
 
     def narrow(self, observation: Observation) -> Comparison[Any]:
         """`compare`, and keep only the states that match, if any do."""
-
-    def allowed(self, most: int) -> tuple[Observation, ...]:
-        """A few of the states as observations, to be shown."""
 
 
 class Observer(Protocol):
@@ -184,7 +179,6 @@ class LockStep:
             sentence=sentence,
             seconds=seconds,
             observation=observation,
-            allowed=self.model.allowed(_SHOWN_STATES),
             states=states,
             matching=len(comparison.matching),
             differences=comparison.differences,

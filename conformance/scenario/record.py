@@ -62,10 +62,10 @@ def _flat(observed: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One step: what was done in a sentence, the observation after it, and what the model allowed.
+    """One step: what was done in a sentence, the observation after it, and how it differs from the model.
 
-    `allowed` has a few of the states in which the step may end. `states` counts all of them, `matching` those that
-    agree with the observation. `seconds` is from the action to the second equal observation.
+    `states` counts the states in which the step may end, `matching` those that agree with the observation. `seconds` is
+    from the action to the second equal observation.
     """
 
     number: Annotated[int, Field(alias="step")]
@@ -77,7 +77,6 @@ class StepRecord:
     states: Annotated[int, Field(alias="allowed_states")]
     matching: Annotated[int, Field(alias="matching_states")]
     differences: Annotated[tuple[Difference, ...], _PLAIN]
-    allowed: Annotated[tuple[Observation, ...], Field(exclude=True)] = ()
 
 
 @dataclass(frozen=True, slots=True)

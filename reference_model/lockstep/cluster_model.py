@@ -30,7 +30,7 @@ from kafka_chaos.reference_model.lockstep.controller import (
     shrink_isr,
 )
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
-from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation, compare, observe_state
+from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation, compare
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.quorum import active_controller_changes, doubted_sessions_end
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
@@ -197,10 +197,6 @@ class ClusterModel:
         if comparison.matching:
             self.states = comparison.matching
         return comparison
-
-    def allowed(self, most: int) -> tuple[Observation, ...]:
-        """A few of the states as observations, to be shown."""
-        return tuple(observe_state(state) for state in sorted(self.states, key=repr)[:most])
 
 
 def _without_checkpoints(state: ClusterState) -> tuple[ClusterState, Checkpoints]:

@@ -19,16 +19,9 @@ from rich.text import Text
 
 from kafka_chaos.conformance.scenario.page.group_table import group_lines
 from kafka_chaos.conformance.scenario.page.markdown import table_rows, text_lines
-from kafka_chaos.conformance.scenario.page.replica_table import (
-    DIFFERS,
-    LEGEND,
-    partition_lines,
-    replica_table,
-    transaction_lines,
-    transactions_table,
-    value_text,
-)
 from kafka_chaos.conformance.scenario.page.results import collect, result_of
+from kafka_chaos.conformance.scenario.page.state_table import DIFFERS, LEGEND, state_lines, state_table
+from kafka_chaos.conformance.scenario.page.words import tell_difference
 from kafka_chaos.conformance.scenario.record import (
     PARTITIONS,
     ActRecord,
@@ -39,7 +32,6 @@ from kafka_chaos.conformance.scenario.record import (
 )
 from kafka_chaos.conformance.scenario.registry import Scenario
 from kafka_chaos.harness.report.listeners.waiting import Waiting
-from kafka_chaos.reference_model.lockstep.observation.cluster import PLACES, Difference
 
 _STYLES = {"conforms": "green", "unknown": "yellow", "violation": DIFFERS}
 _INDENT = 5
@@ -131,20 +123,13 @@ class ConsoleReporter:
         if before is not None and before.observation == step.observation and not step.differences:
             self._print(Text("nothing changed", "dim"), indent=_INDENT)
             return
-        if act.kind == PARTITIONS:
-            self._print(transactions_table(step), indent=_INDENT)
-            for line in transaction_lines(step):
-                self._print(line, indent=_INDENT)
-        elif (
-            before is None
-            or step.differences
-            or replace(before.observation, group=step.observation.group) != step.observation
-        ):
-            self._print(replica_table(act, step, before, self._out), indent=_INDENT)
-            for line in partition_lines(step):
-                self._print(line, indent=_INDENT)
-        for line in group_lines(step):
-            self._print(line, indent=_INDENT)
+        lines = list(group_lines(step))
+        known = None if before is None else replace(before.observation, group=step.observation.group)
+        if step.differences or known != step.observation:
+            self._print(state_table(act, step, before), indent=_INDENT)
+            lines = [*state_lines(act, step), *lines]
+        for line in lines:
+            self._print(Text(line), indent=_INDENT)
         for difference in step.differences:
             self._print(Text(f"✗ {tell_difference(act, difference)}", DIFFERS), indent=_INDENT)
 
@@ -186,16 +171,6 @@ class ConsoleReporter:
 
     def _print(self, what: RenderableType, *, indent: int = 0) -> None:
         self._out.print(Padding(what, (0, 0, 0, indent), expand=False) if indent else what)
-
-
-def tell_difference(act: ActRecord, difference: Difference) -> str:
-    """A difference in a sentence that names the replica."""
-    where = PLACES.get(difference.broker) or act.broker_name(difference.broker)
-    name = difference.field.replace("_", " ")
-    kind = difference.field.rpartition(", ")[2]
-    seen = value_text(kind, difference.observed)
-    allowed = " or ".join(value_text(kind, value) for value in difference.allowed)
-    return f"{where}, {name}: Kafka has {seen}, the model allows {allowed}"
 
 
 def summary(records: Sequence[ScenarioRecord]) -> Table:

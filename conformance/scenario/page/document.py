@@ -18,7 +18,6 @@ from statistics import median
 from types import ModuleType
 
 from kafka_chaos.conformance.scenario import observe
-from kafka_chaos.conformance.scenario.page.frames import columns_of, tell_columns
 from kafka_chaos.conformance.scenario.page.group_table import group_headings, group_rows
 from kafka_chaos.conformance.scenario.page.markdown import code, fact, prose, table
 from kafka_chaos.conformance.scenario.page.results import (
@@ -32,6 +31,7 @@ from kafka_chaos.conformance.scenario.page.results import (
     read_results,
     write_or_refuse,
 )
+from kafka_chaos.conformance.scenario.page.words import tell_steps
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, Expectation, plain
 from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, all_scenarios, differences
 from kafka_chaos.conformance.scenario.transactions import observe as observe_transactions
@@ -201,9 +201,8 @@ def _act(act: ActRecord) -> list[str]:
     rows = [[prose(cell) for cell in row] for row in group_rows(act)]
     if rows:
         lines += ["", *table(group_headings(act), rows)]
-    columns = columns_of(act)
-    if columns:
-        steps = [f"- {prose(line)}" for line in tell_columns(act, columns)]
+    steps = [f"- {prose(line)}" for line in tell_steps(act)]
+    if steps:
         lines += ["", "<details><summary>The steps in words</summary>", "", *steps, "", "</details>"]
     return [line for place, line in enumerate(lines) if line or (place and lines[place - 1])]
 

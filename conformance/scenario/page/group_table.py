@@ -6,12 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from rich.text import Text
-
-from kafka_chaos.conformance.scenario.page.replica_table import DIFFERS
 from kafka_chaos.conformance.scenario.record import ActRecord, StepRecord
 from kafka_chaos.reference_model.lockstep.observation.clients import NOBODY, GroupObservation, MemberObservation
-from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP
 
 HEADINGS = ("step", "in the group", "has the partition", "committed")
 _UNKNOWN = "–"
@@ -40,21 +36,15 @@ def group_rows(act: ActRecord) -> Iterator[tuple[str, ...]]:
         before = group
 
 
-def group_lines(step: StepRecord) -> list[Text]:
-    """The group after a step, red where it differs from the model."""
+def group_lines(step: StepRecord) -> Iterator[str]:
+    """The group after a step, and a line for each member."""
     group = step.observation.group
     if group is None:
-        return []
+        return
     members, owner, committed = _of_group(group)
-    different = {difference.field.partition(",")[0] for difference in step.differences if difference.broker == GROUP}
-    is_wrong = different & {"members", "owners", "committed"}
-    lines = [Text(f"Group: members {members} · has the partition {owner} · committed {committed}")]
-    lines[0].stylize(DIFFERS if is_wrong else "")
+    yield f"Group: members {members} · has the partition {owner} · committed {committed}"
     for number, member in group.each.items():
-        lines.append(
-            Text(f"member {number}: {_member(member, group)}", DIFFERS if f"member {number}" in different else "")
-        )
-    return lines
+        yield f"member {number}: {_member(member, group)}"
 
 
 def _everyone(act: ActRecord) -> list[int]:

@@ -85,11 +85,6 @@ class TransactionsModel:
             if seen.get(name) != expected.get(name)
         }
 
-    def allowed(self, most: int) -> tuple[Observation, ...]:
-        """A few of the states as observations, to be shown."""
-        chosen = sorted(self.states, key=repr)[:most]
-        return tuple(Observation(transactions=observe_transactions(state, self.config)) for state in chosen)
-
 
 def observe_transactions(state: TransactionsState, config: TransactionsConfig) -> TransactionsObservation:
     """A state of the model, as one would observe it."""

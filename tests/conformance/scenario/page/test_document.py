@@ -13,9 +13,9 @@ import pytest
 from kafka_chaos.conformance.scenario import observe
 from kafka_chaos.conformance.scenario.page import document
 from kafka_chaos.conformance.scenario.page.document import document_files, observed_how, write_document
-from kafka_chaos.conformance.scenario.page.frames import columns_of, tell_columns
 from kafka_chaos.conformance.scenario.page.markdown import code, fact, prose, table
 from kafka_chaos.conformance.scenario.page.results import collect, digest_of, read_results, result_of, results_json
+from kafka_chaos.conformance.scenario.page.words import tell_steps
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, Source, all_scenarios, differences
 from kafka_chaos.conformance.scenario.transactions import observe as observe_transactions
@@ -212,27 +212,25 @@ def test_the_committed_pages_were_generated() -> None:
     assert set(pages) == set(all_scenarios())
 
 
-def test_columns_are_the_steps_that_changed_something() -> None:
+def test_only_steps_that_changed_something_have_a_line_and_it_tells_the_others() -> None:
     (played,) = truncation().acts
-    columns = columns_of(played)
-    assert [column.number for column in columns] == [1, 3, 4, 5]
-    assert [number for column in columns for number, _ in column.sentences] == [0, 1, 2, 3, 4, 5]
-    assert columns[-1].cells[1].gone == ((1, "M2", 0),)
-    assert not columns[-1].cells[2].gone
-    assert columns[-1].partition == "leader 2, epoch 1; ISR 1 2 3"
+    lines = tell_steps(played)
+    assert [line[:2] for line in lines] == ["0.", "2.", "4.", "5."]
+    assert "5. X is restarted. X (broker 1) drops M2 (epoch 0): M1 (epoch 0) M3 (epoch 1)" in lines[-1]
+    assert lines[-1].count("drops") == 1
+    assert lines[-1].endswith("Partition: leader 2, epoch 1; ISR 1 2 3.")
 
 
 def test_sentences_after_the_last_change_stand_with_it() -> None:
     record = truncation()
     (played,) = record.acts
     played.steps.append(step(6, "Every broker knows.", played.steps[-1].observation))
-    last = columns_of(played)[-1]
-    assert (last.number, last.sentences) == (5, ((5, "X is restarted."), (6, "Every broker knows.")))
+    assert tell_steps(played)[-1].startswith("5. X is restarted. 6. Every broker knows. X (broker 1)")
 
 
 def test_told_in_words_only_what_changed() -> None:
     (played,) = truncation().acts
-    reported = tell_columns(played, columns_of(played))
+    reported = tell_steps(played)
     assert reported[1].startswith(
         "2. Y's and Z's fetches no longer reach X. 3. A producer sends M2 with acks=1. X (broker 1) leads:"
     )
@@ -244,12 +242,12 @@ def test_two_views_of_the_leader_are_told() -> None:
     reported = {1: replica("m·0", leader=2), 2: replica("m·0", leader=1), 3: replica("m·0", leader=0)}
     seen = look(reported, leader=2, epoch=1)
     played = act(step(0, "The leader is moved to Y, which does not learn of it.", seen), step(1, "Nothing.", seen))
-    (line,) = tell_columns(played, columns_of(played))
+    (line,) = tell_steps(played)
     assert "Y (broker 2) sees leader 1: m (epoch 0)" in line
 
 
 def test_records_of_a_log_without_leader_epochs_have_none() -> None:
     led, other = replica("m·-1", role="leader"), replica("m·-1")
     played = act(step(0, "Before leader epochs.", look({1: led, 2: other, 3: other})))
-    (line,) = tell_columns(played, columns_of(played))
+    (line,) = tell_steps(played)
     assert "X (broker 1) leads: m, high watermark 1." in line
