@@ -30,7 +30,7 @@ from functools import partial
 from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import QUICK, STEADY, ClusterProfile
-from kafka_chaos.conformance.scenario.groups.stage import coordinator_of_groups, group_on
+from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage, coordinator_of_groups, group_on
 from kafka_chaos.conformance.scenario.observed import AnyStage, acted, field_of, observe
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.record import plain
@@ -152,6 +152,8 @@ class _Script:
 
 def _method(stage: AnyStage, verb: str) -> Callable[..., None]:
     """The step of a stage that a file names. Raises `LookupError` for one that it does not have."""
+    if isinstance(stage, GroupStage) and verb in MEMBER_STEPS:
+        return partial(stage.take, verb)
     for one in (stage, acted(stage)):
         method: Callable[..., None] | None = getattr(one, verb.replace(" ", "_"), None)
         if callable(method) and not verb.startswith("_"):

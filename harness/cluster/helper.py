@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -33,8 +34,11 @@ class Helper:
         # The terminal's signals are for the harness.
         self._process = start_module(module, json.dumps(dict(start)), own_session=True)
 
-    def ask(self, do: str, **values: Any) -> Any:
-        """Let the process do something; raises `ClusterFailure` with its reason where it can't."""
+    def ask(self, do: str, *, within: float | None = None, **values: Any) -> Any:
+        """Let the process do something; raises `ClusterFailure` with its reason where it can't.
+
+        `within`: so does one that has not answered after so many seconds.
+        """
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -42,6 +46,8 @@ class Helper:
             try:
                 stdin.write(json.dumps({"do": do, **values}) + "\n")
                 stdin.flush()
+                if within is not None and not select.select([stdout], [], [], within)[0]:
+                    raise ClusterFailure(f"the process of the {self._what} did not answer {do} within {within:.0f} s")
                 line = stdout.readline()
             except (OSError, ValueError) as error:
                 raise ClusterFailure(f"the process of the {self._what} is gone: {error}") from error

@@ -1,8 +1,7 @@
 """The process of a scenario's member: it polls, processes and commits when it is told to, and at no other time.
 
-Orders come in on standard input, a JSON object a line, and each is answered by one line on standard output. Between
-batches all partitions are paused: the member takes part in rebalances and is given nothing. In the middle of a batch it
-does not poll. It lives no longer than the harness: when its standard input ends, it dies.
+Between batches all partitions are paused: the member takes part in rebalances and is given nothing. In the middle of a
+batch it does not poll. It lives no longer than the harness: when its standard input ends, it dies.
 """
 
 from __future__ import annotations
@@ -10,16 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import os
-import queue
-import signal
+import select
 import sys
-import threading
 import time
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kafka_chaos.contract.lane.groups import AFTER, BEFORE
+from kafka_chaos.harness.cluster.helper import STDIN, Commands
 from kafka_chaos.harness.workload.groups.assignment import generation_of
 
 GIVEN_WITHIN = 30.0
@@ -40,6 +38,7 @@ class SteppedMember:
         self._held: set[int] = set()
         self._record: tuple[int, int] | None = None
         self._given: dict[int, int] = {}
+        self.has_left = False
         self._client = Consumer(configs, logger=_SILENT)
         self._client.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
@@ -106,6 +105,7 @@ class SteppedMember:
     def leave(self) -> dict[str, Any]:
         """Leave the group in order."""
         self._client.close()
+        self.has_left = True
         return {}
 
     def _assigned(self, client: Consumer, partitions: list[TopicPartition]) -> None:
@@ -120,33 +120,17 @@ class SteppedMember:
         self._held -= {one.partition for one in partitions}
 
 
-def _listen(orders: queue.Queue[dict[str, Any]]) -> None:
-    for line in sys.stdin:
-        orders.put(json.loads(line))
-    os._exit(0)
-
-
 def main() -> None:
     """Be a member until told to leave."""
-    # Ctrl-C reaches the whole process group: the harness decides when a member ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    member = SteppedMember(**json.loads(sys.stdin.readline()))
-    orders: queue.Queue[dict[str, Any]] = queue.Queue()
-    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
-    is_done = False
-    while not is_done:
+    member = SteppedMember(**json.loads(sys.argv[1]))
+    commands = Commands(lambda what, values: getattr(member, what)(**values))
+    while not (commands.is_over or member.has_left):
         member.serve()
-        while not orders.empty():
-            order = orders.get()
-            is_done = order["do"] == "leave"
-            answer = getattr(member, order.pop("do"))(**order)
-            out.write(json.dumps(answer) + "\n")
-            out.flush()
+        if select.select([STDIN], [], [], 0)[0]:
+            commands.read()
+    # The client of one that has lost its harness is not closed: it dies without leaving.
+    os._exit(0)
 
 
 if __name__ == "__main__":
     main()
-    sys.stderr.flush()
-    os._exit(0)

@@ -6,10 +6,7 @@ generation and its partitions between batches, and never while it is frozen or d
 
 from __future__ import annotations
 
-import json
-import queue
 import signal
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_chaos.conformance.scenario.groups.member import GIVEN_WITHIN
 from kafka_chaos.contract.lane.groups import CLASSIC, COOPERATIVE, Group
-from kafka_chaos.harness.child import start_module
+from kafka_chaos.harness.cluster.helper import Helper
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until
@@ -44,19 +41,15 @@ _REFUSALS = frozenset(KafkaError(code).name() for code in REFUSALS)
 _COMMITTED_WITHIN = 60.0
 
 
-class MemberProcess:
-    """One member: orders and their answers. `did`: what it has told so far, also before it was started again."""
+class MemberProcess(Helper):
+    """One member. `did`: what it has told so far, also before it was started again."""
 
     def __init__(self, settings: Mapping[str, Any], did: list[Deed]) -> None:
+        super().__init__(_MODULE, "member", settings)
         self.did = did
         self.errors: list[str] = []
         self.id: str | None = None
         self.is_frozen = False
-        self._process = start_module(_MODULE)
-        self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
-        self._lock = threading.Lock()
-        threading.Thread(target=self._listen, daemon=True).start()
-        self._write(settings)
 
     @property
     def runs(self) -> bool:
@@ -65,12 +58,8 @@ class MemberProcess:
 
     def order(self, what: str, *, within: float = 20.0, **arguments: object) -> dict[str, Any]:
         """Give an order and wait for the answer. Raises `ClusterFailure` if there is none in time."""
-        with self._lock:
-            self._write({"do": what, **arguments})
-            try:
-                return self._answers.get(timeout=within)
-            except queue.Empty:
-                raise ClusterFailure(f"a member told to {what} did not answer within {within:.0f} s") from None
+        answer: dict[str, Any] = self.ask(what, within=within, **arguments)
+        return answer
 
     def signal(self, number: signal.Signals) -> None:
         """Send its process a signal, and wait for its end if it is SIGKILL."""
@@ -78,19 +67,6 @@ class MemberProcess:
         self._process.send_signal(number)
         if number == signal.SIGKILL:
             self._process.wait()
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(line) + "\n")
-            self._process.stdin.flush()
-        except OSError as error:
-            raise ClusterFailure(f"a member has ended with exit code {self._process.poll()}") from error
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._answers.put(json.loads(line))
 
 
 @dataclass

@@ -7,11 +7,11 @@ and committed must agree with it, beside the replicas.
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from signal import SIGCONT, SIGKILL, SIGSTOP
 
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.groups.members import HEARTBEAT_MS, Members
@@ -37,69 +37,24 @@ class GroupStage:
     members: Members
     model: GroupModel
 
-    def join(self, member: int) -> None:
-        """A member joins; the step ends when everyone has what it is given then."""
-        self._take(f"Member {member} joins.", "member_joins", member, partial(self.members.join, member))
-
-    def poll(self, member: int, partition: int = 0) -> None:
-        """A member polls, and is given a record."""
-        act = partial(self.members.poll, member, partition)
-        self._take(f"Member {member} polls{self._of(partition)}.", "member_polls", member, act, partition)
-
-    def process(self, member: int, partition: int = 0) -> None:
-        """A member processes the record that it was given last."""
-        self._take(
-            f"Member {member} processes what it was given.",
-            "member_processes",
-            member,
-            partial(self.members.process, member),
-            partition,
-        )
-
-    def commit(self, member: int, partition: int = 0) -> None:
-        """A member commits the offset after the record that it was given last, until it gets an answer."""
-        act = partial(self.members.commit, member, partition)
-        self._take(f"Member {member} commits{self._of(partition)}.", "member_commits", member, act, partition)
+    def take(self, what: str, member: int, partition: int = 0) -> None:
+        """A member takes one of `MEMBER_STEPS`; `partition` is for those in `AT_PARTITION`."""
+        sentence, action, act = MEMBER_STEPS[what]
+        said = sentence.format(member=member, of=f" partition {partition}" if self.members.partitions > 1 else "")
+        where = [partition] if what in AT_PARTITION else []
+        self.stage.take(said, partial(act, self.members, member, *where), group_step(action, member, *where))
 
     def one_batch(self, member: int) -> None:
         """A whole batch of one record: it is processed before or after its commit, as the group commits."""
-        self.poll(member)
-        if self.members.group.commits == AFTER:
-            self.process(member)
-            self.commit(member)
-        else:
-            self.commit(member)
-            self.process(member)
-
-    def crash(self, member: int) -> None:
-        """SIGKILL of a member's process."""
-        what = f"Member {member} is killed (SIGKILL)."
-        self._take(what, "member_crashes", member, partial(self.members.signal, member, signal.SIGKILL))
-
-    def come_back(self, member: int) -> None:
-        """A static member that was killed is started again."""
-        what = f"Member {member} is started again, with the same group.instance.id."
-        self._take(what, "member_comes_back", member, partial(self.members.join, member))
+        after = self.members.group.commits == AFTER
+        for what in ("poll", "process", "commit") if after else ("poll", "commit", "process"):
+            self.take(what, member)
 
     def take_over(self, member: int, former: int) -> None:
         """A member is started in the place of a static one that goes on."""
         what = f"Member {member} is started with the group.instance.id of member {former}."
         act = partial(self.members.join, member, place_of=former)
         self.stage.take(what, act, group_step("member_takes_over", member=member, former=former))
-
-    def freeze(self, member: int) -> None:
-        """SIGSTOP of a member's process."""
-        what = f"Member {member} is frozen (SIGSTOP)."
-        self._take(what, "member_freezes", member, partial(self.members.signal, member, signal.SIGSTOP))
-
-    def thaw(self, member: int) -> None:
-        """SIGCONT of a member's process."""
-        what = f"Member {member} continues (SIGCONT)."
-        self._take(what, "member_thaws", member, partial(self.members.signal, member, signal.SIGCONT))
-
-    def leave(self, member: int) -> None:
-        """A member leaves in order."""
-        self._take(f"Member {member} leaves.", "member_leaves", member, partial(self.members.leave, member))
 
     def await_removed(self, member: int) -> None:
         """A step that waits until the coordinator has removed a member that it does not hear from."""
@@ -132,13 +87,25 @@ class GroupStage:
         """The broker that is the group's coordinator now."""
         return self.members.coordinator()
 
-    def _of(self, partition: int) -> str:
-        return f" partition {partition}" if self.members.partitions > 1 else ""
 
-    def _take(
-        self, sentence: str, name: str, member: int, act: Callable[[], object], partition: int | None = None
-    ) -> None:
-        self.stage.take(sentence, act, group_step(name, member=member, partition=partition))
+AT_PARTITION = ("poll", "process", "commit")
+MEMBER_STEPS: Mapping[str, tuple[str, str, Callable[..., object]]] = {
+    "join": ("Member {member} joins.", "member_joins", lambda them, one: them.join(one)),
+    "poll": ("Member {member} polls{of}.", "member_polls", lambda them, one, at: them.poll(one, at)),
+    "process": ("Member {member} processes what it was given.", "member_processes",
+                lambda them, one, _: them.process(one)),
+    "commit": ("Member {member} commits{of}.", "member_commits", lambda them, one, at: them.commit(one, at)),
+    "crash": ("Member {member} is killed (SIGKILL).", "member_crashes", lambda them, one: them.signal(one, SIGKILL)),
+    "come back": ("Member {member} is started again, with the same group.instance.id.", "member_comes_back",
+                  lambda them, one: them.join(one)),
+    "freeze": ("Member {member} is frozen (SIGSTOP).", "member_freezes", lambda them, one: them.signal(one, SIGSTOP)),
+    "thaw": ("Member {member} continues (SIGCONT).", "member_thaws", lambda them, one: them.signal(one, SIGCONT)),
+    "leave": ("Member {member} leaves.", "member_leaves", lambda them, one: them.leave(one)),
+}  # fmt: skip
+"""The steps of a member by name: its sentence, the model's action, and what is done, for some at a partition.
+
+A join ends when everyone has what it is given then. A commit is that of the offset after the record given last, until
+it is answered."""
 
 
 @contextmanager

@@ -124,7 +124,7 @@ ACTIONS: Mapping[str, Callable[..., Iterator[GroupState]]] = {
 }
 
 
-def group_step(name: str, *, member: int, partition: int | None = None, former: int | None = None) -> Step:
+def group_step(name: str, member: int, partition: int | None = None, *, former: int | None = None) -> Step:
     """A step of a member by name, `former` being the one whose place it takes; an unknown one raises `ActionError`."""
     where = {} if partition is None else {"partition": partition}
     whose = {} if former is None else {"former": former - 1}
