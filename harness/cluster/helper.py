@@ -72,25 +72,24 @@ class Helper:
 
 
 class Commands:
-    """The process's side: lets `do` serve each command that comes; `is_over` once standard input has ended."""
+    """The process's side: lets `do` serve each command that comes."""
 
     def __init__(self, do: Callable[[str, dict[str, Any]], Any]) -> None:
         # Ctrl-C reaches every process of the terminal; the harness decides when its helpers end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._do = do
         self._left = b""
-        self.is_over = False
 
-    def read(self, _: int = STDIN) -> None:
-        """Serve what has come."""
+    def read(self) -> bool:
+        """Serve what has come; whether standard input has ended."""
         piece = os.read(STDIN, 1 << 16)
         if not piece:
-            self.is_over = True
-            return
+            return True
         *lines, self._left = (self._left + piece).split(b"\n")
         for line in lines:
             answer = json.dumps(self._answer(json.loads(line)), default=str) + "\n"
             os.write(STDOUT, answer.encode())
+        return False
 
     def _answer(self, command: dict[str, Any]) -> dict[str, Any]:
         try:

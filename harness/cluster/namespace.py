@@ -41,14 +41,13 @@ class Namespace:
         listener.setblocking(False)
         return listener
 
-    def connection(self, address: tuple[str, int], *, mark: int = 0) -> socket.socket:
-        """A socket that is about to be connected, its packets with a mark; it is writable once it is, or has failed."""
+    def connection(self, *, mark: int = 0) -> socket.socket:
+        """A socket that can be connected, without waiting; its packets have a mark."""
         with self._entered():
             made = socket.socket()
         made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         made.setblocking(False)
-        made.connect_ex(address)
         return made
 
     def netfilter(self) -> socket.socket:

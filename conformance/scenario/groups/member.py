@@ -124,10 +124,10 @@ def main() -> None:
     """Be a member until told to leave."""
     member = SteppedMember(**json.loads(sys.argv[1]))
     commands = Commands(lambda what, values: getattr(member, what)(**values))
-    while not (commands.is_over or member.has_left):
+    is_over = False
+    while not (is_over or member.has_left):
         member.serve()
-        if select.select([STDIN], [], [], 0)[0]:
-            commands.read()
+        is_over = bool(select.select([STDIN], [], [], 0)[0]) and commands.read()
     # The client of one that has lost its harness is not closed: it dies without leaving.
     os._exit(0)
 

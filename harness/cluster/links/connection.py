@@ -83,9 +83,7 @@ class Conversation:
             self.is_opaque = True
             self.context.counts.unknown_connections += 1
             return Fate.OPAQUE
-        possible = [
-            tally for tally in self.context.tallies.values() if tally.rule.may_name(self.node, header, self.peer)
-        ]
+        possible = self._possible(header)
         reads = any(tally.rule.reads_contents for tally in possible) or self._traces_all(header)
         if reads and len(frame) < size:
             return Fate.WHOLE
@@ -126,10 +124,7 @@ class Conversation:
             exchange.errors = tuple(dict.fromkeys(errors_of(body or {})))
             exchange.answer = body if traces_all else None
         exchange.answered_ns, exchange.answer_size = time.monotonic_ns(), size
-        possible = [
-            tally for tally in self.context.tallies.values() if tally.rule.may_name(self.node, header, self.peer)
-        ]
-        fate = self._fate(exchange, RESPONSE, possible)
+        fate = self._fate(exchange, RESPONSE, self._possible(header))
         if fate is not Fate.WAIT:
             self.context.record(self, exchange)
         return fate

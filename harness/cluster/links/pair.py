@@ -6,153 +6,104 @@ when it may go on: a request on its way is not lost because its sender has lost 
 
 from __future__ import annotations
 
-import heapq
-import itertools
-import select
+import asyncio
 import socket
-import time
-from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from typing import cast
 
 from kafka_chaos.harness.cluster.links.connection import Conversation, Exchange
 from kafka_chaos.harness.cluster.links.rules import DELAY, REQUEST, RESPONSE
 from kafka_chaos.harness.cluster.links.stream import Stream
 
-IN, OUT, GONE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLHUP | select.EPOLLERR
-_PIECE = 256 * 1024
-FLUSH_INTERVAL = 0.5
 _MOST_QUEUED = 1024 * 1024
 _MOST_KEPT = 128 * 1024 * 1024
 """Bytes that may wait in a connection before its sender has to."""
 
 
-class End:
-    """One of a connection's two sockets, with what is still to be written to it."""
+class End(asyncio.Protocol):
+    """One of a connection's two sockets; what comes from it goes to its stream. `full`: it takes nothing more now."""
 
-    def __init__(self, made: socket.socket, *, connected: bool) -> None:
-        self.socket = made
-        self.fd = made.fileno()
-        self.connected = connected
-        self.queue: deque[memoryview] = deque()
-        self.queued = 0
+    transport: asyncio.Transport
+
+    def __init__(self, pair: Pair) -> None:
+        self._pair = pair
         self.eof = False
-        self.finished = False
-        self.mask = 0
+        self.full = False
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait until both ends are there."""
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(_MOST_QUEUED)
+        self.transport.pause_reading()
 
-class Loop:
-    """Serves pairs, and whatever else has something to read, in one thread.
+    def data_received(self, data: bytes) -> None:
+        """Let the stream decide."""
+        self._pair.received(self, memoryview(data))
 
-    One buffer takes what is read from any of them (`view`); it has gone on, or was copied, before the next one is read.
-    """
+    def eof_received(self) -> bool:
+        """It sends nothing more, and may still be written to."""
+        self.eof = True
+        self._pair.settle()
+        return True
 
-    def __init__(self) -> None:
-        self.view = memoryview(bytearray(_PIECE))
-        self.connections: set[Pair] = set()
-        self.numbers = itertools.count(1)
-        self._poll = select.epoll()
-        self._handlers: dict[int, Callable[[int], None]] = {}
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
-        self._closing: list[socket.socket] = []
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is gone."""
+        self.eof = True
+        self._pair.settle()
 
-    def serve(self, fd: int, handler: Callable[[int], None]) -> None:
-        """Call `handler` whenever this file has something to read."""
-        self._handlers[fd] = handler
-        self._poll.register(fd, IN)
+    def pause_writing(self) -> None:
+        """Too much waits to be written."""
+        self.full = True
+        self._pair.settle()
 
-    def serve_no_more(self, fd: int) -> None:
-        """Call nobody for this file any more."""
-        self._poll.unregister(fd)
-        del self._handlers[fd]
+    def resume_writing(self) -> None:
+        """There is room again."""
+        self.full = False
+        self._pair.settle()
 
-    def watch(self, pair: Pair, end: End, mask: int) -> None:
-        """Wait for these events of an end."""
-        if mask == end.mask:
-            return
-        if not end.mask:
-            self._handlers[end.fd] = lambda events: pair.ready(end, events)
-            self._poll.register(end.fd, mask)
-        elif not mask:
-            self.forget(end)
-        else:
-            self._poll.modify(end.fd, mask)
-        end.mask = mask
-
-    def forget(self, end: End) -> None:
-        """Wait for nothing of an end."""
-        if end.mask:
-            self.serve_no_more(end.fd)
-            end.mask = 0
-
-    def discard(self, end: End) -> None:
-        """Close an end after the events at hand: until then its number belongs to nobody else."""
-        self.forget(end)
-        self._closing.append(end.socket)
-
-    def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do this in so many seconds."""
-        heapq.heappush(self._timers, (time.monotonic() + seconds, next(self.numbers), action))
-
-    def run_once(self) -> None:
-        """Wait for the next events, at most until the next timer, and serve them."""
-        timeout = FLUSH_INTERVAL
-        if self._timers:
-            timeout = min(timeout, max(0.0, self._timers[0][0] - time.monotonic()))
-        for fd, events in self._poll.poll(timeout):
-            handler = self._handlers.get(fd)
-            if handler is not None:
-                handler(events)
-        self.close_discarded()
-        now = time.monotonic()
-        while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2]()
-
-    def close_discarded(self) -> None:
-        """Close the ends that were discarded."""
-        while self._closing:
-            self._closing.pop().close()
+    def send(self, data: memoryview) -> None:
+        """Write this as soon as it is possible; nothing where it has ended."""
+        if not self.eof:
+            self.transport.write(data)
 
 
 class Pair:
-    """A connection that was redirected, and the one that goes on to the broker."""
+    """A connection that was redirected, and the one that goes on to the broker; it is one of `connections` while it
+    lasts."""
 
-    def __init__(self, loop: Loop, accepted: socket.socket, onward: socket.socket, talk: Conversation) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, connections: set[Pair], talk: Conversation) -> None:
         self._loop = loop
-        self.client = End(accepted, connected=True)
-        self.broker = End(onward, connected=False)
+        self._connections = connections
+        self.client, self.broker = End(self), End(self)
         self.talk = talk
-        self.requests = Stream(talk.request, lambda data: self._send(self.broker, data), self._hang_up_on_client)
-        self.responses = Stream(talk.response, lambda data: self._send(self.client, data), self.close)
-        self.is_closed = False
+        self.requests = Stream(talk.request, self.broker.send, self._hang_up_on_client)
+        self.responses = Stream(talk.response, self.client.send, self.close)
+        self.is_open = False
         self._timed: dict[str, Exchange] = {}
 
-    def stream_of(self, end: End) -> Stream:
-        """The stream that reads from an end."""
-        return self.requests if end is self.client else self.responses
+    async def open(self, accepted: socket.socket, onward: socket.socket) -> None:
+        """Begin on two sockets that are connected."""
+        await self._loop.create_connection(lambda: self.broker, sock=onward)
+        await self._loop.create_connection(lambda: self.client, sock=accepted)
+        self.is_open = True
+        self._connections.add(self)
+        self.settle()
 
     def stream(self, side: str) -> Stream:
         """The stream of requests, or of responses."""
         return self.requests if side == REQUEST else self.responses
 
-    def ready(self, end: End, events: int) -> None:
-        """Read and write what an end is ready for."""
-        if self.is_closed:
-            return
-        if events & GONE and not events & IN:
-            end.eof, end.connected = True, False
-            end.queue.clear()
-            end.queued = 0
-        if events & OUT and not end.eof:
-            end.connected = True
-            self._write(end)
-        if events & IN and not end.eof:
-            self._read(end)
+    def received(self, end: End, data: memoryview) -> None:
+        """Take what came from an end."""
+        side = REQUEST if end is self.client else RESPONSE
+        self.stream(side).feed(data)
+        if end is self.client and self.talk.is_opaque:
+            self.responses.opaque = True
+        self._watch_delay(side)
         self.settle()
 
     def go_on(self, side: str) -> None:
         """Let what waits pass."""
-        if side in self.talk.waiting and not self.is_closed:
+        if side in self.talk.waiting and self.is_open:
             self.talk.goes_on(side)
             self.stream(side).go_on()
             self._watch_delay(side)
@@ -160,54 +111,29 @@ class Pair:
 
     def close(self) -> None:
         """End it on both sides."""
-        if self.is_closed:
+        if not self.is_open:
             return
-        self.is_closed = True
+        self.is_open = False
         self.talk.ends()
         for end in (self.client, self.broker):
-            self._loop.discard(end)
-        self._loop.connections.discard(self)
+            end.transport.close()
+        self._connections.discard(self)
 
     def settle(self) -> None:
-        """After anything has happened: pass on who has ended, and wait for what may come next."""
-        if self.is_closed:
+        """After anything has happened: pass on who has ended, and read only as much as can be kept."""
+        if not self.is_open:
             return
-        broker_is_over = self.broker.eof and not self.responses.waits and not self.client.queue
-        if broker_is_over or (self.client.eof and self.broker.eof):
+        if self.broker.eof and (self.client.eof or not self.responses.waits):
             self.close()
             return
-        all_sent = self.broker.connected and not self.broker.queue and not self.requests.waits
-        if self.client.eof and all_sent and not self.broker.finished:
-            self.broker.finished = True
-            with suppress(OSError):
-                self.broker.socket.shutdown(socket.SHUT_WR)
-        self._watch(self.client, self.broker)
-        self._watch(self.broker, self.client)
-
-    def _watch(self, end: End, other: End) -> None:
-        mask = 0
-        if not end.eof and other.queued < _MOST_QUEUED and self.stream_of(end).kept < _MOST_KEPT:
-            mask |= IN
-        if end.queue or not (end.connected or end.eof):
-            mask |= OUT
-        self._loop.watch(self, end, mask)
-
-    def _read(self, end: End) -> None:
-        try:
-            count = end.socket.recv_into(self._loop.view)
-        except BlockingIOError:
-            return
-        except OSError:
-            count = 0
-        if count == 0:
-            end.eof = True
-            return
-        stream = self.stream_of(end)
-        stream.feed(self._loop.view[:count])
-        if end is self.client and self.talk.is_opaque:
-            self.responses.opaque = True
-        if stream.waits:
-            self._watch_delay(REQUEST if end is self.client else RESPONSE)
+        if self.client.eof and not self.requests.waits and self.broker.transport.can_write_eof():
+            self.broker.transport.write_eof()
+        ends = (self.client, self.broker, self.requests), (self.broker, self.client, self.responses)
+        for end, other, stream in ends:
+            if other.full or stream.kept >= _MOST_KEPT:
+                end.transport.pause_reading()
+            elif not end.eof:
+                end.transport.resume_reading()
 
     def _watch_delay(self, side: str) -> None:
         rule, delayed = self.talk.waiting.get(side, (None, None))
@@ -219,42 +145,9 @@ class Pair:
             if self.talk.waiting.get(side, (None, None))[1] is delayed:
                 self.go_on(side)
 
-        self._loop.later(rule.seconds, is_over)
-
-    def _send(self, end: End, data: memoryview) -> None:
-        if end.eof:
-            return
-        if end.connected and not end.queue:
-            try:
-                sent = end.socket.send(data)
-            except BlockingIOError:
-                sent = 0
-            except OSError:
-                end.eof, end.connected = True, False
-                return
-            data = data[sent:]
-        if data:
-            end.queue.append(memoryview(bytes(data)))
-            end.queued += len(data)
-
-    def _write(self, end: End) -> None:
-        while end.queue:
-            try:
-                sent = end.socket.send(end.queue[0])
-            except BlockingIOError:
-                return
-            except OSError:
-                end.eof, end.connected = True, False
-                end.queue.clear()
-                end.queued = 0
-                return
-            end.queued -= sent
-            if sent < len(end.queue[0]):
-                end.queue[0] = end.queue[0][sent:]
-                return
-            end.queue.popleft()
+        self._loop.call_later(rule.seconds, is_over)
 
     def _hang_up_on_client(self) -> None:
-        self._loop.discard(self.client)
-        self.client.eof, self.client.connected = True, False
+        self.client.transport.close()
+        self.client.eof = True
         self.responses.lose()

@@ -48,11 +48,8 @@ def main() -> None:
     """Serve until standard input ends. The first line says which nodes there are, and on which ports they listen."""
     start = json.loads(sys.argv[1])
     relay = Relay(start["names"], start["ports"])
-    commands = Commands(partial(_do, relay))
-    relay.serve(STDIN, commands.read)
     try:
-        while not commands.is_over:
-            relay.run_once()
+        relay.serve(STDIN, Commands(partial(_do, relay)).read)
     finally:
         relay.close()
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import socket
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_chaos.harness.cluster.links.connection import Conversation, RelayContext
-from kafka_chaos.harness.cluster.links.pair import FLUSH_INTERVAL, Loop, Pair
+from kafka_chaos.harness.cluster.links.pair import Pair
 from kafka_chaos.harness.cluster.links.rules import CLIENTS, DROP, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.harness.cluster.namespace import Namespace
 from kafka_chaos.harness.errors import ClusterFailure
+
+_FLUSH_INTERVAL = 0.5
+"""Seconds that a line of the trace may wait to be written."""
 
 
 @dataclass(slots=True)
@@ -26,15 +30,20 @@ class _Attached:
     rules: str
 
 
-class Relay(Loop):
-    """All links of a cluster. `names`: host names by address; `ports`: those on which nodes speak Kafka's protocol."""
+class Relay:
+    """All links of a cluster. `names`: host names by address; `ports`: those on which nodes speak Kafka's protocol.
+
+    One thread serves all connections, in an event loop of its own.
+    """
 
     def __init__(self, names: Mapping[str, str], ports: Iterable[int]) -> None:
-        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.connections: set[Pair] = set()
         self._names = dict(names)
         self._ports = tuple(ports)
         self._attached: dict[str, _Attached] = {}
-        self._flush_at = 0.0
+        self._numbers = itertools.count(1)
+        self._opening: set[asyncio.Task[None]] = set()
         self.context = RelayContext()
 
     def attach(self, name: str, pid: int) -> None:
@@ -44,7 +53,7 @@ class Relay(Loop):
         listener = namespace.listener()
         rules = redirection(self._ports, listener.getsockname()[1])
         self._attached[name] = _Attached(name, namespace, listener, rules)
-        self.serve(listener.fileno(), lambda _: self._accept(self._attached[name]))
+        self.loop.add_reader(listener, self._accept, self._attached[name])
         try:
             namespace.run("iptables-restore", "-w", "--noflush", text=rules)
         except ClusterFailure:
@@ -60,7 +69,7 @@ class Relay(Loop):
             # The node may be about to end, and its rules with it.
             with suppress(ClusterFailure, OSError):
                 found.namespace.run("iptables-restore", "-w", "--noflush", text=undone(found.rules))
-        self.serve_no_more(found.listener.fileno())
+        self.loop.remove_reader(found.listener)
         found.listener.close()
         found.namespace.close()
         for connection in [one for one in self.connections if one.talk.node == name]:
@@ -112,39 +121,62 @@ class Relay(Loop):
         self.context.trace = None if path is None else path.open("a", encoding="utf-8")
         self.context.traces_controllers = controllers
 
-    def run_once(self) -> None:
-        """Wait for the next events, at most until the next timer, and serve them."""
-        super().run_once()
-        now = time.monotonic()
-        if self.context.trace is not None and now >= self._flush_at:
-            self.context.trace.flush()
-            self._flush_at = now + FLUSH_INTERVAL
+    def serve(self, fd: int, read: Callable[[], bool]) -> None:
+        """Serve all connections, and call `read` whenever this file has something to read, until it says that it is
+        over."""
+
+        def ready() -> None:
+            if read():
+                self.loop.remove_reader(fd)
+                self.loop.stop()
+
+        self.loop.add_reader(fd, ready)
+        self._flush()
+        self.loop.run_forever()
 
     def close(self) -> None:
         """Take every link away."""
         for name in list(self._attached):
             self.detach(name)
         self.trace_to(None)
-        self.close_discarded()
+        for connection in list(self.connections):
+            connection.close()
+        # The sockets are closed in the next turn.
+        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.close()
+
+    def _flush(self) -> None:
+        if self.context.trace is not None:
+            self.context.trace.flush()
+        self.loop.call_later(_FLUSH_INTERVAL, self._flush)
 
     def _accept(self, node: _Attached) -> None:
         try:
             accepted, (address, _) = node.listener.accept()
         except OSError:
             return
-        accepted.setblocking(False)
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        opening = self.loop.create_task(self._open(node, accepted, self._names.get(address, CLIENTS)))
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+
+    async def _open(self, node: _Attached, accepted: socket.socket, peer: str) -> None:
+        onward = None
         try:
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             destination = original_destination(accepted)
-            onward = node.namespace.connection(destination, mark=MARK)
+            onward = node.namespace.connection(mark=MARK)
+            await self.loop.sock_connect(onward, destination)
         except OSError:
             accepted.close()
+            if onward is not None:
+                onward.close()
             return
-        peer = self._names.get(address, CLIENTS)
-        talk = Conversation(self.context, next(self.numbers), node.name, destination[1], peer)
-        connection = Pair(self, accepted, onward, talk)
-        self.connections.add(connection)
-        connection.settle()
+        talk = Conversation(self.context, next(self._numbers), node.name, destination[1], peer)
+        pair = Pair(self.loop, self.connections, talk)
+        await pair.open(accepted, onward)
+        if self._attached.get(node.name) is not node:
+            pair.close()
 
 
 MARK = 0x4B43

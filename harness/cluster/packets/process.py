@@ -30,14 +30,15 @@ class Server:
 
     def serve(self) -> None:
         """Until standard input ends."""
-        while not self._commands.is_over:
+        is_over = False
+        while not is_over:
             left = self._waiting.seconds_left(time.monotonic())
             sources: list[Any] = [STDIN, *([self._queue] if self._queue else [])]
             ready, _, _ = select.select(sources, [], [], left)
             if self._queue is not None:
                 self._take(self._queue)
             if STDIN in ready:
-                self._commands.read()
+                is_over = self._commands.read()
         if self._queue is not None:
             self._queue.let_go(self._waiting.all())
 

@@ -75,7 +75,8 @@ def try_queue(pid: int) -> str | None:
         number = str(queues.serve("trial", seconds=0.01))
         for target in (("NFQUEUE", "--queue-num", number, "--queue-bypass"), ("TEE", "--gateway", "127.0.0.1")):
             inside.run("iptables", "-w", "-t", "mangle", "-I", "OUTPUT", "-p", "tcp", "-j", *target)
-        with inside.connection(("127.0.0.1", 9)):
+        with inside.connection() as made:
+            made.connect_ex(("127.0.0.1", 9))
             wait_until(lambda: (queues.tally("trial") or {})["waited"], "a packet to wait in a queue", timeout=5)
     except ClusterFailure as failure:
         told = str(failure).replace(": ", ", ").splitlines()[0]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -30,15 +32,18 @@ class Connected:
         onward, self.broker = socket.socketpair()
         for one in (self.client, accepted, onward, self.broker):
             one.setblocking(False)
-        self.pair = Pair(relay, accepted, onward, Conversation(relay.context, 1, "broker-1", 9094, CLIENTS))
-        relay.connections.add(self.pair)
-        self.pair.settle()
+        talk = Conversation(relay.context, 1, "broker-1", 9094, CLIENTS)
+        self.pair = Pair(relay.loop, relay.connections, talk)
+        relay.loop.run_until_complete(self.pair.open(accepted, onward))
 
     def until(self, condition: Callable[[], Any]) -> bool:
         deadline = time.monotonic() + PATIENCE
         while not condition() and time.monotonic() < deadline:
-            self.relay.run_once()
+            self.turn(0.001)
         return bool(condition())
+
+    def turn(self, seconds: float = 0.0) -> None:
+        self.relay.loop.run_until_complete(asyncio.sleep(seconds))
 
     def arrives(self, end: socket.socket, size: int) -> bytes:
         """`size` bytes at an end; fewer if it is closed, or if no more come."""
@@ -56,9 +61,7 @@ class Connected:
         return bytes(got)
 
     def is_silent(self, end: socket.socket) -> bool:
-        for _ in range(3):
-            self.relay.later(0.01, lambda: None)
-            self.relay.run_once()
+        self.turn(0.03)
         try:
             return end.recv(1) is None
         except BlockingIOError:
@@ -181,10 +184,9 @@ def test_a_broker_that_does_not_read_makes_its_client_wait(both: Connected) -> N
     for _ in range(200):
         with contextlib.suppress(BlockingIOError):
             sent += both.client.send(frame[sent:] if sent < len(frame) else frame)
-        both.relay.later(0.0, lambda: None)
-        both.relay.run_once()
+        both.turn()
     assert sent < len(frame)
-    assert both.pair.broker.queued <= 2_000_000
+    assert both.pair.broker.transport.get_write_buffer_size() <= 2_000_000
     assert both.arrives(both.broker, sent) == frame[:sent]
 
 
@@ -198,6 +200,19 @@ def test_what_passed_is_traced_with_what_was_not_answered(both: Connected, tmp_p
     both.relay.trace_to(None)
     lines = [json.loads(text) for text in path.read_text().splitlines()]
     assert [(line["correlation_id"], line["answered_ns"] is None) for line in lines] == [(1, False), (2, True)]
+
+
+def test_it_serves_until_its_commands_end_and_then_ends_connections() -> None:
+    relay = Relay({}, ())
+    both = Connected(relay)
+    commands, others = os.pipe()
+    os.close(others)
+    relay.serve(commands, lambda: os.read(commands, 1) == b"")
+    relay.close()
+    os.close(commands)
+    both.client.setblocking(True)
+    assert both.client.recv(1) == b""
+    both.close()
 
 
 def test_rules_that_are_undone_are_the_rules_that_were_made() -> None:

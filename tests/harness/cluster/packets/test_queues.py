@@ -64,7 +64,8 @@ def connected(pid: int) -> Iterator[tuple[socket.socket, socket.socket]]:
     namespace = Namespace(pid)
     with namespace.listener() as listener:
         listener.settimeout(10)
-        with namespace.connection(("127.0.0.1", listener.getsockname()[1])) as one:
+        with namespace.connection() as one:
+            one.connect_ex(("127.0.0.1", listener.getsockname()[1]))
             other, _ = listener.accept()
             with other:
                 for end in (one, other):
