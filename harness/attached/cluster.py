@@ -67,10 +67,6 @@ class AttachedCluster:
         """All nodes that the file names."""
         return [*self.zookeepers.values(), *self.controllers.values(), *self.brokers.values()]
 
-    def client_address(self, broker: int) -> str:
-        """Where clients reach a broker."""
-        return self.addresses[broker]
-
     def controller(self, admin: ClusterAdmin) -> int | None:
         """The node id of the (active) controller, as the first broker that answers tells it."""
         if self.metadata_mode != KRAFT:

@@ -52,7 +52,7 @@ class Keep(Enum):
     ALWAYS = "always"
 
 
-class Cluster:
+class Cluster(Members):
     """A running cluster as a context manager, which `keep` may leave running.
 
     `folder`: where the brokers' disks are made, if they get some; else a folder of the system's temporary directory.
@@ -61,12 +61,12 @@ class Cluster:
     def __init__(
         self, spec: ClusterLayout, *, run_id: str, keep: Keep = Keep.NEVER, folder: Path | None = None
     ) -> None:
+        super().__init__()
         self.spec = spec
         self.run_id = run_id
         self.keep = keep
         self._folder = folder or Path(tempfile.gettempdir(), f"kafka-chaos-disks-{run_id}")
         self.kept = False
-        self.members = Members()
         self._mode: MetadataMode | None = None
         self._metadata: Metadata | None = None
         self._listener = SecuredListener()
@@ -93,29 +93,9 @@ class Cluster:
         remove_run(docker_client(), self.run_id)
 
     @property
-    def nodes(self) -> list[Node]:
-        """All containers: ZooKeeper or controllers first."""
-        return self.members.nodes
-
-    @property
-    def brokers(self) -> dict[int, Node]:
-        """Brokers by id."""
-        return self.members.brokers
-
-    @property
-    def zookeepers(self) -> dict[int, Node]:
-        """ZooKeeper servers by number; empty in KRaft mode."""
-        return self.members.zookeepers
-
-    @property
-    def controllers(self) -> dict[int, Node]:
-        """Controllers that are no brokers, by number; empty where brokers are controllers."""
-        return self.members.controllers
-
-    @property
     def bootstrap_servers(self) -> str:
         """The client addresses of all brokers, on 127.0.0.1."""
-        return ",".join(f"127.0.0.1:{node.host_port}" for node in self.brokers.values())
+        return ",".join(self.addresses.values())
 
     @property
     def client_configs(self) -> Mapping[str, str]:
@@ -140,7 +120,7 @@ class Cluster:
     @property
     def zookeeper_addresses(self) -> str:
         """The addresses of all ZooKeeper servers, on 127.0.0.1."""
-        return zookeeper_addresses(self.members)
+        return zookeeper_addresses(self)
 
     @property
     def mode(self) -> MetadataMode:
@@ -150,11 +130,11 @@ class Cluster:
 
     def metadata(self) -> Metadata:
         """A connection to the cluster's metadata."""
-        return self.mode.metadata(self.members, {broker: self.client_address(broker) for broker in self.brokers})
+        return self.mode.metadata(self)
 
     def client_address(self, broker: int) -> str:
-        """The client address of one broker, which it keeps across restarts."""
-        return f"127.0.0.1:{self.brokers[broker].host_port}"
+        """The client address of one broker."""
+        return self.addresses[broker]
 
     def controller(self, admin: ClusterAdmin) -> int | None:
         """The number of the node that is the (active) controller; None while there is none or nobody answers in time.
@@ -172,11 +152,11 @@ class Cluster:
 
         Asks again for up to `timeout` seconds while nobody answers; then raises `ClusterFailure`.
         """
-        return self.mode.registered_brokers(self.members, timeout=timeout)
+        return self.mode.registered_brokers(self, timeout=timeout)
 
     def start_again(self, nodes: Sequence[Node], *, timeout: float = 60.0) -> None:
         """Start what is down, none of them in the way of its own former session, and wait until all serve."""
-        self.mode.start_again(self.members, nodes, timeout=timeout)
+        self.mode.start_again(self, nodes, timeout=timeout)
 
     def change_version(self, node: Node, kafka_version: str) -> None:
         """Let a node that is down start with another version of Kafka next, on its data, address and port.
@@ -210,7 +190,8 @@ class Cluster:
         disks = self._make_disks(labels)
         build = NodeBuilder(self.spec, self.run_id, str(network.name), labels, addresses, ports, disks)
         self._mode = _mode(build)
-        self.members = self._mode.make()
+        made = self._mode.make()
+        self.brokers, self.zookeepers, self.controllers = made.brokers, made.zookeepers, made.controllers
         if self.spec.security != PLAINTEXT:
             self._secure(labels)
         self._make_links()
@@ -269,7 +250,7 @@ class Cluster:
         with ThreadPoolExecutor(max_workers=len(self.nodes)) as threads:
             try:
                 first = self._start_zookeeper(threads)
-                for group in self.mode.starting_groups(self.members):
+                for group in self.mode.starting_groups(self):
                     for future in [threads.submit(self._start_and_await, node) for node in group]:
                         future.result()
                 for future in first:
@@ -284,7 +265,7 @@ class Cluster:
 
     def _start_and_await(self, node: Node) -> None:
         node.create_and_start()
-        self.mode.await_ready(self.members, node, timeout=_START_TIMEOUT)
+        self.mode.await_ready(self, node, timeout=_START_TIMEOUT)
 
     def _start_zookeeper(self, threads: ThreadPoolExecutor) -> list[Future[None]]:
         """A broker that finds nobody to connect to asks again only a second later: ZooKeeper gets a head start."""

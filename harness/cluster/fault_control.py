@@ -56,8 +56,9 @@ class BreakableCluster(Protocol[N]):
     def client_configs(self) -> Mapping[str, str]:
         """The clients' configuration besides the address, in librdkafka's keys."""
 
-    def client_address(self, broker: int) -> str:
-        """Where clients reach a broker."""
+    @property
+    def addresses(self) -> Mapping[int, str]:
+        """Where clients reach each broker, by id."""
 
     def controller(self, admin: ClusterAdmin) -> int | None:
         """The node id of the (active) controller; None while nobody tells."""
@@ -92,28 +93,13 @@ class ClusterView(Generic[N]):
         topics: Collection[str] = (),
     ) -> None:
         self._cluster = cluster
+        self.brokers, self.zookeepers, self.controllers = cluster.brokers, cluster.zookeepers, cluster.controllers
+        self.log_directories = LOG_DIRECTORIES
         self._admin = admin
         self._loops = loops
         self._clients = clients
         self.topics = topics
         self.noted: dict[str, Any] = {}
-
-    @property
-    def brokers(self) -> Mapping[int, N]:
-        return self._cluster.brokers
-
-    @property
-    def log_directories(self) -> Sequence[str]:
-        """The first, and the second that some clusters have."""
-        return LOG_DIRECTORIES
-
-    @property
-    def zookeepers(self) -> Mapping[int, N]:
-        return self._cluster.zookeepers
-
-    @property
-    def controllers(self) -> Mapping[int, N]:
-        return self._cluster.controllers
 
     def leader(self, lane: str, partition: int) -> int | None:
         state = self._admin.partitions(lane).get(partition)
@@ -132,8 +118,7 @@ class ClusterView(Generic[N]):
 
     def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
         """The first answer of any broker; None if nobody knows it, as during an election."""
-        for number in self._cluster.brokers:
-            address = self._cluster.client_address(number)
+        for address in self._cluster.addresses.values():
             try:
                 with BrokerClient(address, timeout=1.0, configs=self._cluster.client_configs) as broker:
                     found = broker.coordinator(key, kind)

@@ -197,7 +197,7 @@ class Stages:
             self.run.cancelled,
             applications=self.applications,
             client_configs=cluster.client_configs,
-            brokers={broker: cluster.client_address(broker) for broker in cluster.brokers},
+            brokers=cluster.addresses,
             controller=lambda: cluster.controller(admin),
             seed=self.run.experiment.seed,
             outside=phase.outside(self.run.experiment.cluster.spec()),

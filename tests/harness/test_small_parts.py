@@ -15,6 +15,7 @@ import pytest
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.events import FaultProven, Step
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import (
     broker_properties,
     check_keys,
@@ -24,6 +25,7 @@ from kafka_chaos.harness.cluster.containers.engine import check_memory
 from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner, owner_is_alive, run_labels
 from kafka_chaos.harness.cluster.containers.network import free_ports
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
+from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus, EventFile
 from kafka_chaos.harness.run.directory import LATEST, RunDirectoryWriter, new_run_id
@@ -118,10 +120,9 @@ def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
 
 
 def test_given_broker_configurations_go_over_the_defaults_but_not_over_the_harness_s_own() -> None:
-    text = broker_properties(
-        2, brokers=3, host_port=15_001, zookeepers=["zookeeper-1"], version=VERSIONS["3.9.1"], control_plane=True,
-        configs={"zookeeper.session.timeout.ms": 9_000, "unclean.leader.election.enable": True},
-    )  # fmt: skip
+    configs = {"zookeeper.session.timeout.ms": 9_000, "unclean.leader.election.enable": True}
+    node = Node("broker-2", "broker", 2, "", 15_001, "")
+    text = broker_properties(ClusterLayout(broker_configs=configs), node, VERSIONS["3.9.1"], {})
     lines = text.splitlines()
     assert "zookeeper.session.timeout.ms=9000" in lines
     assert "unclean.leader.election.enable=true" in lines
@@ -131,8 +132,8 @@ def test_given_broker_configurations_go_over_the_defaults_but_not_over_the_harne
 
 
 def test_an_ensemble_names_its_servers_and_a_single_one_does_not() -> None:
-    assert "server." not in zookeeper_properties(zookeepers=["zookeeper-1"])
-    text = zookeeper_properties(zookeepers=["zookeeper-1", "zookeeper-2", "zookeeper-3"])
+    assert "server." not in zookeeper_properties(ClusterLayout())
+    text = zookeeper_properties(ClusterLayout(zookeepers=3))
     assert "server.3=zookeeper-3:2888:3888" in text
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.files import toml_of
@@ -23,6 +23,10 @@ from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
 from kafka_chaos.harness.cluster.security import PLAINTEXT, listener_properties
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+    from kafka_chaos.harness.cluster.node import Node
 
 REPLICATION_PORT = 9092
 CONTROL_PORT = 9091
@@ -45,72 +49,63 @@ DEFAULTS: Mapping[str, Any] = toml_of(__package__, "defaults.toml")
 """Properties by group of servers, in defaults.toml."""
 
 
-def broker_properties(
-    broker: int,
-    *,
-    brokers: int,
-    host_port: int,
-    zookeepers: Sequence[str],
-    version: KafkaVersion,
-    control_plane: bool,
-    configs: Mapping[str, object],
-    log_directories: int = 1,
-    security: str = PLAINTEXT,
-) -> str:
-    """The text of server.properties of a broker with ZooKeeper; `configs` go over the defaults.
-
-    `control_plane`: whether controllers send their requests to a port of their own (all brokers, or none).
-    """
+def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
+    """The text of server.properties of a broker with ZooKeeper; `configs` go over defaults, the layout's over these."""
     owned = {
-        "broker.id": str(broker),
-        "zookeeper.connect": ",".join(f"{name}:{ZOOKEEPER_PORT}" for name in zookeepers),
-        **_listeners(broker, host_port, security),
-        "log.dirs": ",".join(LOG_DIRECTORIES[:log_directories]),
+        "broker.id": str(node.number),
+        "zookeeper.connect": zookeeper_connect(spec),
+        **_listeners(spec, node),
+        "log.dirs": ",".join(LOG_DIRECTORIES[: spec.log_directories]),
     }
-    if control_plane:
+    # A controller of KRaft knows no such listener: it sends what it has for brokers to the replication port.
+    if spec.oldest.has_control_plane and not spec.migration_controllers:
         owned["control.plane.listener.name"] = "CONTROL"
         owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
-        owned["advertised.listeners"] += f",CONTROL://{broker_name(broker)}:{CONTROL_PORT}"
-    defaults = _known({**DEFAULTS["brokers"], **DEFAULTS["brokers_with_zookeeper"], **_replicated(brokers)}, version)
-    defaults |= _authorizer(security, ZOOKEEPER)
+        owned["advertised.listeners"] += f",CONTROL://{node.name}:{CONTROL_PORT}"
+    defaults = _defaults(spec, "brokers_with_zookeeper", version)
     if not version.at_least("0.11"):
         defaults.pop(CHECKPOINT_INTERVAL, None)
-    return _text({**defaults, **_texts(configs), **owned})
+    return _text({**defaults, **_texts({**configs, **_own(spec, node)}), **owned})
 
 
-def kraft_properties(
-    *,
-    node_id: int,
-    host: str,
-    roles: Sequence[str],
-    voters: Mapping[int, str],
-    brokers: int,
-    host_port: int,
-    version: KafkaVersion,
-    configs: Mapping[str, object],
-    log_directories: int = 1,
-    security: str = PLAINTEXT,
-) -> str:
-    """The text of server.properties of a node of KRaft with these `roles`: `broker`, `controller` or both.
+def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
+    """The text of server.properties of a node of KRaft: a broker, a controller, or a broker that is a controller too.
 
-    `voters`: the host names of the controllers by node id; `configs` go over the defaults. A controller gets the
-    brokers' configurations too: some of them, such as `auto.leader.rebalance.enable`, are the controller's to follow.
+    `configs` go over the layout's own. A controller gets the brokers' configurations too: some of them, such as
+    `auto.leader.rebalance.enable`, are the controller's to follow.
     """
+    is_broker, quorum = node.role == "broker", voters(spec)
+    roles = (node.role, "controller") if is_broker and node.number in quorum else (node.role,)
     owned = {
-        "node.id": str(node_id),
+        "node.id": str(node.number),
         "process.roles": ",".join(roles),
-        **quorum_properties(voters),
-        "log.dirs": ",".join(LOG_DIRECTORIES[:log_directories]),
+        **quorum_properties(quorum),
+        "log.dirs": ",".join(LOG_DIRECTORIES[: spec.log_directories if is_broker else 1]),
     }
-    controls = [f"CONTROL://{host}:{CONTROL_PORT}"] if "controller" in roles else []
-    if "broker" in roles:
-        owned |= _listeners(node_id, host_port, security)
+    controls = [f"CONTROL://{node.name}:{CONTROL_PORT}"] if "controller" in roles else []
+    if is_broker:
+        owned |= _listeners(spec, node)
         owned["listeners"] = ",".join([owned["listeners"], *controls])
     else:
         owned |= {**listener_properties(PLAINTEXT), "listeners": ",".join(controls)}
-    defaults = _known({**DEFAULTS["brokers"], **DEFAULTS["kraft"], **_replicated(brokers)}, version)
-    defaults |= _authorizer(security, KRAFT)
-    return _text({**defaults, **_texts(configs), **owned})
+    return _text({**_defaults(spec, "kraft", version), **_texts({**_own(spec, node), **configs}), **owned})
+
+
+def voters(spec: ClusterLayout) -> dict[int, str]:
+    """The host names of the controllers of a layout in KRaft mode, by node id."""
+    if spec.controllers:
+        return {CONTROLLER_IDS + number: controller_name(number) for number in range(1, spec.controllers + 1)}
+    return {number: broker_name(number) for number in range(1, spec.voters + 1)}
+
+
+def zookeepers(spec: ClusterLayout) -> list[str]:
+    """The host names of ZooKeeper's servers."""
+    return [zookeeper_name(number) for number in range(1, spec.servers + 1)]
+
+
+def zookeeper_connect(spec: ClusterLayout) -> str:
+    """Where nodes of the cluster's network find ZooKeeper."""
+    return ",".join(f"{name}:{ZOOKEEPER_PORT}" for name in zookeepers(spec))
 
 
 def quorum_properties(voters: Mapping[int, str]) -> dict[str, str]:
@@ -121,44 +116,43 @@ def quorum_properties(voters: Mapping[int, str]) -> dict[str, str]:
     }
 
 
-def _listeners(broker: int, host_port: int, security: str) -> dict[str, str]:
+def _own(spec: ClusterLayout, node: Node) -> dict[str, object]:
+    return {**spec.broker_configs, **spec.configs_of.get(node.number, {})}
+
+
+def _listeners(spec: ClusterLayout, node: Node) -> dict[str, str]:
     """The listeners of every broker: for clients, on a port of the host, and for the other brokers."""
     return {
         "listeners": f"CLIENT://0.0.0.0:{CLIENT_PORT},REPLICATION://0.0.0.0:{REPLICATION_PORT}",
-        "advertised.listeners": f"CLIENT://127.0.0.1:{host_port},REPLICATION://{broker_name(broker)}:{REPLICATION_PORT}",
-        **listener_properties(security),
+        "advertised.listeners": f"CLIENT://127.0.0.1:{node.host_port},REPLICATION://{node.name}:{REPLICATION_PORT}",
+        **listener_properties(spec.security),
         "inter.broker.listener.name": "REPLICATION",
     }
 
 
-def _authorizer(security: str, metadata_mode: str) -> dict[str, str]:
-    """Lets a secured cluster enforce access control lists: clients have names there."""
-    if security == PLAINTEXT:
-        return {}
-    return {**DEFAULTS["secured"], "authorizer.class.name": DEFAULTS["authorizers"][metadata_mode]}
-
-
-def _known(defaults: Mapping[str, str], version: KafkaVersion) -> dict[str, str]:
-    keys = known_keys("broker", version.number)
-    return {key: value for key, value in defaults.items() if key in keys}
-
-
-def _replicated(brokers: int) -> dict[str, str]:
-    """As many replicas of Kafka's own topics as the cluster has room for."""
-    replicas = str(min(3, brokers))
-    return {
+def _defaults(spec: ClusterLayout, group: str, version: KafkaVersion) -> dict[str, str]:
+    """The defaults that this version knows, with as many replicas of Kafka's own topics as there is room for; a secured
+    cluster enforces access control lists, since clients have names there."""
+    replicas = str(min(3, spec.brokers))
+    replicated = {
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": "1",
     }
+    keys, defaults = known_keys("broker", version.number), {**DEFAULTS["brokers"], **DEFAULTS[group], **replicated}
+    known = {key: value for key, value in defaults.items() if key in keys}
+    if spec.security == PLAINTEXT:
+        return known
+    authorizer = DEFAULTS["authorizers"][KRAFT if group == "kraft" else ZOOKEEPER]
+    return {**known, **DEFAULTS["secured"], "authorizer.class.name": authorizer}
 
 
-def zookeeper_properties(*, zookeepers: Sequence[str]) -> str:
+def zookeeper_properties(spec: ClusterLayout) -> str:
     """The text of a ZooKeeper server's configuration, alone or in an ensemble."""
     values = {"dataDir": ZOOKEEPER_DATA, "clientPort": str(ZOOKEEPER_PORT), **DEFAULTS["zookeeper"]}
-    if len(zookeepers) > 1:
+    if spec.servers > 1:
         values |= DEFAULTS["zookeeper_ensemble"]
-        values |= {f"server.{index}": f"{name}:2888:3888" for index, name in enumerate(zookeepers, start=1)}
+        values |= {f"server.{number}": f"{name}:2888:3888" for number, name in enumerate(zookeepers(spec), start=1)}
     return _text(values)
 
 

@@ -42,22 +42,17 @@ class KRaftMode:
     def __init__(self, build: NodeBuilder, *, cluster_id: str | None = None) -> None:
         self._build = build
         self._cluster_id = cluster_id or _cluster_id(build.run_id)
-        self._spec = build.spec
+        self.spec = build.spec
         self.client_configs: Mapping[str, str] = {}
         """The clients' configuration besides the address, once it is known."""
-        if self._spec.controllers:
-            numbers = range(1, self._spec.controllers + 1)
-            self.voters = {properties.CONTROLLER_IDS + number: properties.controller_name(number) for number in numbers}
-        else:
-            numbers = range(1, self._spec.voters + 1)
-            self.voters = {number: properties.broker_name(number) for number in numbers}
+        self.voters = properties.voters(self.spec)
 
     def make(self) -> Members:
         """Brokers, and controllers of their own where the layout asks for some."""
-        controllers = {number: self.controller(number) for number in range(1, self._spec.controllers + 1)}
+        controllers = {number: self.controller(number) for number in range(1, self.spec.controllers + 1)}
         brokers = {
             broker: self._node("broker", broker, properties.broker_name(broker), next(self._build.ports))
-            for broker in range(1, self._spec.brokers + 1)
+            for broker in range(1, self.spec.brokers + 1)
         }
         return Members(brokers, controllers=controllers)
 
@@ -70,7 +65,7 @@ class KRaftMode:
         self, role: str, node_id: int, name: str, host_port: int | None, configs: Mapping[str, object] | None = None
     ) -> Node:
         node = self._build.node(role, node_id, name, STARTED, host_port=host_port)
-        node.testcontainer = self._container(node, self._spec.version_of(node_id), configs or {})
+        node.testcontainer = self._container(node, self.spec.version_of(node_id), configs or {})
         return node
 
     def container(self, node: Node, kafka_version: str) -> DockerContainer:
@@ -81,15 +76,13 @@ class KRaftMode:
         """All at once: whoever finds no quorum asks again within a moment."""
         return [members.nodes]
 
-    def metadata(self, members: Members, addresses: Mapping[int, str]) -> Quorum:
+    def metadata(self, members: Members) -> Quorum:
         """The quorum, asked through the brokers."""
-        return Quorum(members, addresses, self.client_configs)
+        return Quorum(members, self.client_configs)
 
     def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
         """The brokers that are registered and not fenced."""
-        addresses = {broker: f"127.0.0.1:{node.host_port}" for broker, node in members.brokers.items()}
-        quorum = Quorum(members, addresses, self.client_configs)
-        return wait_until(quorum.brokers, "a broker to answer", timeout=timeout, interval=0.1)
+        return wait_until(self.metadata(members).brokers, "a broker to answer", timeout=timeout, interval=0.1)
 
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
         """Wait until it serves."""
@@ -116,7 +109,7 @@ class KRaftMode:
         container = self._build.container(
             node,
             "kraft",
-            self.properties(node, version, configs),
+            properties.kraft_properties(self.spec, node, version, configs),
             version=version,
             jvm_options=BROKER_OPTIONS if node.role == "broker" else CONTROLLER_OPTIONS,
             port=properties.CLIENT_PORT,
@@ -128,45 +121,27 @@ class KRaftMode:
             # Partitions are rules inside the node's own network namespace.
             cap_add=["NET_ADMIN"],
         )
-        if self._spec.is_mixed:
-            oldest = self._spec.oldest
+        if self.spec.is_mixed:
+            oldest = self.spec.oldest
             labels = run_labels(self._build.run_id, keep=False)
             checkpoint = read_file(oldest.number, f"{_FORMATTED}/{self._features}/{_FIRST_METADATA}", labels)
             container.with_copy_into_container(checkpoint, f"{_FORMATTED}/{self._features}/{_FIRST_METADATA}")
         return container
 
-    def properties(self, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
-        """The text of a node's server.properties; `configs` go over the cluster's own."""
-        both = ("broker", "controller") if node.role == "broker" and node.number in self.voters else (node.role,)
-        return properties.kraft_properties(
-            node_id=node.number,
-            host=node.name,
-            roles=both,
-            voters=self.voters,
-            brokers=self._spec.brokers,
-            host_port=node.host_port or 0,
-            version=version,
-            configs={**self._spec.broker_configs, **self._spec.configs_of.get(node.number, {}), **configs},
-            log_directories=self._spec.log_directories if node.role == "broker" else 1,
-            security=self._spec.security,
-        )
-
     @property
     def _features(self) -> str:
         """The folder of the image that holds what a new cluster with these features starts from."""
-        return "no-elr" if self._spec.oldest.elr and not self._spec.elects_from_elr else "default"
+        return "no-elr" if self.spec.oldest.elr and not self.spec.elects_from_elr else "default"
 
 
 class Quorum:
     """Implements `Metadata`: what the brokers tell of the quorum and of the partitions."""
 
-    def __init__(
-        self, members: Members, addresses: Mapping[int, str], configs: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, members: Members, configs: Mapping[str, str] | None = None) -> None:
         self._members = members
         self._configs = configs or {}
-        self._addresses = dict(addresses)
-        self._first = min(addresses)
+        self._addresses = members.addresses
+        self._first = min(self._addresses)
 
     def close(self) -> None:
         """Nothing is kept open."""

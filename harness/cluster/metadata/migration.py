@@ -11,7 +11,7 @@ Everything but `add_controllers` takes a node that is down and changes what it f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -59,9 +59,9 @@ class Migration:
         """As with ZooKeeper."""
         return self._zookeeper.starting_groups(members)
 
-    def metadata(self, members: Members, addresses: Mapping[int, str]) -> MigratingMetadata:
+    def metadata(self, members: Members) -> MigratingMetadata:
         """The metadata in ZooKeeper and the quorum, depending on how far the migration is."""
-        return MigratingMetadata(self, members, addresses)
+        return MigratingMetadata(self, members)
 
     def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
         """The brokers that are registered now, with whom their mode asks for."""
@@ -101,7 +101,7 @@ class Migration:
         self._kraft = kraft.KRaftMode(replace(self._build, spec=spec), cluster_id=cluster_id)
         configs = {
             **_ENABLED,
-            "zookeeper.connect": self._zookeeper.connect,
+            "zookeeper.connect": properties.zookeeper_connect(self._spec),
             # Where brokers with ZooKeeper get the controller's requests.
             "inter.broker.listener.name": "REPLICATION",
         }
@@ -117,7 +117,7 @@ class Migration:
             **properties.quorum_properties(self._with_controllers.voters),
             "inter.broker.protocol.version": version.protocol,
         }
-        text = self._zookeeper.broker_properties(broker, version, configs)
+        text = properties.broker_properties(self._spec, broker, version, configs)
         broker.write_file(properties.PROPERTIES_FILE, text)
 
     def convert(self, broker: Node) -> None:
@@ -137,7 +137,7 @@ class Migration:
 
     def _become(self, node: Node) -> None:
         version = self._spec.version_of(node.number)
-        text = self._with_controllers.properties(node, version, {})
+        text = properties.kraft_properties(self._with_controllers.spec, node, version, {})
         node.write_file(properties.PROPERTIES_FILE, text)
         node.started_text = kraft.STARTED
 
@@ -150,10 +150,10 @@ class Migration:
 class MigratingMetadata:
     """Implements `Metadata`: ZooKeeper's records, which the controllers keep up to date, and theirs in the end."""
 
-    def __init__(self, migration: Migration, members: Members, addresses: Mapping[int, str]) -> None:
+    def __init__(self, migration: Migration, members: Members) -> None:
         self._migration = migration
-        self._quorum = kraft.Quorum(members, addresses)
-        self.zookeeper: ZooKeeper = migration._zookeeper.metadata(members, addresses)
+        self._quorum = kraft.Quorum(members)
+        self.zookeeper: ZooKeeper = migration._zookeeper.metadata(members)
 
     def close(self) -> None:
         """End the session with ZooKeeper."""

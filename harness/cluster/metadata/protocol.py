@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,7 +27,7 @@ class PartitionRecord:
     written_ms: int | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Members:
     """A cluster's containers: brokers by id; ZooKeeper's servers, and controllers that are no brokers, by number."""
 
@@ -39,6 +39,11 @@ class Members:
     def nodes(self) -> list[Node]:
         """All containers: brokers last."""
         return [*self.zookeepers.values(), *self.controllers.values(), *self.brokers.values()]
+
+    @property
+    def addresses(self) -> dict[int, str]:
+        """Where clients reach each broker, by id: its address stays the same across restarts."""
+        return {broker: f"127.0.0.1:{node.host_port}" for broker, node in self.brokers.items()}
 
 
 class Metadata(Protocol):
@@ -75,8 +80,8 @@ class MetadataMode(Protocol):
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
         """The nodes to start and wait for, group after group."""
 
-    def metadata(self, members: Members, addresses: Mapping[int, str]) -> Metadata:
-        """A connection to the metadata of a running cluster; `addresses`: the brokers', for clients."""
+    def metadata(self, members: Members) -> Metadata:
+        """A connection to the metadata of a running cluster."""
 
     def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
         """The brokers that are registered now. Raises `ClusterFailure` where nobody answers in time."""

@@ -40,12 +40,6 @@ class ZooKeeperMode:
     def __init__(self, build: NodeBuilder) -> None:
         self._build = build
         self._spec = build.spec
-        self._names = [properties.zookeeper_name(number) for number in range(1, self._spec.servers + 1)]
-
-    @property
-    def connect(self) -> str:
-        """Where nodes of the cluster's network find ZooKeeper."""
-        return ",".join(f"{name}:{properties.ZOOKEEPER_PORT}" for name in self._names)
 
     def make(self) -> Members:
         """ZooKeeper servers, and brokers that connect to them."""
@@ -64,7 +58,7 @@ class ZooKeeperMode:
         rest = [node for broker, node in members.brokers.items() if broker != chosen]
         return [rest] if chosen is None else [[members.brokers[chosen]], rest]
 
-    def metadata(self, members: Members, addresses: Mapping[int, str]) -> ZooKeeper:
+    def metadata(self, members: Members) -> ZooKeeper:
         """A session with ZooKeeper."""
         from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
@@ -108,18 +102,18 @@ class ZooKeeperMode:
 
     def _zookeeper(self, number: int) -> Node:
         alone = _SERVER_STARTED[0 if self._spec.version.at_least("2.4") else 1]
-        started = "LEADER ELECTION TOOK" if len(self._names) > 1 else alone
+        started = "LEADER ELECTION TOOK" if self._spec.servers > 1 else alone
         name, host_port = properties.zookeeper_name(number), next(self._build.ports)
         node = self._build.node("zookeeper", number, name, started, host_port=host_port)
         node.testcontainer = self._build.container(
             node,
             "zookeeper",
-            properties.zookeeper_properties(zookeepers=self._names),
+            properties.zookeeper_properties(self._spec),
             version=self._spec.version,
             jvm_options=ZOOKEEPER_OPTIONS,
             port=properties.ZOOKEEPER_PORT,
         )
-        if len(self._names) > 1:
+        if self._spec.servers > 1:
             node.testcontainer.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
         return node
 
@@ -133,28 +127,12 @@ class ZooKeeperMode:
         return self._build.container(
             node,
             "broker",
-            self.broker_properties(node, version, configs),
+            properties.broker_properties(self._spec, node, version, configs),
             version=version,
             jvm_options=BROKER_OPTIONS,
             port=properties.CLIENT_PORT,
             # Partitions are rules inside the broker's own network namespace.
             cap_add=["NET_ADMIN"],
-        )
-
-    def broker_properties(self, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
-        """The text of a broker's server.properties; the cluster's own configs go over `configs`."""
-        assert node.host_port is not None
-        return properties.broker_properties(
-            node.number,
-            brokers=self._spec.brokers,
-            host_port=node.host_port,
-            zookeepers=self._names,
-            version=version,
-            # A controller of KRaft knows no such listener: it sends what it has for brokers to the replication port.
-            control_plane=self._spec.oldest.has_control_plane and not self._spec.migration_controllers,
-            configs={**configs, **self._spec.broker_configs, **self._spec.configs_of.get(node.number, {})},
-            log_directories=self._spec.log_directories,
-            security=self._spec.security,
         )
 
 

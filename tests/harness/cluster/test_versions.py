@@ -22,17 +22,18 @@ from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties, known_keys, kraft_properties
 from kafka_chaos.harness.cluster.containers.image import image_tag
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, known_version
+from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.experiment.file import experiment_of
 
 BENCHMARK = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "versions.py")))
 OLD, NEW = VERSIONS["0.10.2.2"], VERSIONS["3.9.1"]
 
 
-def properties_of(number: str, *, control_plane: bool = True) -> dict[str, str]:
-    text = broker_properties(
-        1, brokers=3, host_port=15_001, zookeepers=["zookeeper-1"], version=VERSIONS[number],
-        control_plane=control_plane, configs={},
-    )  # fmt: skip
+BROKER = Node("broker-1", "broker", 1, "", 15_001, "")
+
+
+def properties_of(number: str) -> dict[str, str]:
+    text = broker_properties(ClusterLayout(kafka_version=number), BROKER, VERSIONS[number], {})
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
@@ -74,17 +75,15 @@ def test_the_inter_broker_protocol_is_that_of_the_line(number: str, protocol: st
 def test_a_broker_is_only_given_keys_that_its_version_has(number: str) -> None:
     version = VERSIONS[number]
     if ZOOKEEPER in version.modes:
-        assert properties_of(number, control_plane=version.has_control_plane).keys() <= known_keys("broker", number)
+        assert properties_of(number).keys() <= known_keys("broker", number)
     if KRAFT in version.modes:
-        text = kraft_properties(
-            node_id=1, host="broker-1", roles=("broker", "controller"), voters={1: "broker-1"}, brokers=3,
-            host_port=15_001, version=version, configs={},
-        )  # fmt: skip
+        layout = ClusterLayout(metadata_mode=KRAFT, kafka_version=number)
+        text = kraft_properties(layout, BROKER, version, {})
         assert {line.partition("=")[0] for line in text.splitlines()} <= known_keys("broker", number)
 
 
 def test_without_a_control_plane_no_port_is_named_for_it() -> None:
-    for key, value in properties_of("0.10.2.2", control_plane=False).items():
+    for key, value in properties_of("0.10.2.2").items():
         assert key == "listener.security.protocol.map" or "CONTROL" not in value
 
 

@@ -100,7 +100,8 @@ def test_all_brokers_are_asked_until_one_knows_the_active_controller(monkeypatch
             return answers[self._address]
 
     monkeypatch.setattr(kraft, "BrokerClient", Broker)
-    quorum = Quorum(Members(), ADDRESSES)
+    monkeypatch.setattr(Members, "addresses", ADDRESSES)
+    quorum = Quorum(Members())
     assert quorum.controller() is None
     assert sorted(asked) == ["one", "three", "two"]
     assert quorum.controller_epoch() == 0
