@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-spark test-cluster test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories \
+.PHONY: demo test test-unit test-spark test-cluster test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories atlas-record \
 	nightly nightly-turn atlas \
 	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions bench-bare-machine lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
@@ -111,6 +111,10 @@ atlas: setup
 	$(BIN)/kafka-chaos atlas --minutes $(ATLAS_MINUTES) --record $(RECORD) || [ $$? -le 2 ]
 	$(BIN)/python benchmarks/forecasts.py $(RECORD)
 	$(BIN)/python benchmarks/observed_traces.py runs/atlas/*/runs/2*
+
+# Makes the record of the nights before the one that ships.
+atlas-record: .venv/.installed
+	$(BIN)/python benchmarks/atlas_record.py $(RECORD)
 
 # Adds the summaries of this checkout's nights to those in NIGHTLY_HISTORY, which the next night's trend is made from.
 keep-summaries:

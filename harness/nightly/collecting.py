@@ -41,7 +41,7 @@ def lane_runs_of(run_dir: Path) -> list[LaneRun]:
                 run=evidence.run_id,
                 client=client_named(IN_PROCESS, version_here) if name in in_process else said,
                 cluster=f"{version}/{entry.get('metadata_mode') or usual_mode(version)}",
-                settings=settings_of({key: value for key, value in entry.items() if key != "client"}),
+                settings=settings_of(entry),
                 faults=faults_of(_proven(judged)),
                 declared=faults_of(map(str, as_list(entry.get("faults")))),
                 verdict=str(judged["verdict"]),

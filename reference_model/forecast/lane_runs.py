@@ -18,8 +18,8 @@ from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.lane.lanes import Lane
 
 NO_FAULT = "no fault"
-_OF_A_RUN = ("lane", "topic", "faults", "kafka_version", "metadata_mode")
-"""Keys of a lane that are no settings: names, and what a cell says by itself."""
+_OF_A_RUN = ("lane", "topic", "client", "faults", "kafka_version", "metadata_mode")
+"""Keys of a lane that are no settings: names, and those that a cell has besides."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

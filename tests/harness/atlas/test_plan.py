@@ -80,6 +80,13 @@ def cells_of_run(atlas: Atlas, experiment: object) -> list[Cell]:
     ]
 
 
+def test_a_client_is_no_setting_of_its_cells(tmp_path: Path) -> None:
+    settings: dict[str, set[str]] = {}
+    for trial in plan_of(tmp_path, PLAN.replace("sarama", "franz-go")).trials:
+        settings.setdefault(str(trial.lane["client"]), set()).add(trial.cell.settings)
+    assert settings["librdkafka"] == settings["franz-go"]
+
+
 def test_the_same_seed_draws_the_same_run(tmp_path: Path) -> None:
     atlas = plan_of(tmp_path)
     names = [[spec.lane for _, spec, _ in atlas.next_run({}, 7).lanes()] for _ in range(2)]

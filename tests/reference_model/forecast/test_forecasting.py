@@ -148,7 +148,8 @@ def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path, line: st
 
 def test_settings_are_what_differs_from_the_defaults() -> None:
     lane = {"lane": "a", "topic": "t", "acks": "1", "replication_factor": 3, "faults": ["kill"]}
-    assert settings_of({**lane, "kafka_version": "3.9.1", "metadata_mode": "zookeeper"}) == '{"acks":"1"}'
+    cell = {"kafka_version": "3.9.1", "metadata_mode": "zookeeper", "client": {"name": "java", "version": "3.9.1"}}
+    assert settings_of({**lane, **cell}) == '{"acks":"1"}'
 
 
 def test_partitions_are_settings_of_lanes_with_transactions_only() -> None:
