@@ -1,7 +1,5 @@
 """Each rule in `protocol/` by itself, as the KIPs state it."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.contract.lane.lanes import Lane
@@ -33,33 +31,21 @@ def test_a_clean_leader_keeps_the_live_isr_and_another_starts_alone() -> None:
 
 
 def test_leader_epochs_fence_followers_since_kip_320_and_clients_that_know_a_later_one() -> None:
-    assert leaders.serves(2, 2, fenced=True)
-    assert not leaders.serves(2, 1, fenced=True)
-    assert not leaders.serves(1, 2, fenced=True)
+    assert [leaders.serves(*epochs, fenced=True) for epochs in ((2, 2), (2, 1), (1, 2))] == [True, False, False]
     assert leaders.serves(2, 1, fenced=False)
     assert [leaders.may_be_addressed(epoch, 1) for epoch in (0, 1, 2)] == [False, True, True]
 
 
-def test_a_follower_joins_at_the_high_watermark_and_at_the_start_of_the_leader_epoch() -> None:
+def test_a_follower_joins_at_the_high_watermark_and_epoch_start_and_the_last_member_stays() -> None:
     assert [isr.may_join_isr(end, 2, 3) for end in (1, 2, 3)] == [False, False, True]
     assert [isr.may_join_isr(end, 3, 2) for end in (2, 3)] == [False, True]
-
-
-def test_the_last_member_stays() -> None:
     assert [isr.may_leave_isr(size) for size in (1, 2)] == [False, True]
-
-
-def test_who_is_not_at_the_log_end_lags() -> None:
     assert [isr.lags(end, 2) for end in (-1, 1, 2)] == [True, True, False]
 
 
-def test_the_high_watermark_is_the_least_log_end_and_never_falls() -> None:
-    assert isr.high_watermark(0, [3, 2, 5]) == 2
-    assert isr.high_watermark(4, [3, 2, 5]) == 4
+def test_the_high_watermark_is_the_least_log_end_never_falls_and_waits_below_the_minimum() -> None:
+    assert [isr.high_watermark(known, [3, 2, 5]) for known in (0, 4)] == [2, 4]
     assert [isr.is_committed(offset, 2) for offset in (1, 2)] == [True, False]
-
-
-def test_below_the_minimum_nothing_is_appended_and_the_watermark_waits() -> None:
     assert [isr.refuses_append(size, 2) for size in (1, 2, 3)] == [True, False, False]
     assert [isr.watermark_waits(size, 2) for size in (1, 2, 3)] == [True, False, False]
 
@@ -109,23 +95,17 @@ def test_a_majority_is_more_than_half(voters: int, least: int) -> None:
     assert [reached for reached in range(voters + 1) if has_majority(reached, voters)] == list(range(least, voters + 1))
 
 
-@pytest.mark.parametrize(
-    ("reached", "resigns", "stays"), [(2, True, True), (1, True, False), (1, False, True), (2, False, True)]
-)
-def test_without_a_majority_an_active_controller_resigns_since_3_7(reached: int, resigns: bool, stays: bool) -> None:
-    assert stays_active(reached, 3, resigns=resigns) is stays
+def test_without_a_majority_an_active_controller_resigns_since_3_7() -> None:
+    found = {(reached, since): stays_active(reached, 3, resigns=since) for reached in (1, 2) for since in (True, False)}
+    assert found == {(1, True): False, (1, False): True, (2, True): True, (2, False): True}
 
 
-@pytest.mark.parametrize(
-    ("campaigned", "asks_first", "expected"),
-    [(True, False, True), (True, True, False), (False, False, False), (False, True, False)],
-)
-def test_who_has_campaigned_alone_disturbs_unless_it_asks_first(
-    campaigned: bool, asks_first: bool, expected: bool
-) -> None:
-    assert disturbs(campaigned, asks_first=asks_first) is expected
+TRUTHS = [(True, True), (True, False), (False, True), (False, False)]
+
+
+def test_who_has_campaigned_alone_disturbs_unless_it_asks_first() -> None:
+    assert [disturbs(campaigned, asks_first=asks) for campaigned, asks in TRUTHS] == [False, True, False, False]
 
 
 def test_sessions_are_in_doubt_after_an_interruption_and_while_brokers_stayed_with_the_former_controller() -> None:
-    found = {(a, b): doubts_sessions(a, b) for a in (True, False) for b in (True, False)}
-    assert found == {(True, True): True, (True, False): True, (False, True): True, (False, False): False}
+    assert [doubts_sessions(*known) for known in TRUTHS] == [True, True, True, False]

@@ -1,7 +1,5 @@
 """From counts to verdicts: every reason to violate, to doubt and to conform."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.ledger import CrossCheck, FileLedger, TableLedger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.judging.judge import judge
-from kafka_chaos.verification.judging.result import RunVerdict
+from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from tests.verification.judging.one_lane import KILL, KILLED, LANE, run, verdict_of
 from tests.verification.samples.partitions import FULL
@@ -23,41 +21,57 @@ def test_a_clean_lane_conforms() -> None:
     assert (lane.produced, lane.acknowledged, lane.consumed) == (10, 10, 10)
 
 
-def test_a_forbidden_anomaly_violates() -> None:
-    lane = verdict_of(run(), counts={Anomaly.DUPLICATE: 3})
-    assert lane.verdict == Verdict.VIOLATION
-    assert lane.reasons == ("duplicate is forbidden and was found: 3",)
+LOSS = Anomaly.LOST_WRITE
+PERMITTED, REQUIRED = {LOSS: Status.PERMITTED}, {LOSS: Status.REQUIRED}
+BEHIND = "no consumer reached the end of partition 0, offset 9: the last offset read is"
 
 
-def test_a_permitted_anomaly_confirms() -> None:
-    statuses = {Anomaly.LOST_WRITE: Status.PERMITTED}
-    assert verdict_of(run(), statuses=statuses, counts={Anomaly.LOST_WRITE: 3}).verdict == Verdict.CONFORMS
-    assert verdict_of(run(), statuses=statuses).verdict == Verdict.CONFORMS
+@pytest.mark.parametrize(
+    ("lane", "verdict", "reasons"),
+    [
+        (verdict_of(run(), counts={Anomaly.DUPLICATE: 3}), "violation", ["duplicate is forbidden and was found: 3"]),
+        (verdict_of(run(), statuses=PERMITTED, counts={LOSS: 3}), "conforms", []),
+        (verdict_of(run(), statuses=PERMITTED), "conforms", []),
+        (verdict_of(run(), statuses=REQUIRED, counts={LOSS: 1}), "conforms", []),
+        (verdict_of(run(), statuses=REQUIRED), "violation", ["lost_write is required and was not found"]),
+        (
+            verdict_of(run(log=False), statuses={Anomaly.OFFSET_GAP: Status.REQUIRED}),
+            "unknown",
+            ["offset_gap is required and could not be judged: there is no final log (log/)"],
+        ),
+        (verdict_of(run(), None), "unknown", ["empty history: nothing was produced"]),
+        (
+            verdict_of(run(), replace(FULL, acknowledged=0, first_acknowledged_ns=None)),
+            "unknown",
+            ["nothing was acknowledged: no record could be lost"],
+        ),
+        (
+            verdict_of(run(), replace(FULL, stored=0)),
+            "unknown",
+            ["log/ holds no record of this lane, although 10 were acknowledged"],
+        ),
+        (verdict_of(run(), replace(FULL, doubled=2)), "unknown", ["log/ holds 2 rows twice"]),
+        (verdict_of(run(log=False), replace(FULL, read_end=8), counts={Anomaly.UNSEEN: 1}), "unknown", [f"{BEHIND} 8"]),
+        (
+            verdict_of(run(), replace(FULL, read_end=3), counts={Anomaly.PHANTOM: 1}),
+            "violation",
+            ["phantom is forbidden and was found: 1", f"{BEHIND} 3"],
+        ),
+    ],
+)
+def test_counts_and_evidence_make_a_verdict_with_its_reasons(
+    lane: LaneVerdict, verdict: str, reasons: list[str]
+) -> None:
+    assert (lane.verdict, list(lane.reasons)) == (verdict, reasons)
 
 
-def test_a_required_anomaly_must_be_there() -> None:
-    statuses = {Anomaly.LOST_WRITE: Status.REQUIRED}
-    assert verdict_of(run(), statuses=statuses, counts={Anomaly.LOST_WRITE: 1}).verdict == Verdict.CONFORMS
-    missing = verdict_of(run(), statuses=statuses)
-    assert missing.verdict == Verdict.VIOLATION
-    assert missing.to_json()["anomalies"] == {"lost_write": {"count": 0, "status": "required", "examples": []}}
-
-
-def test_what_is_required_of_a_fault_without_effect_is_unknown() -> None:
+def test_what_is_required_of_a_fault_without_effect_or_of_an_empty_history_is_unknown() -> None:
     unproven = replace(KILL, proven=[], denied="process still there")
-    lane = verdict_of(run(faults=(unproven,)), statuses={Anomaly.LOST_WRITE: Status.REQUIRED})
+    lane = verdict_of(run(faults=(unproven,)), statuses=REQUIRED)
     assert lane.verdict == Verdict.UNKNOWN
+    assert lane.to_json()["anomalies"] == {"lost_write": {"count": 0, "status": "required", "examples": []}}
     assert "fault kill-1: not proven: process still there" in lane.reasons
-
-
-def test_required_but_not_judged_is_unknown() -> None:
-    lane = verdict_of(run(log=False), statuses={Anomaly.OFFSET_MISMATCH: Status.REQUIRED})
-    assert lane.verdict == Verdict.UNKNOWN
-
-
-def test_an_empty_history_is_unknown() -> None:
-    assert verdict_of(run(), None).reasons == ("empty history: nothing was produced",)
-    assert verdict_of(run(), None).verdict == Verdict.UNKNOWN
+    assert verdict_of(run(faults=(KILL,)), None, statuses=REQUIRED).verdict == Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize("read_end", [None, 8])
@@ -69,40 +83,16 @@ def test_an_end_that_no_consumer_reached_is_unknown(read_end: int | None, log: b
     assert lane.reasons == (f"no consumer reached the end of partition 0, offset 9: {far}",)
 
 
-def test_a_violation_outweighs_a_doubt() -> None:
-    lane = verdict_of(run(), replace(FULL, read_end=3), counts={Anomaly.PHANTOM: 1})
-    assert lane.verdict == Verdict.VIOLATION
-    assert len(lane.reasons) == 2
-
-
-def test_unseen_without_a_log_is_unknown_and_no_violation() -> None:
-    lane = verdict_of(run(log=False), replace(FULL, read_end=8), counts={Anomaly.UNSEEN: 1})
-    assert lane.verdict == Verdict.UNKNOWN
-
-
 def test_a_loss_that_was_found_counts_although_others_could_not_be_judged() -> None:
     lane = verdict_of(run(log=False), unjudged=4, counts={Anomaly.LOST_WRITE: 1})
     assert lane.verdict == Verdict.VIOLATION
     assert lane.count(Anomaly.LOST_WRITE) == 1
 
 
-def test_a_history_without_an_acknowledgement_is_unknown() -> None:
-    assert verdict_of(run(), replace(FULL, acknowledged=0)).verdict == Verdict.UNKNOWN
-
-
-def test_log_rows_that_are_there_twice_are_unknown() -> None:
-    assert verdict_of(run(), replace(FULL, doubled=2)).reasons == ("log/ holds 2 rows twice",)
-
-
 def test_what_was_not_read_makes_even_a_violation_unknown() -> None:
     lane = verdict_of(run(), counts={Anomaly.DUPLICATE: 3}, unread=("log/_x.parquet is hidden",))
     assert lane.verdict == Verdict.UNKNOWN
     assert lane.reasons == ("duplicate is forbidden and was found: 3", "log/_x.parquet is hidden")
-
-
-def test_what_is_required_of_an_empty_history_is_unknown() -> None:
-    statuses = {Anomaly.LOST_WRITE: Status.REQUIRED}
-    assert verdict_of(run(faults=(KILL,)), None, statuses=statuses).verdict == Verdict.UNKNOWN
 
 
 def test_the_verdict_of_a_run_is_that_of_its_gravest_lane_with_all_tables() -> None:
@@ -120,26 +110,6 @@ def test_the_verdict_of_a_run_is_that_of_its_gravest_lane_with_all_tables() -> N
     assert whole.lane("a") is lane
     with pytest.raises(KeyError, match="b"):
         whole.lane("b")
-
-
-@pytest.mark.parametrize(
-    ("facts", "reason"),
-    [
-        (
-            replace(FULL, acknowledged=0, first_acknowledged_ns=None),
-            "nothing was acknowledged: no record could be lost",
-        ),
-        (replace(FULL, stored=0), "log/ holds no record of this lane, although 10 were acknowledged"),
-        (replace(FULL, read_end=None), "no consumer reached the end of partition 0, offset 9: nothing of it was read"),
-    ],
-)
-def test_why_a_history_does_not_suffice(facts: PartitionFacts, reason: str) -> None:
-    assert verdict_of(run(), facts).reasons == (reason,)
-
-
-def test_what_is_required_and_could_not_be_judged_says_why() -> None:
-    lane = verdict_of(run(log=False), statuses={Anomaly.OFFSET_GAP: Status.REQUIRED})
-    assert lane.reasons == ("offset_gap is required and could not be judged: there is no final log (log/)",)
 
 
 def test_doubts_come_in_the_order_of_partitions() -> None:
