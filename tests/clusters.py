@@ -5,8 +5,6 @@ the module before did to it. By day four layouts are all that is needed, at nigh
 makes room.
 """
 
-from __future__ import annotations
-
 import secrets
 from contextlib import ExitStack
 

@@ -1,7 +1,5 @@
 """Commands as their entry points run them."""
 
-from __future__ import annotations
-
 import sys
 from unittest.mock import patch
 

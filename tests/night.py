@@ -4,8 +4,6 @@ Guarantee: every test module belongs to exactly one shard; the longest path that
 within an hour on two cores (`benchmarks/test_times.py --shard NAME` measures it).
 """
 
-from __future__ import annotations
-
 SHARDS = {
     "model": ("tests/reference_model", "tests/contract"),
     "verification": ("tests/verification",),

@@ -1,7 +1,5 @@
 """Tables of a run, as tests look at them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What each acks setting guarantees, on real brokers: a zombie leader, and a leader that is cut off and killed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The results of benchmarks that run experiments one by one."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -4,8 +4,6 @@ Experiments are checked as a run would check them, commands and options have to 
 the pytest plugin is run on a cluster by tests/plugin/test_from_wheel.py, the tutorial by the last test here.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 import shlex

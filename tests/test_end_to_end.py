@@ -1,7 +1,5 @@
 """The whole path on a real cluster. A verdict does not conform by luck: planted findings change it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The experiments of docs/findings.md: what they show on brokers, and that the verdict names and accepts just that."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 By day CI's step `package` builds and tests the archives.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The documented behaviours on the model and on real brokers: each scenario is a test."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool

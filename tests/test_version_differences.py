@@ -1,7 +1,5 @@
 """Lanes whose promise depends on the version, in docs/versions.md: as brokers showed them and as the model has them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import product

@@ -1,7 +1,5 @@
 """Random walks of the model on real brokers: they agree, and a wrong rule in the model is noticed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`kafka-chaos scenario`: exit codes, output and files, with scenarios that need no cluster."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

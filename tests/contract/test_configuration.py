@@ -1,7 +1,5 @@
 """Every configuration key is classified once, in every supported version; what is not known is never harmless."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Mapping

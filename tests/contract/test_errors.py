@@ -1,7 +1,5 @@
 """How messages name what they count."""
 
-from __future__ import annotations
-
 from kafka_chaos.contract.command.errors import UsageFailure, counted, first_of, shortened
 
 

@@ -1,7 +1,5 @@
 """anomalies.toml says of every anomaly, and of nothing else, what its judgement rests on."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict

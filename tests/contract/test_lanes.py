@@ -1,7 +1,5 @@
 """Transactions of a lane: read, written back, and refused where no producer could have them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What tests of faults on real brokers share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

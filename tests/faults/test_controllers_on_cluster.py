@@ -1,7 +1,5 @@
 """Faults at three controllers that are no brokers: each takes effect, proves so and heals, and leaders serve on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Each fault on real containers: it bites, it proves so, it heals, and injecting or healing twice does nothing more."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

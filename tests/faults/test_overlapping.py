@@ -1,7 +1,5 @@
 """Faults that overlap on a container: what the one does to the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

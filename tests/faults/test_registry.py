@@ -1,7 +1,5 @@
 """Fault kinds by name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

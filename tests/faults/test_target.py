@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.faults.target import Target, TargetError

@@ -1,7 +1,5 @@
 """What is left of a run on the Docker engine, and of its disks on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

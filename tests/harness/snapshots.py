@@ -1,7 +1,5 @@
 """Whole texts, compared with files. UPDATE_SNAPSHOTS=1 rewrites the files: read the difference before committing."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

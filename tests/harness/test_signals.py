@@ -1,7 +1,5 @@
 """Signals that ask a run to end: held back where they would be misread, never lost, distinguished from errors."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Labels, ports, waiting, configuration keys, run directories: the parts without a cluster."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

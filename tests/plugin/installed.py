@@ -1,7 +1,5 @@
 """Packages built as wheels and installed in environments of their own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

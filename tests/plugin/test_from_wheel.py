@@ -4,8 +4,6 @@ That repository has its own tests/, harness/ and experiments/. The quick way tak
 environment; the slow one installs everything as pip resolves it.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The guide's own fault kind, as a package that is installed beside kafka-chaos."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

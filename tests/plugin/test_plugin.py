@@ -1,7 +1,5 @@
 """The plugin as pytest sees it: options, marker, sharing, xdist, and what it imports, without a cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

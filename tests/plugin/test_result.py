@@ -1,7 +1,5 @@
 """Claims about a run: when they fail, and what they say then."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from dataclasses import replace

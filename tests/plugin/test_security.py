@@ -1,7 +1,5 @@
 """A test's own functions as producer and consumer on clusters whose clients need a password or a certificate."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 

@@ -1,7 +1,5 @@
 """Nobody's session gets a warning of ours, and one that turns warnings into errors works."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

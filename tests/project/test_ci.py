@@ -1,7 +1,5 @@
 """The files of both CI hosts call the steps that .ci/steps has, and define none of their own."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

@@ -1,7 +1,5 @@
 """Installing kafka-chaos costs another project next to nothing: neither its imports nor pytest's start."""
 
-from __future__ import annotations
-
 import os
 import resource
 import statistics

@@ -1,7 +1,5 @@
 """Files and folders that documents name are there: whoever moves one mends what points to it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What keeps a checkout from being released: a tag, a version and a changelog that differ."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

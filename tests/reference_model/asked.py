@@ -3,8 +3,6 @@
 Answers that ship count only while the model's sources are those that gave them: a changed model is searched.
 """
 
-from __future__ import annotations
-
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import Lockstep, Prediction, predict

@@ -3,8 +3,6 @@
 python -m tests.reference_model.standard_lanes
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """docs/model.md is what the model says today."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import model_page

@@ -3,8 +3,6 @@
 The answers to these and to those of the documentation ship with the package.
 """
 
-from __future__ import annotations
-
 import json
 import runpy
 from importlib.resources import files

@@ -4,8 +4,6 @@ An outcome is what the brokers' leader holds, record by record, with what was ac
 anomalies are made of but what consumers read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

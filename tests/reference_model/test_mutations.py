@@ -1,7 +1,5 @@
 """A model with one rule removed is caught: the invariants and predictions see what the rules prevent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace

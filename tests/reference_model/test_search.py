@@ -1,7 +1,5 @@
 """Fewest-faults-first finds what an exhaustive search finds, by as few faults and then steps, from fewer states."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Hypothesis drives the models themselves: random schedules, and properties that hold for all of them."""
 
-from __future__ import annotations
-
 from cluster_invariants import CLUSTER_INVARIANTS
 from hypothesis import settings
 from hypothesis import strategies as st

@@ -3,8 +3,6 @@
 At night, `verified` sends every sample of these folders through both.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

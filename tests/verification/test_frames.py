@@ -1,7 +1,5 @@
 """Histories as DataFrames: the verdicts are those of the same rows in a run directory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

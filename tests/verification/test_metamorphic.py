@@ -3,8 +3,6 @@
 `UPDATE_SNAPSHOTS=1` rewrites the table in docs/ledger.md, which is compared otherwise.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

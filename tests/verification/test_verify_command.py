@@ -1,7 +1,5 @@
 """`kafka-chaos verify`: exit codes, what is printed, what is left behind."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

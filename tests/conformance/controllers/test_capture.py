@@ -1,7 +1,5 @@
 """A capture reads the trace of links: what counts as read, when, and what is told of the rest."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What controllers send, as links see it: complete, with the answers, in every version."""
 
-from __future__ import annotations
-
 import secrets
 
 import pytest

@@ -1,7 +1,5 @@
 """Our requests to real brokers: what they read of them, and what they answer."""
 
-from __future__ import annotations
-
 import base64
 import json
 import logging

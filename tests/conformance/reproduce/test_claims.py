@@ -1,7 +1,5 @@
 """Stories are read back as the model's own steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What `kafka-chaos reproduce` refuses, and what it prints without a cluster."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

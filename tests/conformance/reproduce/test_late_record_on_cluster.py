@@ -1,8 +1,6 @@
 """KAFKA-14402 on brokers: the steps by which `predict` tells of it open a transaction that nobody ends, before 3.6 and
 where leaders do not verify."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 

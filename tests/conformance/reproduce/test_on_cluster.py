@@ -1,7 +1,5 @@
 """The guide's example, on real brokers: they take every step, and the verification finds the anomaly."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

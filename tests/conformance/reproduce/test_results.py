@@ -1,7 +1,5 @@
 """Counts of what was shown, their file and their page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Records of scenarios built in code: replicas in a line each, steps from looks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Load beside a scenario: what was acknowledged and is gone is found, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool, ClusterProfile

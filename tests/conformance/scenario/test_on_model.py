@@ -1,7 +1,5 @@
 """What scenarios expect of brokers, the model allows: they hold without brokers, and not with a rule that is broken."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Scenarios on transactions without brokers: what a run leaves behind, how it is shown, and what answers mean."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

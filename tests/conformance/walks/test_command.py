@@ -1,7 +1,5 @@
 """`kafka-chaos scenario walk`: what it prints and writes, with runs that need no cluster."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Random walks as they are drawn: possible, decided, varied, and the same again from the same seed."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

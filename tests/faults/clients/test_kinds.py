@@ -1,7 +1,5 @@
 """Kinds that hit clients, with fakes: what they do, what their proofs need, and what an experiment may ask of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

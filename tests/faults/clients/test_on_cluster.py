@@ -1,7 +1,5 @@
 """Clients of a real cluster that lose their connections, and members of a group that are killed and frozen."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

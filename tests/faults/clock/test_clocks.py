@@ -1,7 +1,5 @@
 """Clock faults on fake nodes: what is proof and what is not, values, and what the model is told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

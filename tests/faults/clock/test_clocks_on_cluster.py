@@ -1,7 +1,5 @@
 """Clocks of real brokers that jump or drift: the brokers tell so themselves, records go on, and time comes back."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -2,8 +2,6 @@
 when nothing happened.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure

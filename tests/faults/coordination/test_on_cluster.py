@@ -1,7 +1,5 @@
 """Leadership and registrations that change on brokers that run on."""
 
-from __future__ import annotations
-
 from contextlib import closing, suppress
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Which partitions are added, who leads them, what the proof demands, and what lanes and predictions become."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure

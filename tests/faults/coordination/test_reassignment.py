@@ -1,7 +1,5 @@
 """Which replicas move, to whom, what the proof demands, and which experiments are refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

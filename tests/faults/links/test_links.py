@@ -1,7 +1,5 @@
 """The kinds that act on single requests, on links that only note their rules."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure

@@ -1,7 +1,5 @@
 """The kinds that act on single requests, on real brokers: they hit what they name, prove so, and heal."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Faults of packets on real brokers: packets wait, overtake each other or come twice, and replication goes on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

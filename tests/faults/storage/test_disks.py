@@ -1,7 +1,5 @@
 """The kinds that break disks, on disks that only note what is done to them."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Each kind that breaks disks on real brokers: it takes effect, proves so, heals, and twice does nothing more."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Files that are taken from a broker's log directories: by the real scripts, from a folder like a broker's."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path

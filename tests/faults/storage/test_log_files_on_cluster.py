@@ -1,7 +1,5 @@
 """Brokers that come back without checkpoints, indexes or the end of a segment, and are whole again."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import Producer
 

@@ -1,7 +1,5 @@
 """A cluster of files: a node is a file that holds its state, and its commands are what a shell can do to files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

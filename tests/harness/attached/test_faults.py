@@ -1,7 +1,5 @@
 """Which faults commands can do, on which nodes, and what proves them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Commands break and heal a node, once each, and what is broken stands in a journal until it is healed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

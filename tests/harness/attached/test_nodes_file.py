@@ -1,7 +1,5 @@
 """A file of nodes is read whole, or refused with file, line and key."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

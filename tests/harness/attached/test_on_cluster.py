@@ -1,7 +1,5 @@
 """Faults by commands on clusters that a script made: by plain `docker` commands, with properties of its own."""
 
-from __future__ import annotations
-
 import secrets
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What people get wrong on the command line: each ends with its exit code and a line that helps, never a traceback."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`kafka-chaos doctor`: what is checked, the remedies, and that nothing stays behind."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

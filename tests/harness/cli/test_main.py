@@ -1,7 +1,5 @@
 """The command line: exit codes and messages, without a cluster."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

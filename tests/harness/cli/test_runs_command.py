@@ -1,7 +1,5 @@
 """`kafka-chaos runs` and the help of every command, as people see them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`kafka-chaos serve`: for this machine only, known files only, and nothing else."""
 
-from __future__ import annotations
-
 import http.client
 import threading
 from collections.abc import Iterator

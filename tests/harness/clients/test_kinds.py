@@ -1,7 +1,5 @@
 """The kinds of clients: how they are named, refused, listed and fetched, without any registry."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

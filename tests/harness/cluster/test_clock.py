@@ -1,7 +1,5 @@
 """A container's clock without a container: what is written, when, and whose times log lines have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A cluster on a real engine: what it is made of, what outlives what, and that nothing is left of it."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

@@ -1,7 +1,5 @@
 """On a busy machine, too, the output of a command in a container arrives whole, and a container freezes."""
 
-from __future__ import annotations
-
 import http.client
 import secrets
 import threading

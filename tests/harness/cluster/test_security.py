@@ -1,7 +1,5 @@
 """Clusters whose clients need a password or a certificate: who gets in, who does not, and where no secret appears."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

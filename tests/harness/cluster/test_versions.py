@@ -1,7 +1,5 @@
 """Versions of Kafka: what is known of each, what that changes in a cluster's properties, and mixed clusters."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

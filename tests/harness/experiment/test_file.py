@@ -1,7 +1,5 @@
 """Every refusal names file, line and key, and happens before anything starts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The faults that the model counts in KRaft mode: docs/decisions/0039-kraft.md."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure

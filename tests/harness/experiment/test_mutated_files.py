@@ -1,7 +1,5 @@
 """Thousands of damaged experiment files: each is accepted, or refused in words of our own."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Schedules drawn from a seed are the same again, never overlap, fit the load, and are written out in full."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Phases share the lanes and the load that stand at the top: the lane LANE is called PHASE-LANE there."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The time-outs of lanes: an experiment's own, the harness's, and the defaults of Kafka and librdkafka."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a run directory adds to the record of runs."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A nightly run: what is repeated, what is counted, with which intervals, and what the trend shows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

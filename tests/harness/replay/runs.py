@@ -1,7 +1,5 @@
 """Run directories as far as a replay reads them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands of the guides on schedules and links, one after the other, on real brokers and on what they left."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

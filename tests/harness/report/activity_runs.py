@@ -1,7 +1,5 @@
 """Planted tables of transactions and groups, and their series, for the report's tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Small handmade run directories for the report's tests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

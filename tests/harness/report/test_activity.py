@@ -1,7 +1,5 @@
 """The pictures of transactions and of groups, and what is told of them in words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Transactions, assignments and commits, condensed from planted tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Elections as the brokers log them beside what clients see, and leader epochs that skip a number."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

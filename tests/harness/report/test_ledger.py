@@ -1,7 +1,5 @@
 """The evidence ledger as a table: whole, short, left out, malformed, and verdicts that have none."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

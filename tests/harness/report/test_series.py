@@ -1,7 +1,5 @@
 """What is condensed, against plain Python over the same records."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from pathlib import Path

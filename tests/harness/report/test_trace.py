@@ -1,7 +1,5 @@
 """The trace of a run: how it is read, printed and drawn, and what it says of known defects."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

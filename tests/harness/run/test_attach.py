@@ -1,7 +1,5 @@
 """An existing cluster's topics are verified: nothing is injected or changed, and nothing records where it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

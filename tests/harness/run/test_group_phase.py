@@ -1,7 +1,5 @@
 """A group and loops under load on a real cluster whose group coordinator is killed: their tables, row by row."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -2,8 +2,6 @@
 collected, and how all of it is judged.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Ctrl-C at different moments of a run: it ends at once, says so, and nothing of it is left."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -1,7 +1,5 @@
 """A whole run with links: the fault is proven, the trace is there, and the report draws it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

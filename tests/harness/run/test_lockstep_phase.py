@@ -1,7 +1,5 @@
 """A lock-step phase reports each condition of its prediction that was not kept."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Nothing makes a topic by asking for one, on brokers that create a topic for whoever asks (Kafka's default)."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 from collections.abc import Iterator

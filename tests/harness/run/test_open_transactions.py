@@ -1,7 +1,5 @@
 """A transaction that hangs does not hold up a run: the wait for it is bounded, and tells where it stands."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from pathlib import Path

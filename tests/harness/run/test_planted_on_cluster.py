@@ -1,8 +1,6 @@
 """A truncation bug in running brokers is a violation where the lane's faults permit the loss; what brokers lose by
 themselves is explained."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is acknowledged with acks=1 and not replicated yet is waited for: consumers do not get it before."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any

@@ -1,8 +1,6 @@
 """Configuration that decides what a lane may show does so on brokers: flushes, retention, unclean elections of offsets,
 verification of transactions. What becomes of a late record without verification: `test_late_record_on_cluster.py`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

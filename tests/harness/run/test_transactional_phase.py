@@ -1,7 +1,5 @@
 """A transactional lane under load on a real cluster whose transaction coordinator is killed: its tables, row by row."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter, defaultdict

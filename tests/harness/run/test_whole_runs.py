@@ -1,7 +1,5 @@
 """Whole runs on clusters of their own: what their events say, and what is left of one that is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the process of a cluster that stands answers, with fakes for the cluster: jobs, refusals, and hanging up."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

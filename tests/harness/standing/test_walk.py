@@ -3,8 +3,6 @@
 Nothing is left.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pty

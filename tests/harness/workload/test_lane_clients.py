@@ -2,8 +2,6 @@
 end in time.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -1,7 +1,5 @@
 """Recorded clients on fakes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

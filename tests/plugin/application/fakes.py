@@ -1,7 +1,5 @@
 """Fakes of confluent-kafka's clients and messages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

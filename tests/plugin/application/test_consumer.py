@@ -1,7 +1,5 @@
 """The recorded consumer of an application: what is written down of what it gets."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Group consumers and loops of an application: assignments, commits and inputs, on fakes of the client."""
 
-from __future__ import annotations
-
 import struct
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The recorded producer of an application: what is written down of what it sends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every variant's expected breach is found and every expected invariant held."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -4,8 +4,6 @@ same breaches.
 Needs Java, and Maven for the copy of TLC; `make setup` installs both.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import shutil

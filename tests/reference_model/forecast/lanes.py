@@ -1,7 +1,5 @@
 """Lanes of runs as a record has them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kafka_chaos.reference_model.forecast.lane_runs import LaneRun, settings_of

@@ -1,7 +1,5 @@
 """The machine of groups: what its rules forbid, what they permit, and that each rule is needed."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly

@@ -1,7 +1,5 @@
 """What `predict` answers for a lane with a consumer group, and for the output of a loop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -3,8 +3,6 @@
 So many faults cost no more than a few.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations
 

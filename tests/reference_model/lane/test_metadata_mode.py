@@ -1,7 +1,5 @@
 """What differs between versions and metadata modes, and what does not: docs/decisions/0039-kraft.md and KIP-966."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -1,7 +1,5 @@
 """What the search of a lane leaves out changes no answer: every lane of two brokers is also searched in full."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from itertools import permutations

@@ -8,8 +8,6 @@ The watermark of the last leader is kept where a lock-step phase would count its
 else uses without one. A new leader may begin with it: consumers have read up to there already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The steps of the cluster model as its tests write them."""
 
-from __future__ import annotations
-
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Partition
 

@@ -1,7 +1,5 @@
 """The documented behaviours on the full model, with the outcomes that real brokers showed."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.reference_model.lockstep.brokers import handle

@@ -1,7 +1,5 @@
 """Cuts of one direction and one channel, late and lost requests, and what it takes to change the ISR or the leader."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.reference_model.lockstep.brokers import checkpoint_high_watermark

@@ -1,7 +1,5 @@
 """A group in lock step: what a step does, what follows by itself, what the model allows and what it does not."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.contract.lane.groups import AFTER, AUTO

@@ -2,8 +2,6 @@
 stops and what they find afterwards.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

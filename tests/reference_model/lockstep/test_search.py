@@ -1,7 +1,5 @@
 """The full model in every interleaving of a few actions, and its agreement with the prediction's machine."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import cluster_search as module

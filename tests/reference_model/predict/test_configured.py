@@ -1,7 +1,5 @@
 """What a cluster's configuration makes of predictions: flushes, verification, coordinators' logs, and assumptions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

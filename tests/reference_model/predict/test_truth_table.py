@@ -1,7 +1,5 @@
 """What Kafka's documentation says of lanes (`truth_table.yaml`) is what the model predicts for them, row by row."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The rules of truncation and of the ISR, each on the smallest logs that tell it from the others."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.reference_model.protocol import PROTOCOLS

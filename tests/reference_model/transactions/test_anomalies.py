@@ -1,7 +1,5 @@
 """What each anomaly of transactions is, on endings written by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly as A

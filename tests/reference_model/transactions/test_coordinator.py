@@ -1,7 +1,5 @@
 """The coordinator's answers, against the tables of Kafka's TransactionCoordinator and the texts of the KIPs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the transactional machine shows: the promise of both protocols, what losses cost, and known defects."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What `predict` answers for a lane whose producers use transactions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Single steps: what producers, coordinator and leaders do in states that a test leads them into."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

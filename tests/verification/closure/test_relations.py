@@ -1,7 +1,5 @@
 """What one table says resolves in the others: a run that is clean, and each relation broken in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The cause of every lost and duplicated record, and the evidence that it takes to name one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Each anomaly planted alone, at borders and in pairs, one lane per plant: found exactly, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Spark and the plain checker agree, row by row, on random histories."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 from typing import Any

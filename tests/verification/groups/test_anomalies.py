@@ -1,7 +1,5 @@
 """The anomalies of groups and loops: Spark and the plain checker agree, and planted ones are found alone."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

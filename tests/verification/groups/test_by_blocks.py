@@ -1,7 +1,5 @@
 """What groups processed, compared with the log by blocks: generated lanes are damaged, and both checkers agree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the history of a lane with a group or a loop can show, and that nothing else counts as clean."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ Each case says which errors Jepsen's test asserts (0: that there are none of thi
 values and times are our own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Histories of other tools become run directories: every row as the tool reported it; bad lines are refused."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Histories of Jepsen's kafka workload with transactions: what its own tests expect is what is found."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bad input is refused by file and column before anything is written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Every file in a table's folder is read, a known by-product, or named with the reason why it is not read."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One lane, and what is judged of it with the evidence that a test gives it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from kafka_chaos.contract.anomalies import Anomaly, Status

@@ -1,7 +1,5 @@
 """The ledger of a lane: all that is known of its evidence, what is missing, and what the run left out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

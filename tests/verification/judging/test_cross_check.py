@@ -1,7 +1,5 @@
 """The plain checker looks at every run beside Spark; where the two disagree, nothing conforms."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Faults in a verdict: requested, proven and healed, and all that were declared."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

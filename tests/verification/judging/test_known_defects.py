@@ -1,7 +1,5 @@
 """Known defects in a verdict: which findings they explain, on what evidence, and what accepting them changes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """What a run showed of its ISRs, and the statuses that follow: missing, ambiguous or contradictory observations leave
 the statuses for these faults."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """What no behaviour of the model explains: each impossible event is named, and none that has another cause."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

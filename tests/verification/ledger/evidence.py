@@ -1,7 +1,5 @@
 """Clean run directories to take evidence away from, and what is judged of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

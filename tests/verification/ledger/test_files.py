@@ -1,7 +1,5 @@
 """Files: what a folder holds is read, a known by-product, or named; and every row counts once."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The history: a clean one says so, and none conforms of which too little is known."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

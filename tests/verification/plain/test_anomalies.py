@@ -1,7 +1,5 @@
 """The plain checker, against cases worked out by hand. It is the control of Spark, so nothing else controls it."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.verification.plain.anomalies import check, check_sample

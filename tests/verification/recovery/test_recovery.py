@@ -1,8 +1,6 @@
 """Planted stalls are found with their bound; what faults and the harness's own pauses explain is not; gaps in the
 evidence are named."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs hold exactly what the rows hold, at any stride and for any lane name."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Generated histories, large enough to be prefiltered: what their shape asks for is found, and nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from generated_histories import LaneShape, LaneTables, lane_tables, write_run

@@ -1,7 +1,5 @@
 """Events of one partition, in short: who led it, its ISR, what was dropped, and reports of its high watermark."""
 
-from __future__ import annotations
-
 from kafka_chaos.contract.events import HighWatermark, IsrChanged, LeaderElected, LogTruncated
 
 

@@ -1,7 +1,5 @@
 """A run directory and what can happen to its pieces: removed, nulled, truncated, renamed, doubled, misnamed, hidden."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

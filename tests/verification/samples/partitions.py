@@ -1,7 +1,5 @@
 """What is counted in a partition whose evidence is complete."""
 
-from __future__ import annotations
-
 from kafka_chaos.verification.tables.facts import PartitionFacts
 
 FULL = PartitionFacts(

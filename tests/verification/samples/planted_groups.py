@@ -3,8 +3,6 @@
 The lanes `in` and `exact` are read by loops, whose outputs are `out` and `once`; `in` has a group of its own, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """A clean transactional lane, and each anomaly planted in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

@@ -1,7 +1,5 @@
 """Random little runs with a group and loops: mostly plausible, then damaged anywhere."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random little histories in which everything collides: few identities, few offsets, any outcome anywhere."""
 
-from __future__ import annotations
-
 from random import Random
 
 from kafka_chaos.verification.plain.rows import LaneHistory, Produced, Read, Replicated, Stored

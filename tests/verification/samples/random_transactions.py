@@ -1,7 +1,5 @@
 """Random little histories of transactional lanes: mostly plausible, then damaged anywhere."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any

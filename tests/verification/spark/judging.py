@@ -4,8 +4,6 @@
 a local path, into which findings/ is written; a URI; DataFrames. What has one planted anomaly is judged as a path only.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

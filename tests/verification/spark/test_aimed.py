@@ -1,7 +1,5 @@
 """What somebody who writes tables cannot aim at: hashes, footers, and identities that are none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

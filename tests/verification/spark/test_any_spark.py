@@ -4,8 +4,6 @@ The other Sparks are installed on demand, each in an environment of its own: bel
 folder, which keeps them, else in a temporary one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The jars of Spark's Kafka source are those of the Spark in use."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

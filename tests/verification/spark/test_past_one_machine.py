@@ -1,7 +1,5 @@
 """Run directories on file systems that Hadoop knows, and verification on a cluster of separate processes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """What a transactional lane's history can show, and that nothing else counts as clean."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """Generated transactional lanes and groups: what their shape asks for is found, and nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a watch learns of a run from its events alone."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Watching an unfinished run: finally the same losses and duplicates as in batch, from a small state."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

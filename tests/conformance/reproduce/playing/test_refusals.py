@@ -1,7 +1,5 @@
 """What can be played, on which kind of cluster, and what is refused before anything starts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Brokers and model are compared step by step: what counts as the same, and what does not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace

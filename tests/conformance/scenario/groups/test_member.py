@@ -1,7 +1,5 @@
 """A member that is stepped: it is given a record only when it is told to poll, and its process answers every order."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

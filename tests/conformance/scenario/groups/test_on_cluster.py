@@ -1,7 +1,5 @@
 """A broken rule in the model of groups is found on real brokers, and named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

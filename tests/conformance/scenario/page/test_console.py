@@ -1,7 +1,5 @@
 """The story on the terminal: as printed, where something differs, and over repeated runs."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The pages of all scenarios: the same for the same results, complete, and refused if results name nothing known."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

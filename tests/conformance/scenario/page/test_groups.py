@@ -1,7 +1,5 @@
 """A consumer group on a page and on the terminal, and in results that are read back."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

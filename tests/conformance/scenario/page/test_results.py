@@ -1,7 +1,5 @@
 """Results as JSON: written whole, read back as they were, counted, and refused with the place that is wrong."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass

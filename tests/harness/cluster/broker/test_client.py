@@ -1,7 +1,5 @@
 """Requests to one broker: their versions are what this broker knows, and what is sent to an old one."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

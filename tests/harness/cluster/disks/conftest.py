@@ -1,7 +1,5 @@
 """A disk on this machine, its journal in the test's own folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Disks that the tests make, and what is left of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from kafka_chaos.harness.cluster.disks.disk import Disk

@@ -1,7 +1,5 @@
 """Disks of runs whose process is dead: what removes them, in which order, and what is left alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ They need loop mounts, so root. A machine that can't do them skips these tests a
 the same.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import threading

@@ -1,7 +1,5 @@
 """The journal of disks, and what heals and removes them by it: nothing is left, whenever the process ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What a link reads of requests, those of clients and those of brokers, as kafka-python writes them."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

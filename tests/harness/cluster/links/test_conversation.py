@@ -1,7 +1,5 @@
 """Requests and responses of a connection, and what rules do to them."""
 
-from __future__ import annotations
-
 import json
 from io import StringIO
 

@@ -1,7 +1,5 @@
 """Connections through a relay, between sockets of this process instead of a container's."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """A stream cuts what comes into frames, however it comes, and does to each what it is told."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

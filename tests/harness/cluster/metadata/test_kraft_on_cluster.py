@@ -1,7 +1,5 @@
 """Clusters in KRaft mode on a real engine: who is controller, who is there, and how nodes come back."""
 
-from __future__ import annotations
-
 import secrets
 
 import pytest

@@ -1,7 +1,5 @@
 """Brokers that start again with ZooKeeper, on a machine where sessions expire."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pytest

@@ -3,8 +3,6 @@
 They need root. A machine that can't do them skips these tests and says why; `kafka-chaos doctor` says the same.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """When packets go on: in plain numbers, without a kernel."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Checkpoint files as Kafka writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from kafka_chaos.harness.cluster.storage.files import VERSION

@@ -1,7 +1,5 @@
 """What is collected of brokers' files, without brokers: chunks, torn tails, log starts, missing checkpoints."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

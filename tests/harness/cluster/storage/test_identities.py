@@ -1,7 +1,5 @@
 """Identities read by columns against identities read record by record, over every kind of batch."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A broker's files on a real cluster: against Kafka's own DumpLogSegments, while it runs, paused and stopped."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Segment bytes → batches and records: round trips through kafka-python's builder, torn tails, damage."""
 
-from __future__ import annotations
-
 import struct
 from contextlib import suppress
 

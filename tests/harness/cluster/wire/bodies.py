@@ -1,7 +1,5 @@
 """Messages for tests: any that a version can hold, drawn along their definition."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import settings

@@ -1,7 +1,5 @@
 """Messages between controllers and brokers: round trips in every version, known bytes, and any bytes at all."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import uuid

@@ -1,7 +1,5 @@
 """Configuration that no prediction knows is refused, or assumed; what the model knows reaches the lane."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Where a run is to write is checked before anything starts, and nothing is left there."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 import tempfile

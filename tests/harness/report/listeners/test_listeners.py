@@ -1,7 +1,5 @@
 """What CI systems get: JUnit XML and a job's summary, of runs that conform, violate, stay unknown or fail."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run prints, event by event."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The live view: phase, faults, and per lane leader, ISR and rates, out of events."""
 
-from __future__ import annotations
-
 import io
 import time
 

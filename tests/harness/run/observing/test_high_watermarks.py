@@ -1,7 +1,5 @@
 """The high watermarks that brokers report are recorded; a broker that is frozen or dead delays nobody's reports."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

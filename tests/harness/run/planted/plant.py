@@ -1,7 +1,5 @@
 """Plants a truncation bug into running brokers, by an agent that their JVMs load (`Plant.java`)."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Runs of planted.yaml, with the bug in some of its lanes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from kafka_chaos.contract.engines import Engine

@@ -1,7 +1,5 @@
 """The precondition of a known defect, as a producer's own log tells it."""
 
-from __future__ import annotations
-
 import runpy
 import threading
 import time

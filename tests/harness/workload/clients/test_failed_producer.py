@@ -1,7 +1,5 @@
 """A producer that has failed for good, as librdkafka does when a log has lost what an idempotent producer wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

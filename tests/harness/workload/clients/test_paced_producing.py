@@ -1,7 +1,5 @@
 """Producers at a fixed rate, some of which start amid the load."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

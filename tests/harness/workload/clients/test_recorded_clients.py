@@ -1,7 +1,5 @@
 """Recorded clients on a real cluster: what their histories say against what the brokers did."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Since when a client may have committed by itself."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_chaos.contract.lane.groups import Group

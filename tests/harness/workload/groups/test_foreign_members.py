@@ -1,7 +1,5 @@
 """Members of another client, as fake processes: what becomes of a group when they are lost, or break the protocol."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A group of the harness's own members, processes all of them, against librdkafka's mock of a cluster."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

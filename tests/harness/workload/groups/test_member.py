@@ -1,7 +1,5 @@
 """What a member tells of what it was given, read and committed, with a client that does as it is told."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

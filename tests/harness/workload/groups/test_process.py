@@ -1,7 +1,5 @@
 """The process of a member, which finds no broker: it leaves when told, and lives no longer than the harness."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

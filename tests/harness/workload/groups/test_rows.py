@@ -1,7 +1,5 @@
 """What members tell, as rows of the history, and what a member's death leaves behind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A process under load that reports its counts on standard output until it is killed: SERVERS, DIRECTORY, lanes."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """Rows as a producer would write them."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA

@@ -1,7 +1,5 @@
 """A load that is killed with SIGKILL at any moment loses at most the last second of its history."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

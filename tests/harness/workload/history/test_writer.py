@@ -1,7 +1,5 @@
 """Rows on their way to files."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

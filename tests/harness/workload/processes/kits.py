@@ -1,7 +1,5 @@
 """The conformance kit, on a cluster that is whole again afterwards."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from kafka_chaos.harness.clients.kinds import TRANSACTIONAL, ChosenClient, OwnClient

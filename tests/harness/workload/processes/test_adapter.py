@@ -1,7 +1,5 @@
 """The adapter of Python's clients: librdkafka against its own mock of a cluster, transactions and reads."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator

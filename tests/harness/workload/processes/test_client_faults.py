@@ -1,7 +1,5 @@
 """Faults of clients that are processes of their own: who is killed, and who takes its place when that is over."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

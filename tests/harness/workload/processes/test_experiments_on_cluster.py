@@ -1,7 +1,5 @@
 """The experiments that compare clients conform on brokers of the oldest and the newest supported line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

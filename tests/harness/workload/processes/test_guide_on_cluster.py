@@ -3,8 +3,6 @@
 Broken ones, each with one change, are told what is wrong.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable

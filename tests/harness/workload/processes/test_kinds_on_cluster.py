@@ -1,7 +1,5 @@
 """Every kind of client passes the conformance kit, on brokers of the oldest and the newest supported line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

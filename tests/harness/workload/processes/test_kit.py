@@ -3,8 +3,6 @@
 The mock neither fences producers nor hides what is aborted, which the check of transactions says of it.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace

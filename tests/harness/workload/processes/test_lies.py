@@ -1,7 +1,5 @@
 """What becomes of a lane whose client lies: its word is compared with the brokers' log, and no lie conforms."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The conformance kit on real brokers: a client passes, and broken ones are each told what is wrong."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

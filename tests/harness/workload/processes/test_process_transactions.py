@@ -1,7 +1,5 @@
 """Transactions of a process, called as librdkafka's: what it says becomes their rows, and its lies are problems."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Clients as processes, well-behaved and broken, without brokers: what becomes of what they say."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable

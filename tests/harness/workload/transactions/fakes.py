@@ -1,7 +1,5 @@
 """A stand-in for confluent-kafka's transactional producer: a test says which call fails, how often and with what."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace

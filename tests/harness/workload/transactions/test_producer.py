@@ -1,7 +1,5 @@
 """Every way that a transaction can end, and the rows that it leaves: with a client that fails as it is told."""
 
-from __future__ import annotations
-
 import threading
 import time
 import warnings

@@ -1,7 +1,5 @@
 """What is read from events.jsonl, field by field, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What experiment.yaml says of a lane, lanes.json must say, too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Documents with anything in them: each is refused by its file or read, and never ends in another error."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from pathlib import Path

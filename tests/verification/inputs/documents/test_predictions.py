@@ -1,7 +1,5 @@
 """prediction.json is read whole and never believed: the model computes every status again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is JSON to every reader, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

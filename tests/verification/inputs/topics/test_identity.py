@@ -1,7 +1,5 @@
 """A record's identity in its bytes: encoded here, decoded by Spark's column expressions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Histories judged against a cluster's topics as they are now, and the same from run directories and tables."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable
