@@ -1,13 +1,15 @@
-"""The anomalies' names and the statuses a prediction can give them.
+"""The anomalies, what their judgement rests on, and the statuses a prediction can give them.
 
-The model predicts in these terms, and the verification judges in them. docs/anomalies.md and the docstrings of
+The model predicts in these terms, and the verification judges in them. Anomalies of transactions, of groups and of
+recovery are in modules of these names in `lane/`. docs/anomalies.md and the docstrings of
 `kafka_chaos.verification.detection.anomalies` say what each anomaly means, and what counts as one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
+from enum import Flag, StrEnum, auto
+from typing import Self, TypeVar
 
 from kafka_chaos.contract.command.errors import ExitCode
 
@@ -15,23 +17,87 @@ WIDEST_LISTED_GAP = 10_000
 """In findings/, a hole of up to this many offsets has a row for each; a wider one has a single row with its width."""
 
 
-class Anomaly(StrEnum):
+class Trait(Flag):
+    """What the judgement of an anomaly rests on.
+
+    `BY_LOG`: only the final log shows it. `BY_READS`: without a final log, only reads show it; of transactions, only
+    those of a read_committed consumer. `BY_COMMITS`: it can't occur without an acknowledged commit of an offset.
+    `NOT_AFTER_CLEANUP`: misfires where compaction or retention remove records, even first occurrences, without any
+    fault. `CERTAIN`: a lane is unknown where this is forbidden or required, and its evidence is incomplete.
+    `CERTAIN_IN_TRANSACTIONS`: a transactional lane is unknown where this was not judged, as it is for each anomaly of
+    transactions.
+    """
+
+    BY_LOG = auto()
+    BY_READS = auto()
+    BY_COMMITS = auto()
+    NOT_AFTER_CLEANUP = auto()
+    CERTAIN = auto()
+    CERTAIN_IN_TRANSACTIONS = auto()
+
+
+NO_TRAIT = Trait(0)
+
+
+class AnyName(StrEnum):
+    """The name of an anomaly, with its `meaning` in a few words and its `traits`."""
+
+    _value_: str
+    meaning: str
+    traits: Trait
+
+    def __new__(cls, name: str, meaning: str = "", traits: Trait = NO_TRAIT) -> Self:
+        """Enum calls this with what is stated of a member."""
+        self = str.__new__(cls, name)
+        self._value_, self.meaning, self.traits = name, meaning, traits
+        return self
+
+
+A = TypeVar("A", bound=AnyName)
+
+
+def those(anomalies: Iterable[A], trait: Trait) -> tuple[A, ...]:
+    """The anomalies that have a trait."""
+    return tuple(anomaly for anomaly in anomalies if trait in anomaly.traits)
+
+
+class Anomaly(AnyName):
     """A named deviation between what was produced, consumed and stored."""
 
-    LOST_WRITE = "lost_write"
-    DUPLICATE = "duplicate"
-    FALSE_FAILURE = "false_failure"
-    PHANTOM = "phantom"
-    INCONSISTENT_OFFSET = "inconsistent_offset"
-    OFFSET_MISMATCH = "offset_mismatch"
-    TRUNCATED_READ = "truncated_read"
-    REORDERED = "reordered"
-    UNSEEN = "unseen"
-    NONMONOTONIC_POLL = "nonmonotonic_poll"
-    SKIPPED_POLL = "skipped_poll"
-    OFFSET_GAP = "offset_gap"
-    REPLICA_DIVERGENCE = "replica_divergence"
-    HIGH_WATERMARK_REGRESSION = "high_watermark_regression"
+    LOST_WRITE = (
+        "lost_write",
+        "acknowledged, but not in the final log",
+        Trait.BY_READS | Trait.NOT_AFTER_CLEANUP | Trait.CERTAIN | Trait.CERTAIN_IN_TRANSACTIONS,
+    )
+    DUPLICATE = "duplicate", "one record at two or more offsets", Trait.BY_READS | Trait.CERTAIN
+    FALSE_FAILURE = "false_failure", "reported as failed, yet in the log or read", Trait.BY_READS | Trait.CERTAIN
+    PHANTOM = "phantom", "in the log or read, but never produced", Trait.BY_READS | Trait.CERTAIN
+    INCONSISTENT_OFFSET = "inconsistent_offset", "two different records seen at one offset"
+    OFFSET_MISMATCH = (
+        "offset_mismatch",
+        "acknowledged at one offset, in the log only at others",
+        Trait.BY_LOG | Trait.NOT_AFTER_CLEANUP,
+    )
+    TRUNCATED_READ = (
+        "truncated_read",
+        "read by a consumer, but not in the final log",
+        Trait.BY_LOG | Trait.NOT_AFTER_CLEANUP,
+    )
+    REORDERED = (
+        "reordered",
+        "a producer's records out of order within a partition",
+        Trait.BY_READS | Trait.NOT_AFTER_CLEANUP | Trait.CERTAIN,
+    )
+    UNSEEN = (
+        "unseen",
+        "in the log, yet delivered to no consumer that read to the end",
+        Trait.BY_READS | Trait.CERTAIN | Trait.CERTAIN_IN_TRANSACTIONS,
+    )
+    NONMONOTONIC_POLL = "nonmonotonic_poll", "a consumer's offsets went backwards"
+    SKIPPED_POLL = "skipped_poll", "a consumer stepped over an offset that the log holds", Trait.CERTAIN_IN_TRANSACTIONS
+    OFFSET_GAP = "offset_gap", "a hole in the final log", Trait.BY_LOG | Trait.NOT_AFTER_CLEANUP
+    REPLICA_DIVERGENCE = "replica_divergence", "two replicas differ below the high watermark"
+    HIGH_WATERMARK_REGRESSION = "high_watermark_regression", "a high watermark went down within one leader epoch"
 
 
 class Status(StrEnum):

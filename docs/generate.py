@@ -128,7 +128,6 @@ def faults() -> str:
 def anomalies() -> str:
     """Every anomaly with its short meaning and its specification: the docstring of its function."""
     from kafka_chaos.contract.anomalies import Anomaly
-    from kafka_chaos.contract.lane.families import TRAITS
     from kafka_chaos.contract.lane.groups import GroupAnomaly
     from kafka_chaos.contract.lane.transactions import TransactionAnomaly
     from kafka_chaos.verification.detection import anomalies as functions
@@ -145,15 +144,15 @@ def anomalies() -> str:
     ]
     for anomaly in Anomaly:
         function = getattr(functions, anomaly.value)
-        lines += [f"## {anomaly}", "", f"*{TRAITS[anomaly].meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
+        lines += [f"## {anomaly}", "", f"*{anomaly.meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
     lines += ["The following are looked for in transactional lanes only.", "", _prose(COMMITTED_RECORD), ""]
     for one in TransactionAnomaly:
         function = getattr(of_transactions, one.value)
-        lines += [f"## {one}", "", f"*{TRAITS[one].meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
+        lines += [f"## {one}", "", f"*{one.meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
     lines += ["The following are looked for in lanes with a consumer group, the first two in those of loops only.", ""]
     for grouped in GroupAnomaly:
         function = getattr(of_groups, grouped.value)
-        lines += [f"## {grouped}", "", f"*{TRAITS[grouped].meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
+        lines += [f"## {grouped}", "", f"*{grouped.meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
     return "\n".join(lines)
 
 

@@ -11,9 +11,9 @@ Sources: KIP-62 (session and poll time-outs), KIP-345 (static members), KIP-429 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import Any
 
+from kafka_chaos.contract.anomalies import AnyName, Trait
 from kafka_chaos.contract.command.errors import LaneError, counted
 from kafka_chaos.contract.lane.settings import check, entries, key
 
@@ -36,15 +36,23 @@ COMMIT_OUTCOMES = ("ok", "fail", "info")
 _WHEN = {AFTER: "commits after processing", BEFORE: "commits before processing", AUTO: "commits automatically"}
 
 
-class GroupAnomaly(StrEnum):
+class GroupAnomaly(AnyName):
     """A named deviation from what consumer groups and loops promise. docs/anomalies.md says what counts as one."""
 
-    PROCESSED_TWICE = "processed_twice"
-    NOT_PROCESSED = "not_processed"
-    COMMIT_LOST = "commit_lost"
-    COMMIT_REGRESSED = "commit_regressed"
-    SKIPPED_AFTER_REBALANCE = "skipped_after_rebalance"
-    OWNED_TWICE = "owned_twice"
+    PROCESSED_TWICE = "processed_twice", "an input of a loop with two outputs or more", Trait.BY_LOG
+    NOT_PROCESSED = (
+        "not_processed",
+        "an input of a loop without an output, though its offset was committed",
+        Trait.BY_LOG | Trait.BY_COMMITS,
+    )
+    COMMIT_LOST = "commit_lost", "a group went on behind an acknowledged commit", Trait.BY_COMMITS
+    COMMIT_REGRESSED = "commit_regressed", "a committed offset lower than one before it", Trait.BY_COMMITS
+    SKIPPED_AFTER_REBALANCE = (
+        "skipped_after_rebalance",
+        "a record that a group committed past and no member processed",
+        Trait.BY_LOG | Trait.BY_COMMITS,
+    )
+    OWNED_TWICE = "owned_twice", "a partition with two owners in one generation"
 
 
 OF_LOOPS = (GroupAnomaly.PROCESSED_TWICE, GroupAnomaly.NOT_PROCESSED)

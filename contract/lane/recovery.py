@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from enum import StrEnum
 from typing import Any
 
+from kafka_chaos.contract.anomalies import AnyName
 from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.settings import check, entries, key
 
 
-class RecoveryAnomaly(StrEnum):
+class RecoveryAnomaly(AnyName):
     """A named way of not recovering. docs/anomalies.md says what counts as one."""
 
-    STALLED_PRODUCER = "stalled_producer"
-    STALLED_CONSUMER = "stalled_consumer"
-    ISR_NOT_RESTORED = "isr_not_restored"
-    GROUP_NOT_STABLE = "group_not_stable"
-    TRANSACTION_NOT_ENDED = "transaction_not_ended"
+    STALLED_PRODUCER = "stalled_producer", "nothing was acknowledged for longer than the lane's time-outs allow"
+    STALLED_CONSUMER = "stalled_consumer", "nothing was read for longer than the lane's time-outs allow"
+    ISR_NOT_RESTORED = "isr_not_restored", "an ISR was not whole again after faults, for longer than time-outs allow"
+    GROUP_NOT_STABLE = "group_not_stable", "nobody owned a partition of a group for longer than time-outs allow"
+    TRANSACTION_NOT_ENDED = (
+        "transaction_not_ended",
+        "an open transaction held consumers back for longer than time-outs allow",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ Sources: KIP-98 (transactions), KIP-890 (their protocol since 4.0), documentatio
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import Any
 
+from kafka_chaos.contract.anomalies import AnyName, Trait
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.settings import check, entries, key
 
@@ -32,15 +32,27 @@ One whose commit nobody ever asked for is aborted, too, even if its producer nev
 """
 
 
-class TransactionAnomaly(StrEnum):
+class TransactionAnomaly(AnyName):
     """A named deviation from what transactions promise. docs/anomalies.md says what counts as one."""
 
-    ABORTED_READ = "aborted_read"
-    TORN_TRANSACTION = "torn_transaction"
-    LOST_TRANSACTION = "lost_transaction"
-    ZOMBIE_COMMIT = "zombie_commit"
-    HANGING_TRANSACTION = "hanging_transaction"
-    DEPENDENCY_CYCLE = "dependency_cycle"
+    ABORTED_READ = (
+        "aborted_read",
+        "a record of an aborted transaction, given to a read_committed consumer",
+        Trait.BY_READS,
+    )
+    TORN_TRANSACTION = (
+        "torn_transaction",
+        "a transaction committed in part, or given in part",
+        Trait.BY_LOG | Trait.BY_READS,
+    )
+    LOST_TRANSACTION = (
+        "lost_transaction",
+        "commit acknowledged, but nothing of it is committed in the log",
+        Trait.BY_LOG,
+    )
+    ZOMBIE_COMMIT = "zombie_commit", "a commit by an incarnation that a later one had fenced"
+    HANGING_TRANSACTION = "hanging_transaction", "a transaction that stays open past its time-out", Trait.BY_LOG
+    DEPENDENCY_CYCLE = "dependency_cycle", "transactions with records before each other's, in a cycle", Trait.BY_LOG
 
 
 PREDICTED_IN = ("anomalies", "transactions", "groups")

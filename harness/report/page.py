@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Status, Verdict
-from kafka_chaos.contract.lane.families import CAUSED, TRAITS, Cause
+from kafka_chaos.contract.lane.families import CAUSED, Cause
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.report import ledger, matrix, offsets, sequence
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
@@ -81,7 +81,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "left_out": len(everything) - len(table),
         "phases": named,
         "anomalies": matrix.columns(everything),
-        "meanings": {anomaly: TRAITS[anomaly].meaning for anomaly in matrix.columns(everything)},
+        "meanings": {anomaly: anomaly.meaning for anomaly in matrix.columns(everything)},
         "states": matrix.STATES,
         "notable": matrix.notable_anomalies(everything),
         "quiet_columns": matrix.quiet_columns(everything),

@@ -6,8 +6,9 @@ lane conforms with one that was not judged.
 
 from __future__ import annotations
 
+from kafka_chaos.contract.anomalies import Trait, those
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.contract.lane.families import AnyAnomaly, those
+from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import OF_LOOPS, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
@@ -15,7 +16,7 @@ from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import GroupFacts, LaneFacts
 
-BY_THE_LOG = those(GroupAnomaly, "by_log")
+BY_THE_LOG = those(GroupAnomaly, Trait.BY_LOG)
 """Of the lane that is read; those of loops also of the output."""
 
 
@@ -56,7 +57,7 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
             )
         if not group.acknowledged:
             without = f"no commit of group {group.group} was acknowledged"
-            reasons.update(dict.fromkeys(those(GroupAnomaly, "by_commits"), without))
+            reasons.update(dict.fromkeys(those(GroupAnomaly, Trait.BY_COMMITS), without))
         if not group.processed:
             reasons.update(dict.fromkeys(GroupAnomaly, f"no member of group {group.group} processed a record"))
     return {anomaly: why for anomaly, why in reasons.items() if anomaly in lane.group_anomalies}

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafka_chaos.contract import ledger as contract
-from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.anomalies import Anomaly, Trait, those
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.contract.lane.families import AnyAnomaly, those
+from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.groups import evidence as of_groups
@@ -142,14 +142,14 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
     """The anomalies that are not searched for in this lane, and why. They never count as clean."""
     reasons: dict[AnyAnomaly, str] = {}
     if not run.has_log:
-        reasons.update(dict.fromkeys(those(Anomaly, "by_log"), "there is no final log (log/)"))
+        reasons.update(dict.fromkeys(those(Anomaly, Trait.BY_LOG), "there is no final log (log/)"))
     if not run.has("replicas"):
         reasons[Anomaly.REPLICA_DIVERGENCE] = "there are no replica logs (replicas/)"
     if not _reports(run, lane):
         reasons[Anomaly.HIGH_WATERMARK_REGRESSION] = "events.jsonl holds no high_watermark reports of this lane"
     if lane.cleanup_policy is not None:
         gone = f"cleanup.policy={lane.cleanup_policy} removes records"
-        reasons.update(dict.fromkeys(those(Anomaly, "not_after_cleanup"), gone))
+        reasons.update(dict.fromkeys(those(Anomaly, Trait.NOT_AFTER_CLEANUP), gone))
         if not run.has_log:
             reasons[Anomaly.SKIPPED_POLL] = gone
     for family in FAMILIES:
@@ -220,7 +220,7 @@ def _of_history(assessment: EvidenceAssessment) -> None:
             doubts.append(why + "are not in the log, from which records are removed")
         else:
             why += "there is no final log (log/)"
-            assessment.incomplete.update(dict.fromkeys(those(Anomaly, "by_reads"), why))
+            assessment.incomplete.update(dict.fromkeys(those(Anomaly, Trait.BY_READS), why))
 
 
 def _cut_logs(assessment: EvidenceAssessment) -> Iterator[str]:

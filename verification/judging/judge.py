@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.lane.families import TRAITS, AnyAnomaly, Cause
+from kafka_chaos.contract.anomalies import Anomaly, Status, Trait, Verdict
+from kafka_chaos.contract.lane.families import AnyAnomaly, Cause
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import EvidenceAssessment, assessment_of
@@ -107,10 +108,11 @@ def _not_judged_doubts(
         if predicted.get(anomaly) == Status.REQUIRED:
             doubts.append(f"{anomaly} is required and could not be judged: {why}")
         elif isinstance(anomaly, GroupAnomaly) or (
-            assessment.lane.transactional is not None and TRAITS[anomaly].certain_in_transactions
+            assessment.lane.transactional is not None
+            and (isinstance(anomaly, TransactionAnomaly) or Trait.CERTAIN_IN_TRANSACTIONS in anomaly.traits)
         ):
             doubts.append(f"{anomaly} could not be judged: {why}")
-        elif TRAITS[anomaly].certain and (
+        elif Trait.CERTAIN in anomaly.traits and (
             anomaly in assessment.lane.assumed
             or (anomaly in assessment.incomplete and predicted[anomaly] == Status.FORBIDDEN)
         ):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.anomalies import Anomaly, Trait, those
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.contract.lane.families import AnyAnomaly, those
+from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.contract.ledger import CommittedLedger, TransactionsLedger
@@ -19,8 +19,8 @@ from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionF
 
 SLACK_NS = 30_000_000_000
 """A broker looks for transactions past their time-out every 10 s; a new coordinator first loads its log."""
-BY_THE_LOG = those(TransactionAnomaly, "by_log")
-BY_READING = those(TransactionAnomaly, "by_reads")
+BY_THE_LOG = those(TransactionAnomaly, Trait.BY_LOG)
+BY_READING = those(TransactionAnomaly, Trait.BY_READS)
 
 
 def hangs(run: RunDirectory, lane: Lane, facts: TransactionFacts, end: OpenEnd) -> bool:
