@@ -11,7 +11,7 @@ This module imports the registry of fault kinds, and nothing heavy.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from inspect import Parameter, Signature
 from types import MappingProxyType
@@ -69,23 +69,33 @@ class PlannedLane:
     settings: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The load on each lane: records per second, seconds, and bytes per record."""
+    """`rate` records per second and lane for `seconds`, values of `record_size` bytes.
+
+    `settle_timeout`: how many seconds records in flight may take to get an outcome, and replicas and consumers to catch
+    up. An application's own producer sends at its own rate and size.
+    """
 
     rate: int = 1_000
     seconds: float = 10.0
     record_size: int = 100
     settle_timeout: float = 90.0
 
+    def __post_init__(self) -> None:
+        __tracebackhide__ = True
+        _whole("rate", self.rate, at_least=1)
+        _seconds("seconds", self.seconds, at_least=0.001)
+        _whole("record_size", self.record_size, at_least=20)
+        _seconds("settle_timeout", self.settle_timeout, at_least=0)
+
     def entry(self) -> dict[str, Any]:
         """The key `workload` of an experiment."""
-        return {
-            "rate": self.rate,
-            "duration": self.seconds,
-            "record_size": self.record_size,
-            "settle_timeout": self.settle_timeout,
-        }
+        given = asdict(self)
+        return {"duration": float(given.pop("seconds")), **given}
+
+
+load = Load
 
 
 def fault(kind: str, target: str, **keys: Any) -> PlannedFault:
@@ -143,21 +153,6 @@ _KEYS = (Parameter(key, Parameter.KEYWORD_ONLY, default=None) for key in LANE_KE
 lane.__signature__ = Signature([Parameter("name", Parameter.POSITIONAL_OR_KEYWORD), *_KEYS])  # type: ignore[attr-defined]
 
 
-def load(*, rate: int = 1_000, seconds: float = 10.0, record_size: int = 100, settle_timeout: float = 90.0) -> Load:
-    """`rate` records per second and lane for `seconds`, values of `record_size` bytes.
-
-    `settle_timeout`: how many seconds records in flight may take to get an outcome, and replicas and consumers to catch
-    up. An application's own producer sends at its own rate and size.
-    """
-    __tracebackhide__ = True
-    return Load(
-        rate=_whole("rate", rate, at_least=1),
-        seconds=_seconds("seconds", seconds, at_least=0.001),
-        record_size=_whole("record_size", record_size, at_least=20),
-        settle_timeout=_seconds("settle_timeout", settle_timeout, at_least=0),
-    )
-
-
 def _seconds(name: str, value: object, *, at_least: float) -> float:
     __tracebackhide__ = True
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= at_least:
@@ -165,8 +160,7 @@ def _seconds(name: str, value: object, *, at_least: float) -> float:
     return float(value)
 
 
-def _whole(name: str, value: object, *, at_least: int) -> int:
+def _whole(name: str, value: object, *, at_least: int) -> None:
     __tracebackhide__ = True
     if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
         raise ValueError(f"{name}: {value!r} is not valid: expected a whole number, at least {at_least}")
-    return value
