@@ -39,9 +39,9 @@ def read_broker_log(
         if not any(mark in line for mark in _MARKS):
             continue
         found = {
-            kind: match
+            kind: seen
             for kind, patterns in _PATTERNS.items()
-            if (match := next((one for pattern in patterns if (one := pattern.search(line))), None))
+            if (seen := next((one for pattern in patterns if (one := pattern.search(line))), None))
         }
         if (change := found.get("changed")) and change["topic"] in lanes:
             state = PartitionChanged(

@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import ABORT, ABORTED, COMMIT, TransactionAnomaly
 from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, KAFKA_17754, LIBRDKAFKA_4953
-from kafka_chaos.verification.inputs.documents.events import Precondition
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.parquet import rows_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -74,7 +74,7 @@ def explaining(
 
 
 def recorded_of(
-    run: RunDirectory, lane: Lane, records: Collection[Identity], met: Collection[Precondition]
+    run: RunDirectory, lane: Lane, records: Collection[Identity], met: Collection[DefectPrecondition]
 ) -> Recorded:
     """The rows of the run's tables about these records of the lane, its transactions, and the subjects of `met`."""
     found = Recorded()
@@ -102,14 +102,14 @@ def recorded_of(
     return found
 
 
-def renewed_epoch(met: Precondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
+def renewed_epoch(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
     """librdkafka-4953: the outcome of the record was in doubt when its producer renewed its epoch, and each copy on a
     broker stands in a later producer epoch than the copy before it."""
     sent = recorded.sent[record]
     if anomaly != Anomaly.DUPLICATE or met.producer_id != record[0] or len(sent) != 1:
         return False
     ((complete_ns, _, outcome),) = sent
-    if outcome != "info" if complete_ns is None else complete_ns < met.occurred_ns:
+    if outcome != "info" if complete_ns is None else complete_ns < met.ts_ns:
         return False
     stored = set(recorded.stored[record])
     copied = {place: sorted(copies) for place, copies in recorded.copies[record].items()}
@@ -121,7 +121,7 @@ def renewed_epoch(met: Precondition, anomaly: AnyAnomaly, record: Identity, reco
     )
 
 
-def ended_late(met: Precondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
+def ended_late(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
     """KAFKA-17754: the record's transaction was open when an EndTxn of its transactional id came late, and on every
     broker the next marker of that id after the record is of the kind that this EndTxn asked for.
 
@@ -134,7 +134,7 @@ def ended_late(met: Precondition, anomaly: AnyAnomaly, record: Identity, recorde
     if len(known) != 1:
         return False
     ((writer, begin_ns, end_ns, outcome),) = known
-    is_open = end_ns is not None and begin_ns <= met.occurred_ns <= end_ns
+    is_open = end_ns is not None and begin_ns <= met.ts_ns <= end_ns
     if writer != met.transactional_id or not is_open or met.commits != (outcome == ABORTED):
         return False
     own = {producer for (producer, _), rows in recorded.transactions.items() if any(row[0] == writer for row in rows)}
@@ -148,7 +148,7 @@ def ended_late(met: Precondition, anomaly: AnyAnomaly, record: Identity, recorde
     return met.commits == shows and kinds == {COMMIT if shows else ABORT}
 
 
-def acknowledged_implicitly(met: Precondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
+def acknowledged_implicitly(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
     """KAFKA-15591: the lost record is one of those first messages of its producer to a partition that the client
     reported as acknowledged because a later one was.
 
@@ -161,7 +161,7 @@ def acknowledged_implicitly(met: Precondition, anomaly: AnyAnomaly, record: Iden
     return record[1] in recorded.unplaced.get((met.producer_id, met.partition), [])[: met.messages]
 
 
-EXPLAINS: Mapping[str, Callable[[Precondition, AnyAnomaly, Identity, Recorded], bool]] = {
+EXPLAINS: Mapping[str, Callable[[DefectPrecondition, AnyAnomaly, Identity, Recorded], bool]] = {
     LIBRDKAFKA_4953.id: renewed_epoch,
     KAFKA_15591.id: acknowledged_implicitly,
     KAFKA_17754.id: ended_late,

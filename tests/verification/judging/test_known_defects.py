@@ -10,11 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.verification.cli import verify_command
-from kafka_chaos.verification.inputs.documents.events import Events, Precondition
+from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.tables import Table, read_tables
@@ -30,7 +31,15 @@ from tests.verification.samples.run_dirs import Rows
 DEFECT = "librdkafka-4953"
 LATE = "KAFKA-17754"
 LANE = Lane(lane="a", idempotence=True)
-MET = {"a": (Precondition(DEFECT, 1, 0),)}
+
+
+def precondition(defect: str, occurred_ns: int, producer_id: int | None = None, **values: Any) -> DefectPrecondition:
+    """What the verification keeps of the event: its time is that at which it occurred."""
+    met = {"ts_ns": occurred_ns, "defect": defect, "lane": "a", "evidence": "seen", "producer_id": producer_id}
+    return DefectPrecondition(**met, **values)
+
+
+MET = {"a": (precondition(DEFECT, 1, 0),)}
 PREDICTION = LanePrediction(
     dict.fromkeys(Anomaly, Status.FORBIDDEN), "model", (), "digest", {Anomaly.DUPLICATE: ((DEFECT,),)}
 )
@@ -57,7 +66,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def verdict_of(
     run_dir: Path,
-    preconditions: Mapping[str, Sequence[Precondition]] = MET,
+    preconditions: Mapping[str, Sequence[DefectPrecondition]] = MET,
     *,
     prediction: LanePrediction = PREDICTION,
     facts: PartitionFacts = FULL,
@@ -86,10 +95,10 @@ def test_a_finding_that_a_known_defect_explains_is_a_violation_that_names_it(run
     [
         ({}, PREDICTION, TWICE),
         ({"b": MET["a"]}, PREDICTION, TWICE),
-        ({"a": (Precondition("KAFKA-15591", 1, 0),)}, PREDICTION, TWICE),
-        ({"a": (Precondition(DEFECT, 1, 1),)}, PREDICTION, TWICE),
-        ({"a": (Precondition(DEFECT, 1, None),)}, PREDICTION, TWICE),
-        ({"a": (Precondition(DEFECT, 2001, 0),)}, PREDICTION, TWICE),
+        ({"a": (precondition("KAFKA-15591", 1, 0),)}, PREDICTION, TWICE),
+        ({"a": (precondition(DEFECT, 1, 1),)}, PREDICTION, TWICE),
+        ({"a": (precondition(DEFECT, 1, None),)}, PREDICTION, TWICE),
+        ({"a": (precondition(DEFECT, 2001, 0),)}, PREDICTION, TWICE),
         (MET, replace(PREDICTION, known_defects={}), TWICE),
         (MET, replace(PREDICTION, known_defects={Anomaly.LOST_WRITE: ((DEFECT,),)}), TWICE),
         (MET, PREDICTION, Observation(1)),
@@ -111,7 +120,10 @@ def test_a_finding_that_a_known_defect_explains_is_a_violation_that_names_it(run
     ],
 )
 def test_without_evidence_a_known_defect_is_neither_named_nor_accepted(
-    run_dir: Path, preconditions: Mapping[str, Sequence[Precondition]], prediction: LanePrediction, seen: Observation
+    run_dir: Path,
+    preconditions: Mapping[str, Sequence[DefectPrecondition]],
+    prediction: LanePrediction,
+    seen: Observation,
 ) -> None:
     lane = verdict_of(run_dir, preconditions, prediction=prediction, duplicate=seen)
     assert lane.reasons == (FOUND.replace("1", str(seen.count)),)
@@ -151,14 +163,14 @@ def test_copies_on_two_brokers_are_not_two_epochs(tmp_path: Path) -> None:
 def test_the_record_must_have_been_in_doubt(tmp_path: Path, column: str, value: int | None) -> None:
     rows = copies(0, 1)
     rows.produced[0][column] = value
-    lane = verdict_of(rows.write(tmp_path), {"a": (Precondition(DEFECT, 1500, 0),)})
+    lane = verdict_of(rows.write(tmp_path), {"a": (precondition(DEFECT, 1500, 0),)})
     assert bool(lane.known_defects) == (column == "complete_ns" and value == 3000)
     rows.produced[0]["outcome"] = "info"
-    lane = verdict_of(rows.write(tmp_path), {"a": (Precondition(DEFECT, 1500, 0),)})
+    lane = verdict_of(rows.write(tmp_path), {"a": (precondition(DEFECT, 1500, 0),)})
     assert bool(lane.known_defects) == (column == "complete_ns" and value != 1)
 
 
-def late(**changes: Any) -> tuple[Recorded, Precondition]:
+def late(**changes: Any) -> tuple[Recorded, DefectPrecondition]:
     """Record 7 of producer 1, in transaction 3: it was to be aborted, and an EndTxn that came late committed it."""
     recorded = Recorded()
     recorded.sent[1, 7].append((None, changes.get("transaction", 3), "ok"))
@@ -168,8 +180,8 @@ def late(**changes: Any) -> tuple[Recorded, Precondition]:
         recorded.copies[1, 7][broker, 0].append((10, 0))
         recorded.markers[broker, 0] += [(9, 1, "abort"), (11, 5, "abort"), (12, 1, "commit"), (20, 1, "abort")]
     recorded.markers[2, 0] += changes.get("markers", [])
-    given = {"occurred_ns": 200, "producer_id": 1, "transactional_id": "t", "commits": True}
-    return recorded, Precondition(LATE, **{**given, **changes.get("met", {})})
+    given: dict[str, Any] = {"occurred_ns": 200, "producer_id": 1, "transactional_id": "t", "commits": True}
+    return recorded, precondition(LATE, **{**given, **changes.get("met", {})})
 
 
 @pytest.mark.parametrize(
@@ -230,7 +242,7 @@ def unplaced(*rows: tuple[int, int, int | None], partition: int | None = 0, outc
     return found
 
 
-IMPLIED = Precondition("KAFKA-15591", 1, 1, partition=0, messages=2)
+IMPLIED = precondition("KAFKA-15591", 1, 1, partition=0, messages=2)
 LOSING = replace(PREDICTION, known_defects={Anomaly.LOST_WRITE: (("KAFKA-15591",),)})
 FIRST_TWO = unplaced((1, 0, None), (1, 1, None), (1, 2, 0), (1, 9, None), (0, 0, None))
 
@@ -256,7 +268,7 @@ FIRST_TWO = unplaced((1, 0, None), (1, 1, None), (1, 2, 0), (1, 9, None), (0, 0,
     ],
 )
 def test_a_lost_record_must_have_been_acknowledged_implicitly(
-    tmp_path: Path, rows: Rows, met: Precondition, lost: list[tuple[int, int]], named: bool
+    tmp_path: Path, rows: Rows, met: DefectPrecondition, lost: list[tuple[int, int]], named: bool
 ) -> None:
     seen = Observation(len(lost), records=tuple(lost))
     lane = verdict_of(rows.write(tmp_path), {"a": (met,)}, prediction=LOSING, lost_write=seen)
@@ -273,7 +285,7 @@ def test_defects_that_explain_together_are_named_and_accepted_together(
     monkeypatch.setattr(known_defects, "EXPLAINS", {DEFECT: renewed_epoch, LATE: lambda *_: True})
     together = replace(PREDICTION, known_defects={Anomaly.DUPLICATE: ((DEFECT, LATE),)})
     assert verdict_of(run_dir, prediction=together).known_defects == ()
-    lane = verdict_of(run_dir, {"a": (*MET["a"], Precondition(LATE, 1, 0))}, prediction=together)
+    lane = verdict_of(run_dir, {"a": (*MET["a"], precondition(LATE, 1, 0))}, prediction=together)
     assert lane.reasons == (f"{FOUND} (known defect: {DEFECT} with {LATE})",)
     assert lane.accepting([DEFECT]) == lane
     assert lane.accepting([LATE]) == lane

@@ -85,22 +85,6 @@ READ = (
 
 
 @dataclass(frozen=True, slots=True)
-class Precondition:
-    """A defect's precondition occurred in a producer at `occurred_ns`. `transactional_id`, `commits`: of the EndTxn
-    request that came late. `partition`, `messages`: how many of the producer's first records to it were acknowledged
-    implicitly. What the event does not say is None.
-    """
-
-    defect: str
-    occurred_ns: int
-    producer_id: int | None = None
-    transactional_id: str | None = None
-    commits: bool | None = None
-    partition: int | None = None
-    messages: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Phase:
     """When the load of a phase began and ended (None: it did not), and its lanes (None: all)."""
 
@@ -114,7 +98,8 @@ class Events:
     """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
 
     `collects`: the tables that the run announced. `phases`: by name. `changes`: by lane and partition, who led it and
-    what its replicas dropped. `preconditions`: by lane those of known defects. `doubts`: by lane why it can't
+    what its replicas dropped. `preconditions`: by lane those of known defects, each with the
+    time at which it occurred. `doubts`: by lane why it can't
     conform. `stable`: by lane and partition the last stable offsets, with the moments they were reported at. `pauses`:
     from when to when the harness did not run. `kept`: by lane and partition what the cluster kept of it.
     """
@@ -125,7 +110,7 @@ class Events:
     collects: tuple[str, ...] = ()
     phases: Mapping[str, Phase] = field(default_factory=dict)
     changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
-    preconditions: Mapping[str, Sequence[Precondition]] = field(default_factory=dict)
+    preconditions: Mapping[str, Sequence[contract.DefectPrecondition]] = field(default_factory=dict)
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     stable: Mapping[Place, Sequence[tuple[int, int]]] = field(default_factory=dict)
     pauses: tuple[tuple[int, int], ...] = ()
@@ -187,7 +172,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     collects: tuple[str, ...] = ()
     phases: dict[str, Phase] = {}
     changes: dict[Place, list[Change]] = {}
-    preconditions: dict[str, list[Precondition]] = {}
+    preconditions: dict[str, list[contract.DefectPrecondition]] = {}
     stable: dict[Place, list[tuple[int, int]]] = {}
     pauses: list[tuple[int, int]] = []
     kept: dict[Place, list[Kept]] = {}
@@ -244,21 +229,13 @@ def _doubt_all(doubts: Mapping[str, list[str]], doubt: str) -> None:
         of_lane.append(doubt)
 
 
-def _precondition(event: contract.DefectPrecondition) -> Precondition:
+def _precondition(event: contract.DefectPrecondition) -> contract.DefectPrecondition:
     from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 
     _known("defect", (event.defect,), tuple(KNOWN_DEFECTS))
     if not event.evidence:
         raise ValueError("evidence is '', expected what shows it")
-    return Precondition(
-        event.defect,
-        event.ts_ns if event.occurred_ns is None else event.occurred_ns,
-        event.producer_id,
-        event.transactional_id,
-        event.commits,
-        event.partition,
-        event.messages,
-    )
+    return event if event.occurred_ns is None else replace(event, ts_ns=event.occurred_ns)
 
 
 def _note(fault: FaultRecord, event: OfFault, lanes: Mapping[str, int]) -> None:

@@ -10,7 +10,7 @@ from kafka_chaos.contract import events
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents.events import Events, Precondition, read_events
+from kafka_chaos.verification.inputs.documents.events import Events, read_events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 
 LANES = [Lane.from_json({"lane": "a", "partitions": 2}), Lane.from_json({"lane": "b"})]
@@ -98,8 +98,8 @@ def test_elections_truncations_and_high_watermarks(tmp_path: Path) -> None:
 
 def test_preconditions_of_known_defects(tmp_path: Path) -> None:
     event = {"type": "defect_precondition", "lane": "a", "evidence": "a message timed out"}
-    late = {"occurred_ns": 7, "transactional_id": "t", "commits": True}
-    implied = {"partition": 1, "messages": 2}
+    late: dict[str, Any] = {"occurred_ns": 7, "transactional_id": "t", "commits": True}
+    implied: dict[str, Any] = {"partition": 1, "messages": 2}
     found = read(
         tmp_path,
         {**event, "defect": "librdkafka-4953", "producer_id": 0},
@@ -107,12 +107,13 @@ def test_preconditions_of_known_defects(tmp_path: Path) -> None:
         {**event, "defect": "KAFKA-15591", "producer_id": 3, **implied},
         {**event, "defect": "KAFKA-17754", "producer_id": 1, **late},
     )
+    known = {"lane": "a", "evidence": "a message timed out"}
     assert found.preconditions == {
         "a": [
-            Precondition("librdkafka-4953", 0, 0),
-            Precondition("librdkafka-4953", 1, 1),
-            Precondition("KAFKA-15591", 2, 3, partition=1, messages=2),
-            Precondition("KAFKA-17754", 7, 1, "t", True),
+            events.DefectPrecondition(ts_ns=0, **known, defect="librdkafka-4953", producer_id=0),
+            events.DefectPrecondition(ts_ns=1, **known, defect="librdkafka-4953", producer_id=1),
+            events.DefectPrecondition(ts_ns=2, **known, defect="KAFKA-15591", producer_id=3, **implied),
+            events.DefectPrecondition(ts_ns=7, **known, defect="KAFKA-17754", producer_id=1, **late),
         ]
     }
 
