@@ -53,29 +53,29 @@ def test_a_calm_group_shows_nothing(commits: str, is_loop: bool, rules: Rules) -
 
 
 @pytest.mark.parametrize(
-    ("commits", "expected"),
-    [(AFTER, set()), (BEFORE, {A.SKIPPED_AFTER_REBALANCE}), (AUTO, {A.SKIPPED_AFTER_REBALANCE})],
+    ("commits", "is_loop", "may", "expected"),
+    [
+        # A crash costs what was committed and not processed.
+        (AFTER, False, "crash", set()),
+        (BEFORE, False, "crash", {A.SKIPPED_AFTER_REBALANCE}),
+        (AUTO, False, "crash", {A.SKIPPED_AFTER_REBALANCE}),
+        # A loop is exactly once, at least once or at most once.
+        (IN_TRANSACTION, True, "crash", set()),
+        (AFTER, True, "crash", {A.PROCESSED_TWICE}),
+        (BEFORE, True, "crash", {A.NOT_PROCESSED, A.SKIPPED_AFTER_REBALANCE}),
+        # A slow member alone makes a loop write twice, and never skip.
+        (AFTER, True, "are_removed", {A.PROCESSED_TWICE}),
+        (BEFORE, True, "are_removed", set()),
+        # An answer that a failover costs may leave a record behind.
+        (BEFORE, False, "brokers_may_fail", {A.SKIPPED_AFTER_REBALANCE}),
+        (AFTER, False, "brokers_may_fail", set()),
+        # A position past the end begins again; an output that is lost is not processed.
+        (AFTER, False, "source_may_lose", {A.COMMIT_LOST, A.COMMIT_REGRESSED}),
+        (IN_TRANSACTION, True, "output_may_lose", {A.NOT_PROCESSED}),
+    ],
 )
-def test_a_crash_costs_what_was_committed_and_not_processed(commits: str, expected: set[A]) -> None:
-    assert shown(commits, crash=True) == expected
-
-
-@pytest.mark.parametrize(
-    ("offsets", "expected"),
-    [(IN_TRANSACTION, set()), (AFTER, {A.PROCESSED_TWICE}), (BEFORE, {A.NOT_PROCESSED, A.SKIPPED_AFTER_REBALANCE})],
-)
-def test_a_loop_is_exactly_once_at_least_once_or_at_most_once(offsets: str, expected: set[A]) -> None:
-    assert shown(offsets, True, crash=True) == expected
-
-
-def test_a_slow_member_alone_makes_a_loop_write_twice_and_never_skip() -> None:
-    assert shown(AFTER, True) == {A.PROCESSED_TWICE}
-    assert shown(BEFORE, True) == set()
-
-
-def test_an_answer_that_a_failover_costs_may_leave_a_record_behind() -> None:
-    assert shown(BEFORE, brokers_may_fail=True) == {A.SKIPPED_AFTER_REBALANCE}
-    assert shown(AFTER, brokers_may_fail=True) == set()
+def test_what_each_way_to_commit_shows(commits: str, is_loop: bool, may: str, expected: set[A]) -> None:
+    assert shown(commits, is_loop, **{may: True}) == expected
 
 
 @pytest.mark.parametrize("rules", PROTOCOL_RULES, ids=lambda rules: rules.name)
@@ -83,14 +83,6 @@ def test_what_the_coordinator_forgets_is_read_again(rules: Rules) -> None:
     found = shown(IN_TRANSACTION, True, rules, are_removed=False, offsets_may_be_lost=True)
     assert found == {A.PROCESSED_TWICE, A.COMMIT_LOST, A.COMMIT_REGRESSED, A.OWNED_TWICE}
     assert A.SKIPPED_AFTER_REBALANCE not in shown(AFTER, False, rules, are_removed=False, offsets_may_be_lost=True)
-
-
-def test_a_position_past_the_end_begins_again() -> None:
-    assert shown(AFTER, source_may_lose=True) == {A.COMMIT_LOST, A.COMMIT_REGRESSED}
-
-
-def test_an_output_that_is_lost_is_not_processed() -> None:
-    assert shown(IN_TRANSACTION, True, output_may_lose=True) == {A.NOT_PROCESSED}
 
 
 def test_a_torn_transaction_tears_outputs_and_offsets_apart() -> None:

@@ -160,32 +160,30 @@ def test_a_frozen_one_has_its_batch_and_then_commits_it() -> None:
     assert run.order() == ["read", "commit", "committed"]
 
 
-@pytest.mark.parametrize(("commits", "order"), [("after", ["read"]), ("before", ["commit", "committed", "read"])])
-def test_a_crash_comes_amid_processing(commits: str, order: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def died() -> None:
-        raise Died
-
-    monkeypatch.setattr(member_module, "die", died)
-    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, 3, 4, 5, 6)]), commits=commits, crashing=True)
-    with pytest.raises(Died):
-        run.member.run()
-    assert run.order() == order
-    assert run.all("read")[0]["offset"] == [3, 4]
-    assert run.all("notice") == [{"text": "crashes amid a batch"}]
-
-
-@pytest.mark.parametrize(("commits", "read"), [("after", [3]), ("auto", [3]), ("before", [])])
-def test_a_crash_amid_a_batch_of_one_record_comes_between_its_processing_and_its_commit(
-    commits: str, read: list[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("commits", "given", "order", "read"),
+    [
+        ("after", (3, 4, 5, 6), ["read"], [3, 4]),
+        ("before", (3, 4, 5, 6), ["commit", "committed", "read"], [3, 4]),
+        # Of one record alone, it comes between its processing and its commit.
+        ("after", (3,), ["read"], [3]),
+        ("auto", (3,), ["read"], [3]),
+        ("before", (3,), ["commit", "committed", "read"], []),
+    ],
+)
+def test_a_crash_comes_amid_processing(
+    commits: str, given: tuple[int, ...], order: list[str], read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def died() -> None:
         raise Died
 
     monkeypatch.setattr(member_module, "die", died)
-    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, 3)]), commits=commits, crashing=True)
+    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, *given)]), commits=commits, crashing=True)
     with pytest.raises(Died):
         run.member.run()
+    assert run.order() == order
     assert run.all("read")[0]["offset"] == read
+    assert run.all("notice") == [{"text": "crashes amid a batch"}]
 
 
 def test_one_whose_client_has_failed_for_good_ends() -> None:
@@ -251,13 +249,7 @@ def test_settings_are_read_as_they_were_written() -> None:
     )  # fmt: skip
     for made in (output, None):
         settings = MemberSettings(
-            group="g",
-            name="g-0",
-            lane=LANE,
-            topic=LANE,
-            configs={"a": 1},
-            commits="auto",
-            freeze_seconds=1,
+            group="g", name="g-0", lane=LANE, topic=LANE, configs={"a": 1}, commits="auto", freeze_seconds=1,
             output=made,
-        )
+        )  # fmt: skip
         assert MemberSettings.from_json({"order": "begin", **settings.to_json()}) == settings

@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.contract.run_directory import RunDirectoryError
@@ -24,26 +24,15 @@ LANE = Lane.from_json({"lane": "a", "acks": "1", "faults": ["kill"]})
 FORBIDDEN = dict.fromkeys(Anomaly, Status.FORBIDDEN)
 
 
-class Computed:
-    """The model's answer: `permitted` is, everything else is forbidden."""
-
-    def __init__(self, *permitted: Anomaly, required: tuple[Anomaly, ...] = ()) -> None:
-        self.anomalies: dict[Anomaly, Any] = {}
-        self.transactions: dict[TransactionAnomaly, Any] = {}
-        self.groups: dict[GroupAnomaly, Any] = {}
-        for anomaly in Anomaly:
-            status = "required" if anomaly in required else "permitted" if anomaly in permitted else "forbidden"
-            self.anomalies[anomaly] = type("Answer", (), {"status": status, "known_defects": ()})
-
-
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Lane, Any]]:
     """The questions to the model, which permits lost writes and requires truncated reads."""
     questions: list[tuple[Lane, Any]] = []
 
-    def predicted(lane: Lane, *, lockstep: Any) -> Computed:
+    def predicted(lane: Lane, *, lockstep: Any) -> SimpleNamespace:
         questions.append((lane, lockstep))
-        return Computed(Anomaly.LOST_WRITE, required=(Anomaly.TRUNCATED_READ,))
+        answers = {one: SimpleNamespace(status=status, known_defects=()) for one, status in MODEL.items()}
+        return SimpleNamespace(anomalies=answers, transactions={}, groups={})
 
     monkeypatch.setattr(cache, "predict_cached", predicted)
     monkeypatch.setattr(cache, "model_digest", lambda: "abc")
@@ -103,7 +92,7 @@ def test_steps_that_are_none_are_refused(tmp_path: Path) -> None:
 
 
 def test_without_the_model_s_answer_only_a_whole_prediction_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(lane: Lane, *, lockstep: Any) -> Computed:
+    def endless(lane: Lane, *, lockstep: Any) -> Any:
         raise ScopeNotExhausted("too large")
 
     monkeypatch.setattr(cache, "predict_cached", endless)
@@ -172,15 +161,12 @@ def test_a_transactional_lane_has_statuses_for_the_anomalies_of_transactions() -
 
 
 def test_the_anomalies_of_transactions_stand_apart_in_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "prediction.json"
     entry = {
         "anomalies": {"lost_write": {"status": "permitted"}},
         "transactions": {"torn_transaction": {"status": "x"}},
     }
-    path.write_text(json.dumps({"format_version": 1, "lanes": {"a": entry}}))
     with pytest.raises(RunDirectoryError, match=r"lanes.a.transactions.torn_transaction.status: 'x', expected"):
-        read_predictions(path)
+        read_predictions(written(tmp_path, {"a": entry}))
     entry["transactions"]["torn_transaction"]["status"] = "forbidden"
-    path.write_text(json.dumps({"format_version": 1, "lanes": {"a": entry}}))
-    statuses = read_predictions(path)["a"].statuses
+    statuses = read_predictions(written(tmp_path, {"a": entry}))["a"].statuses
     assert statuses == {Anomaly.LOST_WRITE: Status.PERMITTED, TransactionAnomaly.TORN_TRANSACTION: Status.FORBIDDEN}
