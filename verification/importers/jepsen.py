@@ -88,10 +88,11 @@ class _Rows:
         is_proven = is_proven and any((send.key, send.value) in self.history.seen for send in sent.sends)
         kind = "ok" if is_proven else sent.type
         for send in sent.sends:
-            self.writer.produced(
-                self.lane,
-                send.producer_id,
-                send.seq,
+            self.writer.row(
+                "produced",
+                lane=self.lane,
+                producer_id=send.producer_id,
+                seq=send.seq,
                 key=str(send.key),
                 partition=self.history.partition(send.key),
                 offset=send.offset if isinstance(send.offset, int) and kind != "fail" else None,
@@ -102,10 +103,11 @@ class _Rows:
                 transaction=sent.number if self.history.transactional else None,
             )
         if self.history.transactional:
-            self.writer.transaction(
-                self.lane,
-                sent.process,
-                sent.number,
+            self.writer.row(
+                "transactions",
+                lane=self.lane,
+                producer_id=sent.process,
+                transaction=sent.number,
                 transactional_id=_name(sent.process),
                 begin_ns=sent.invoke_ns,
                 end_ns=sent.complete_ns,
@@ -117,14 +119,14 @@ class _Rows:
         """Reads come last: a record may be read before its send has an answer."""
         assigned: set[tuple[str, int]] = set()
         for consumer, offset, key, value, poll_ns in self.history.reads:
-            who, partition = self.history.identities.get((key, value), PHANTOM), self.history.partition(key)
-            self.writer.consumed(self.lane, consumer, partition, offset, *who, poll_ns)
+            producer_id, seq = self.history.identities.get((key, value), PHANTOM)
+            partition = self.history.partition(key)
+            where = {"lane": self.lane, "consumer": consumer, "partition": partition}
+            self.writer.row("consumed", **where, offset=offset, producer_id=producer_id, seq=seq, poll_ns=poll_ns)
             if self.history.transactional and (consumer, partition) not in assigned:
                 assigned.add((consumer, partition))
                 member = consumer.partition("/")[0]
-                self.writer.assignment(
-                    self.lane, consumer, partition, member=member, isolation=self.isolation, start_ns=poll_ns
-                )
+                self.writer.row("assignments", **where, member=member, isolation=self.isolation, start_ns=poll_ns)
 
 
 def _name(process: int) -> str:

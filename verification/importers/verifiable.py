@@ -189,10 +189,11 @@ def _take_send(event: _Event, writer: RunWriter, seen: _Seen, started_ns: int, *
         error = f"{event.text('exception')}: {event.fields.get('message')}"
         outcome = "fail" if event.text("exception").endswith(CERTAINLY_NOT_WRITTEN) else "info"
     key = event.fields.get("key")
-    writer.produced(
-        topic,
-        producer_id,
-        seq,
+    writer.row(
+        "produced",
+        lane=topic,
+        producer_id=producer_id,
+        seq=seq,
         key=None if key is None else str(key),
         partition=partition,
         # With acks=0 the client reports the offset −1.
@@ -226,7 +227,8 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
             producer_id, seq = _identity(fields.get("value"))
             seen.partition(topic, partition)
             stamp_ns = clock.next(name, event.time_ns())
-            writer.consumed(topic, f"{name}/{assignment}", partition, offset, producer_id, seq, stamp_ns)
+            where = {"lane": topic, "consumer": f"{name}/{assignment}", "partition": partition, "offset": offset}
+            writer.row("consumed", **where, producer_id=producer_id, seq=seq, poll_ns=stamp_ns)
             if (producer_id, seq) != UNDECODABLE:
                 read = seen.highest_read
                 read[topic, producer_id] = max(seq, read.get((topic, producer_id), seq))
@@ -260,11 +262,6 @@ def _add_untold(writer: RunWriter, seen: _Seen) -> None:
             end = max(end, seen.highest_read.get((topic, producer_id), -1) + 1)
         for seq in range(end):
             if seq not in sent.reported:
-                writer.produced(
-                    topic,
-                    producer_id,
-                    seq,
-                    invoke_ns=sent.invoke_ns,
-                    outcome="info",
-                    error="the tool did not report it",
-                )
+                who = {"lane": topic, "producer_id": producer_id, "seq": seq}
+                told = {"outcome": "info", "error": "the tool did not report it"}
+                writer.row("produced", **who, invoke_ns=sent.invoke_ns, **told)

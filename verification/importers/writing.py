@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.contract.columns import OF_TRANSACTIONS, TABLES, arrow_schema, arrow_type
+from kafka_chaos.contract.columns import OF_TRANSACTIONS, TABLES, arrow_schema
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, lanes_document
@@ -34,7 +34,7 @@ class HistoryError(UsageFailure, ValueError):
 
 
 class RunWriter:
-    """Takes rows one by one; those of a table all name the same columns."""
+    """Takes rows one by one."""
 
     def __init__(self, folder: RunPath) -> None:
         self._folder = folder
@@ -43,50 +43,13 @@ class RunWriter:
         for table in ("produced", "consumed"):
             self._begin(table)
 
-    def produced(
-        self,
-        lane: str,
-        producer_id: int,
-        seq: int,
-        *,
-        key: str | None = None,
-        partition: int | None = None,
-        offset: int | None = None,
-        invoke_ns: int,
-        complete_ns: int | None = None,
-        outcome: str,
-        error: str | None = None,
-        transaction: int | None = None,
-    ) -> None:
-        """One produced record and its outcome; `transaction`: in a transactional lane, the number of its own."""
-        row = {
-            "lane": lane,
-            "producer_id": producer_id,
-            "seq": seq,
-            "key": key,
-            "partition": partition,
-            "offset": offset,
-            "invoke_ns": invoke_ns,
-            "complete_ns": complete_ns,
-            "outcome": outcome,
-            "error": error,
-        }
-        self._add("produced", row if transaction is None else {**row, "transaction": transaction})
-
-    def consumed(
-        self, lane: str, consumer: str, partition: int, offset: int, producer_id: int, seq: int, poll_ns: int
-    ) -> None:
-        """One record that a consumer read."""
-        row = {"lane": lane, "consumer": consumer, "partition": partition, "offset": offset}
-        self._add("consumed", {**row, "producer_id": producer_id, "seq": seq, "poll_ns": poll_ns})
-
-    def transaction(self, lane: str, producer_id: int, transaction: int, **columns: Any) -> None:
-        """One transaction; `columns`: those of the contract."""
-        self._add("transactions", {"lane": lane, "producer_id": producer_id, "transaction": transaction, **columns})
-
-    def assignment(self, lane: str, consumer: str, partition: int, **columns: Any) -> None:
-        """One partition that a consumer read; `columns`: those of the contract."""
-        self._add("assignments", {"lane": lane, "consumer": consumer, "partition": partition, **columns})
+    def row(self, table: str, **columns: Any) -> None:
+        """One row of a table; what is not among the contract's `columns` is null."""
+        self._begin(table)
+        rows = self._rows[table]
+        rows.append(columns)
+        if len(rows) >= ROWS_PER_FILE:
+            self._flush(table)
 
     def finish(self, lanes: Sequence[Lane]) -> None:
         """Write what is left, and lanes.json."""
@@ -104,21 +67,10 @@ class RunWriter:
             self._rows[table] = []
             (self._folder / table).mkdir(parents=True)
 
-    def _add(self, table: str, row: Mapping[str, Any]) -> None:
-        self._begin(table)
-        rows = self._rows[table]
-        rows.append(row)
-        if len(rows) >= ROWS_PER_FILE:
-            self._flush(table)
-
     def _flush(self, table: str) -> None:
-        rows = self._rows[table]
-        if not rows:
-            return
-        columns = [column for column in TABLES[table] if column.name in rows[0]]
-        arrays = [pa.array([row[column.name] for row in rows], arrow_type(column)) for column in columns]
-        self._write(table, pa.Table.from_arrays(arrays, names=[column.name for column in columns]))
-        rows.clear()
+        if rows := self._rows[table]:
+            self._write(table, pa.Table.from_pylist(rows, arrow_schema(TABLES[table])))
+            rows.clear()
 
     def _write(self, table: str, content: pa.Table) -> None:
         file = io.BytesIO()
