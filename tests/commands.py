@@ -10,7 +10,7 @@ from kafka_chaos.contract.command.command_line import invoke, run_and_exit
 
 
 def ended(command: click.Command, *arguments: object) -> Result:
-    """What a command printed, and the exit code that a user sees."""
+    """The output of a command, and the exit code that a user sees."""
     name = str(command.name)
     entry_point = click.Command(name, callback=lambda: run_and_exit(lambda: invoke(command, name)))
     with patch.object(sys, "argv", [name, *map(str, arguments)]):

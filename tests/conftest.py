@@ -100,7 +100,7 @@ def clusters() -> Iterator[SharedClusters]:
 
 @pytest.fixture(scope="module")
 def layout() -> ClusterLayout:
-    """What the module's cluster consists of; a module that needs something else has a fixture of this name."""
+    """The layout of the module's cluster; a module that needs another has a fixture of this name."""
     return PLAIN
 
 

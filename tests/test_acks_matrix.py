@@ -1,4 +1,4 @@
-"""What each acks setting guarantees, on real brokers: a zombie leader, and a leader that is cut off and killed."""
+"""Each acks setting keeps its guarantee on real brokers: a zombie leader, and a leader that is cut off and killed."""
 
 from pathlib import Path
 

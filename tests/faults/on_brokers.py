@@ -1,4 +1,4 @@
-"""What tests of faults on real brokers share."""
+"""Helpers of tests of faults on real brokers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is left of a run on the Docker engine, and of its disks on this machine."""
+"""Remains of a run on the Docker engine, and of its disks on this machine."""
 
 from collections.abc import Iterator
 from pathlib import Path

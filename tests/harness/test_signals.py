@@ -95,7 +95,7 @@ def test_an_admin_client_is_made_before_the_interrupt_is_delivered() -> None:
 
 
 def ended(body: str) -> subprocess.CompletedProcess[str]:
-    """What a process does whose command is `body`, between `main`'s handlers and its answers."""
+    """Runs a process whose command is `body`, between `main`'s handlers and its answers."""
     program = """
         import os, signal, time
         from kafka_chaos.harness.cli import main as cli

@@ -62,7 +62,7 @@ def test_a_project_s_tests_run_without_anything_heavy(project: Path) -> None:
 
 
 def processor_seconds() -> float:
-    """What the processes that this one has waited for have used."""
+    """The processor time of the processes that this one has waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,4 +1,4 @@
-"""What keeps a checkout from being released: a tag, a version and a changelog that differ."""
+"""No checkout is released whose tag, version and changelog differ."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the model answers, asked once: tests whose subject is the answer, and not the search, share one.
+"""Answers of the model, asked once: tests whose subject is the answer, and not the search, share one.
 
 Answers that ship count only while the model's sources are those that gave them: a changed model is searched.
 """

@@ -20,7 +20,7 @@ from kafka_chaos.reference_model.predict.cache import model_digest, question_key
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 LOCKSTEP_NOT_KEPT = ("partition", "kill")
-"""What a run predicts for instead, once a step of its lock-step phase did not come about."""
+"""The faults that a run predicts for once a step of its lock-step phase did not come about."""
 MOST_FAULTS = 3
 """Of more, an answer may take minutes."""
 RELEASES = (None, "3.6.2", "4.3.1")

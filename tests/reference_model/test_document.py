@@ -12,7 +12,7 @@ from kafka_chaos.reference_model.transactions.rules import V2
 WRITTEN = Path(__file__).parents[2] / "docs" / "model.md"
 NOTHING_FAILS_BUT_BROKERS = "brokers fail, and nothing acknowledged is lost"
 SLOW = ("explorations", "assumptions", "transactions", "groups")
-"""What searches for longer than shipped answers take."""
+"""Tables that are searched for longer than shipped answers take."""
 
 
 def written() -> str:

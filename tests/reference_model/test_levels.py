@@ -1,4 +1,4 @@
-"""What the full model can come to, the lane can come to: the coarse model leaves out no outcome of the fine one.
+"""The lane comes to every outcome of the full model: the coarse model leaves out none of the fine one.
 
 An outcome is what the brokers' leader holds, record by record, with what was acknowledged at which offset: all that the
 anomalies are made of but what consumers read.

@@ -1,4 +1,4 @@
-"""Whatever happens to a piece of a run directory, no verdict becomes better than its evidence.
+"""However a piece of a run directory changes, no verdict becomes better than its evidence.
 
 `UPDATE_SNAPSHOTS=1` rewrites the table in docs/ledger.md, which is compared otherwise.
 """
@@ -37,7 +37,7 @@ def loses_evidence(piece: str, mutation: str) -> bool:
 
 
 def mutated(piece: str, mutation: Callable[[Path], object], folder: Path, verified: Verified) -> tuple[str, str]:
-    """What becomes of a conforming and of a violating run directory; neither verdict may be too kind."""
+    """Changes a conforming and a violating run directory; neither verdict may be too kind."""
     found = []
     for kind, rows in (("conforming", conforming()), ("violating", violating())):
         run_dir = rows.write(folder / kind / mutation.__name__ / piece.strip("/").replace("/", "-"), files=2)

@@ -1,4 +1,4 @@
-"""What controllers send, as links see it: complete, with the answers, in every version."""
+"""Links see all requests of controllers, with the answers, in every version."""
 
 import secrets
 

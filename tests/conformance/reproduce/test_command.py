@@ -1,4 +1,4 @@
-"""What `kafka-chaos reproduce` refuses, and what it prints without a cluster."""
+"""`kafka-chaos reproduce` without a cluster: refusals and output."""
 
 import json
 from collections.abc import Sequence

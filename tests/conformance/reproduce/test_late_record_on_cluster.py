@@ -96,6 +96,6 @@ def begun(client: TransactionClient) -> Producer:
 
 
 def held(lease: ClusterLease) -> list[str]:
-    """What the partition's segments hold."""
+    """The records in the partition's segments."""
     records = read_replica(lease.cluster.brokers[1], "t", 0).records
     return ["ABORT" if one.control else (one.value or b"").decode() for one in records]

@@ -38,7 +38,7 @@ from kafka_chaos.reference_model.lockstep.transactions.model import observe_tran
 
 
 class AnyText(str):
-    """What the model does not say, such as the names of errors: equal to anything."""
+    """Stands for values that the model does not have, such as names of errors: equal to anything."""
 
     def __eq__(self, other: object) -> bool:
         return True
@@ -217,7 +217,7 @@ class ModelPlay(Play):
 
 
 def player(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScenarioRecord]:
-    """What plays a scenario by its id; raises `ScenarioViolation` where an expectation does not hold."""
+    """Plays a scenario by its id; raises `ScenarioViolation` where an expectation does not hold."""
 
     def observer(_: Any, metadata: Any, clients: Any, topic: str, replicas: Any, reads: Any) -> Any:
         return SimpleNamespace(without_files=frozenset(), sees_controller=True)

@@ -1,4 +1,4 @@
-"""What scenarios expect of brokers, the model allows: they hold without brokers, and not with a rule that is broken."""
+"""The model allows all that scenarios expect of brokers, and with a broken rule it does not."""
 
 import itertools
 import threading

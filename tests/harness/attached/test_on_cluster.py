@@ -65,7 +65,7 @@ schedule:
 
 
 def docker(*arguments: str) -> str:
-    """What a `docker` command prints."""
+    """The output of a `docker` command."""
     return subprocess.run(
         ["docker", *arguments], check=True, capture_output=True, text=True, timeout=120
     ).stdout.strip()

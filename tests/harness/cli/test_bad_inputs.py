@@ -1,4 +1,4 @@
-"""What people get wrong on the command line: each ends with its exit code and a line that helps, never a traceback."""
+"""Every mistake on the command line ends with its exit code and a line that helps, never a traceback."""
 
 from pathlib import Path
 

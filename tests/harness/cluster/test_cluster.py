@@ -186,7 +186,7 @@ def test_an_ensemble_of_three_survives_the_loss_of_its_leader() -> None:
 
 
 def mode_of(zookeeper: Node) -> str:
-    """What a ZooKeeper server says it is; an empty text while it doesn't serve."""
+    """A ZooKeeper server's mode; an empty text while it doesn't serve."""
     _, answer = zookeeper.execute("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/2181 && echo srvr >&3 && cat <&3")
     return next((line.split(": ")[1] for line in answer.splitlines() if line.startswith("Mode: ")), "")
 

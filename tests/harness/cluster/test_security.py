@@ -327,7 +327,7 @@ def command_lines() -> list[tuple[str, bytes]]:
 
 
 def inspected(run_id: str) -> list[tuple[str, bytes]]:
-    """What `docker inspect` and `docker logs` tell of a run's containers, as long as these are there."""
+    """Keeps the output of `docker inspect` and `docker logs` for a run's containers, as long as these are there."""
     found = []
     for container in docker_client().containers.list(filters={"label": f"{RUN}={run_id}"}, ignore_removed=True):
         found.append((f"docker inspect {container.name}", json.dumps(container.attrs).encode()))

@@ -138,7 +138,7 @@ CHANGES = (other_value, other_value, other_key, other_character, other_lines)
 
 
 def complaints(numbers: range) -> Iterator[str]:
-    """What is wrong with the answers to these mutations."""
+    """The wrong answers to these mutations."""
     for number in numbers:
         text = mutated(number)
         try:

@@ -1,4 +1,4 @@
-"""What a run directory adds to the record of runs."""
+"""Lanes of run directories become entries of the record of runs."""
 
 from datetime import date, timedelta
 from pathlib import Path

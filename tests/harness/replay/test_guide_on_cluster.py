@@ -34,7 +34,7 @@ def command_of(guide: str, name: str) -> list[str]:
 
 
 def done(*arguments: str) -> str:
-    """What a command prints; it has to end with 0."""
+    """The output of a command, which has to end with 0."""
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 0, result.output
     return result.output

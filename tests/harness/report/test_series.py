@@ -1,4 +1,4 @@
-"""What is condensed, against plain Python over the same records."""
+"""Condensed series equal those of plain Python over the same records."""
 
 import itertools
 import random

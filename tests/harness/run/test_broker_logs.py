@@ -22,7 +22,7 @@ the largest offset in the log is 39 (UnifiedLog)
 
 
 def events_of(lines: Iterable[str], **given: Any) -> list[Event]:
-    """What a log tells but for the states of partitions."""
+    """A log's events but for the states of partitions."""
     return [event for event in read_broker_log(lines, **given) if not isinstance(event, PartitionChanged)]
 
 

@@ -112,7 +112,7 @@ def lane(name: str, **settings: Any) -> LaneSpec:
 
 
 def check_group(tables: Tables, group: str, ends: Mapping[int, int]) -> None:
-    """What holds of every group's rows, whatever it commits when."""
+    """Every group's rows are so, whenever it commits."""
     assigned = [row for row in tables.assignments if row["group"] == group]
     assert {row["partition"] for row in assigned} == set(ends)
     assert len({row["member"] for row in assigned}) >= 3

@@ -1,4 +1,4 @@
-"""What is acknowledged with acks=1 and not replicated yet is waited for: consumers do not get it before."""
+"""Records with acks=1 that are not replicated yet are waited for: consumers do not get them before."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What the process of a cluster that stands answers, with fakes for the cluster: jobs, refusals, and hanging up."""
+"""The process of a standing cluster answers jobs, refusals and hang-ups, with fakes for the cluster."""
 
 import os
 import shutil

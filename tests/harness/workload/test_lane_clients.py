@@ -71,7 +71,7 @@ def use(handle: Any) -> None:
 
 
 def kinds(lane: LaneLoad) -> tuple[type, type, type, type]:
-    """What writes it, what reads all of it, its group and its loop."""
+    """The lane's writers, its reader of everything, its group and its loop."""
     return type(lane.producer), type(lane.consumer), type(lane.group), type(lane.loop)
 
 

@@ -39,7 +39,7 @@ BREAKS = re.compile(r'^<<"breaks", "(\w+)", (\d+)>>$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found; `breaches` has the steps of the shortest way to each broken invariant."""
+    """The result of a search; `breaches` has the steps of the shortest way to each broken invariant."""
 
     states: int
     transitions: int

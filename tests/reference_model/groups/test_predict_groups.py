@@ -1,4 +1,4 @@
-"""What `predict` answers for a lane with a consumer group, and for the output of a loop."""
+"""Answers of `predict` for a lane with a consumer group, and for the output of a loop."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What differs between versions and metadata modes, and what does not: docs/decisions/0039-kraft.md and KIP-966."""
+"""Versions and metadata modes differ as docs/decisions/0039-kraft.md and KIP-966 say, and in nothing else."""
 
 from dataclasses import replace
 from itertools import product
@@ -166,7 +166,7 @@ def test_before_3_7_consumers_read_below_the_minimum() -> None:
 def test_with_a_minimum_of_one_eligible_replicas_change_nothing(
     monkeypatch: pytest.MonkeyPatch, unclean: bool, faults: tuple[str, ...]
 ) -> None:
-    """What `rules_of` leaves out for such a lane: here it is left in."""
+    """`rules_of` leaves these rules out for such a lane: here they are left in."""
     lane = replace(SAFE, acks="1", min_insync_replicas=1, unclean_leader_election=unclean, faults=faults)
     without = shown(predict(lane))
     monkeypatch.setattr(membership, "rules_of", lambda lane: rules_in("4.3.1", "kraft", None))

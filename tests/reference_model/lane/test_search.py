@@ -1,4 +1,4 @@
-"""What the search of a lane leaves out changes no answer: every lane of two brokers is also searched in full."""
+"""The reductions of a lane's search change no answer: every lane of two brokers is also searched in full."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -76,7 +76,7 @@ def search_in_full(lane: Lane, same: Callable[[LaneState], LaneState]) -> Search
 
 
 def permitted(lane: Lane) -> dict[Anomaly, tuple[str, ...]]:
-    """What the search found; what an axiom answers is none of its states."""
+    """The search's findings; an axiom's answer is none of its states."""
     found = predict(lane)
     return {anomaly: found.anomalies[anomaly].why for anomaly in CHECKS if found.status(anomaly) != "forbidden"}
 
@@ -225,7 +225,7 @@ def test_what_a_fault_can_do_one_that_makes_it_superfluous_can_do(
 
 
 def brokers_of(state: LaneState, marked: tuple[int, int] | None) -> Hashable:
-    """What of a state a load without a producer knows: of all entries only the one of this leader epoch and offset has
+    """A state as a load without a producer knows it: of all entries only the one of this leader epoch and offset has
     a name."""
 
     def named(log: Log) -> Log:

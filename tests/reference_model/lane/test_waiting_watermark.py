@@ -94,7 +94,7 @@ def shown_while_waiting(lane: Lane) -> set[Anomaly]:
 
 
 def predicted(lane: Lane) -> set[Anomaly]:
-    """What the search found; an axiom's answer is in none of its states."""
+    """The search's findings; an axiom's answer is in none of its states."""
     found = predict(lane)
     return {anomaly for anomaly in CHECKS if found.status(anomaly) != "forbidden"}
 

@@ -26,7 +26,7 @@ def do(model: GroupModel, *names: str, member: int, partition: int = 0) -> None:
 
 
 def seen(model: GroupModel, **values: object) -> None:
-    """What is observed must be allowed, and only that is allowed from then on."""
+    """Observations must be allowed, and only they are allowed from then on."""
     matching, differences = model.compare(GroupObservation(**values))  # type: ignore[arg-type]
     assert not differences
     model.states = matching

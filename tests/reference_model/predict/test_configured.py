@@ -1,4 +1,4 @@
-"""What a cluster's configuration makes of predictions: flushes, verification, coordinators' logs, and assumptions."""
+"""Predictions follow a cluster's configuration: flushes, verification, coordinators' logs, and assumptions."""
 
 from collections.abc import Mapping
 from dataclasses import replace

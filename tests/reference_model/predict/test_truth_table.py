@@ -1,4 +1,4 @@
-"""What Kafka's documentation says of lanes (`truth_table.yaml`) is what the model predicts for them, row by row."""
+"""The model predicts for lanes what Kafka's documentation says of them (`truth_table.yaml`), row by row."""
 
 from collections import Counter
 from collections.abc import Iterator

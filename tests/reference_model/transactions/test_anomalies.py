@@ -1,4 +1,4 @@
-"""What each anomaly of transactions is, on endings written by hand."""
+"""Each anomaly of transactions is defined by endings written by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the transactional machine shows: the promise of both protocols, what losses cost, and known defects."""
+"""The transactional machine shows the promise of both protocols, the price of losses, and known defects."""
 
 from dataclasses import replace
 

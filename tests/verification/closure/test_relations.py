@@ -1,4 +1,4 @@
-"""What one table says resolves in the others: a run that is clean, and each relation broken in it."""
+"""Each table's references resolve in the others: in a clean run, and with each relation broken."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What groups processed, compared with the log by blocks: generated lanes are damaged, and both checkers agree."""
+"""The log and the records that groups processed are compared by blocks: both checkers agree on damaged lanes."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the history of a lane with a group or a loop can show, and that nothing else counts as clean."""
+"""A lane with a group or a loop conforms only with all the evidence that its anomalies need."""
 
 import json
 from dataclasses import replace

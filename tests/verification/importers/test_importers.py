@@ -326,7 +326,7 @@ def test_an_imported_log_is_verified(tmp_path: Path, spark: Any, place: Callable
 
 
 def recounted(lines: list[str]) -> list[str]:
-    """What VerifiableConsumer says, with the summaries that it would give of these reads of one partition."""
+    """The output of VerifiableConsumer, with the summaries that it would give of these reads of one partition."""
     told, offsets = [], list[int]()
     for line in lines:
         event = json.loads(line)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafka_chaos.verification.tables.scope import Method
 
 OF_THE_ENGINE = ("engine", "cross_check")
-"""What differs in verdict.json: who judged, and what a second one looked at."""
+"""The keys of verdict.json in which engines differ: which one judged, and the cross-check."""
 ENGINES = ["plain", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
 """The plain engine by day; at night Spark, too."""
 

@@ -1,4 +1,4 @@
-"""What is counted in a partition whose evidence is complete."""
+"""The counts of a partition whose evidence is complete."""
 
 from kafka_chaos.verification.tables.facts import PartitionFacts
 

@@ -210,7 +210,7 @@ def calm() -> Plant:
 
 
 def a_member_that_processes_again() -> Plant:
-    """What is processed twice by a plain group is no anomaly."""
+    """A record that a plain group processes twice is no anomaly."""
     run = clean()
     assign(run, "in", group_of("in"), "again", 0, 3, "m9")
     process(run, "in", "again", 0, range(2, 6))

@@ -64,7 +64,7 @@ def opened_as_uri(run_dir: Path, spark: Any) -> dict[str, Any]:
 
 
 def _in_the_same_words(run_dir: Path, outcomes: dict[str, Any]) -> dict[str, Any]:
-    """What a session can't name, and where the run lies, replaced by the same words."""
+    """The verdict with the same words for the run's place and for all that a session can't name."""
     text = json.dumps(outcomes).replace(run_dir.as_uri(), "RUN").replace(str(run_dir), "RUN")
     return dict(json.loads(re.sub(r"/([_.])[\w-]+\.parquet is", r"/\1*.parquet is", text)))
 

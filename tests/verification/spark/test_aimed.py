@@ -1,4 +1,4 @@
-"""What somebody who writes tables cannot aim at: hashes, footers, and identities that are none."""
+"""Nobody who writes tables can aim at a hash, a footer, or an identity that is none."""
 
 from pathlib import Path
 from typing import Any

@@ -59,7 +59,7 @@ def test_agreement_on_many_lanes(tmp_path: Path, spark: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_agreement_without_a_log(tmp_path: Path, spark: Any) -> None:
-    """What is committed is known from producers and readers alone."""
+    """Producers and readers alone tell which transactions are committed."""
     random = Random(32)
     lanes = {f"lane-{i}": random_transactions(random) for i in range(120)}
     for history in lanes.values():

@@ -1,4 +1,4 @@
-"""What a transactional lane's history can show, and that nothing else counts as clean."""
+"""A transactional lane conforms only with all the evidence that its anomalies need."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a watch learns of a run from its events alone."""
+"""A watch follows a run by its events alone."""
 
 import json
 import os

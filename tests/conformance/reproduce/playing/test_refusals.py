@@ -1,4 +1,4 @@
-"""What can be played, on which kind of cluster, and what is refused before anything starts."""
+"""A trace that can't be played on a kind of cluster is refused before anything starts."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -26,7 +26,7 @@ RED = "\x1b[1;31m"
 
 
 def printed(*records: ScenarioRecord, width: int = 120, colours: bool = False) -> str:
-    """What the reporter prints of these runs of one scenario."""
+    """The reporter's output for these runs of one scenario."""
     out = io.StringIO()
     console = Console(
         file=out, width=width, highlight=False, force_terminal=colours, color_system="standard" if colours else None

@@ -10,7 +10,7 @@ LABELS = {"kafka-chaos.run": RUN}
 
 
 def left(folder: Path) -> list[str]:
-    """What is left of the disks of a folder."""
+    """The remains of a folder's disks."""
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
     loops = [one.read_text().strip() for one in Path("/sys/block").glob("loop*/loop/backing_file")]
     files = [str(path) for path in folder.parent.glob("*")]

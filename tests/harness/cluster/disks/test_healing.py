@@ -22,7 +22,7 @@ from tests.harness.cluster.disks.made_disks import RUN, left, segment
 pytestmark = needs_disks
 
 STEPS = ("make_file_system", "mount", "flush", "freeze", "thaw", "shut_down", "fail", "unmount", "detach")
-"""What is done to this machine, function by function; a process may be killed before or after each."""
+"""Each function that changes this machine; a process may be killed before or after it."""
 
 
 def test_nothing_is_left_and_removing_twice_does_nothing_more(disk: Disk, folder: Path) -> None:

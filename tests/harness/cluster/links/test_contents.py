@@ -1,4 +1,4 @@
-"""What a link reads of requests, those of clients and those of brokers, as kafka-python writes them."""
+"""A link reads requests of clients and of brokers as kafka-python writes them."""
 
 import uuid
 from typing import Any

@@ -15,7 +15,7 @@ from tests.harness.cluster.links.test_contents import frame_of, produce
 
 
 class Around(RelayContext):
-    """What conversations share; it remembers what is recorded."""
+    """The context of conversations, which remembers all that is recorded."""
 
     def __init__(self, *rules: Rule) -> None:
         super().__init__()

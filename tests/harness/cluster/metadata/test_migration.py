@@ -1,4 +1,4 @@
-"""What nodes are told at each step of a migration from ZooKeeper to KRaft."""
+"""Nodes get the properties of each step of a migration from ZooKeeper to KRaft."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is collected of brokers' files, without brokers: chunks, torn tails, log starts, missing checkpoints."""
+"""Brokers' files are collected, without brokers: chunks, torn tails, log starts, missing checkpoints."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What CI systems get: JUnit XML and a job's summary, of runs that conform, violate, stay unknown or fail."""
+"""CI systems get JUnit XML and a job's summary of runs that conform, violate, stay unknown or fail."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a run prints, event by event."""
+"""A run prints a line for each event."""
 
 import io
 from pathlib import Path

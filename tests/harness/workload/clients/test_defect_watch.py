@@ -144,7 +144,7 @@ def test_librdkafka_itself_tells_of_a_time_out(tmp_path: Path, sending: Sending)
 
 @SENDERS
 def test_librdkafka_itself_tells_of_an_implicit_acknowledgement(tmp_path: Path, sending: Sending) -> None:
-    """What is lost is in the history, acknowledged without an offset."""
+    """The lost records are in the history, acknowledged without an offset."""
     bootstrap = REPORT["mock_cluster"](REPORT["librdkafka"](), b"a")
     one_each = {"bootstrap.servers": bootstrap, "batch.num.messages": 1, "linger.ms": 0, "retry.backoff.ms": 1000}
     (event,) = sending(tmp_path, {**IDEMPOTENT, "acks": "all", **one_each}, 30)

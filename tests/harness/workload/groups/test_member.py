@@ -1,4 +1,4 @@
-"""What a member tells of what it was given, read and committed, with a client that does as it is told."""
+"""A member reports its assignments, reads and commits, with a client that does as it is told."""
 
 import time
 from typing import Any

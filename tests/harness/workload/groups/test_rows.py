@@ -1,4 +1,4 @@
-"""What members tell, as rows of the history, and what a member's death leaves behind."""
+"""Reports of members become rows of the history, also those of a member that died."""
 
 from pathlib import Path
 from typing import Any

@@ -18,7 +18,7 @@ def kit_for(client: ChosenClient | OwnClient, cluster: Cluster, admin: ClusterAd
 
 
 def played(kit: Kit, cluster: Cluster, *names: str) -> dict[str, str]:
-    """What is wrong, by check; nothing where one passes."""
+    """The problem by check; empty where one passes."""
     found = dict(checked(kit, names or tuple(CHECKS)))
     numbers = set(cluster.brokers)
     wait_until(lambda: cluster.registered_brokers() == numbers, "all brokers to be registered", timeout=60)

@@ -132,7 +132,7 @@ BROKEN = {
         (READS, "expected (3, 200) as (producer_id, seq)"),
     ),
 }
-"""What replaces what in which program, and which check says what of it."""
+"""By change: the program, the old text and the new, and the check with its words."""
 
 
 @pytest.mark.parametrize("what", BROKEN)

@@ -1,4 +1,4 @@
-"""What becomes of a lane whose client lies: its word is compared with the brokers' log, and no lie conforms."""
+"""No lie of a client conforms: its word is compared with the brokers' log."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ RECORDS, PRODUCER = 6, 3
 
 @dataclass(frozen=True)
 class Lie:
-    """What the client says, what becomes of the brokers' log and of the reads, and what the verdict says of it.
+    """The client's words, the change of the brokers' log and of the reads, and the verdict's reason.
 
     `answers`: how many outcomes a client tells that tells not all.
     """

@@ -113,7 +113,7 @@ BROKEN = {
         (READS, "expected (3, "),
     ),
 }
-"""What replaces what in the adapter of kafka-python, and which check says what of it."""
+"""By change of kafka-python's adapter: the old text and the new, and the check with its words."""
 
 
 @pytest.mark.parametrize("what", BROKEN)

@@ -77,7 +77,7 @@ class Started:
 
 
 class Produced:
-    """What a fake producer with this behaviour leaves behind after some records."""
+    """The rows and problems of a fake producer with this behaviour after some records."""
 
     def __init__(
         self,
