@@ -65,7 +65,7 @@ class GenerateSpec(Spec):
         description="draw durations around the time-outs of sessions, lags, requests, records, transactions, groups: "
         "just below one, above it, up to twice as long, within `duration`",
     )
-    keys: dict[str, Annotated[Place, Field(min_length=1, strict=False)]] = Field(
+    keys: dict[str, Annotated[tuple[str | int | float, ...], Field(min_length=1, strict=False)]] = Field(
         default_factory=dict,
         description="values that further keys of faults are drawn from, such as `api`, for the kinds that have the key",
     )

@@ -76,7 +76,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
 
 
 _BROKER_TIMEOUTS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms")
-_OF_PRODUCERS = ("request.timeout.ms", "message.timeout.ms", "delivery.timeout.ms", "transaction.timeout.ms")
+_OF_PRODUCERS = ("socket.timeout.ms", "request.timeout.ms", "message.timeout.ms", "delivery.timeout.ms")
 _USUAL = {"replica.lag.time.max.ms": 30_000, "request.timeout.ms": 30_000}
 FACTORS = (0.9, 1.1, 1.5, 2.0)
 """How long a fault lasts, in time-outs: just below one, above it, and long enough for what comes of it."""

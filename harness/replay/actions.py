@@ -40,9 +40,10 @@ def actions_of(run_dir: Path) -> dict[str, Counter[str]]:
         for fault in events.concerning(name):
             if fault.proven and fault.denied is None:
                 actions.update(_of_fault(fault, led))
-    for name, counts in _of_producers(run_dir).items():
+    for name, outcome, error, count in outcomes_of(run_dir):
+        named = (_OUTCOMES.get(outcome), _ERRORS.get(str(error).lstrip("_")))
         if name in found:
-            found[name].update(counts)
+            found[name].update({action: count for action in named if action is not None})
     return found
 
 
@@ -86,16 +87,11 @@ def _was_replaced(name: str, fault: FaultRecord, changes: Iterable[Change]) -> b
     return bool(before and during) and name == f"broker-{before[-1]}" != f"broker-{during[0]}"
 
 
-def _of_producers(run_dir: Path) -> dict[str, Counter[str]]:
-    """By lane, what producers learned of their records."""
+def outcomes_of(run_dir: Path) -> Iterator[tuple[str, str, str | None, int]]:
+    """What producers learned of their records: lane, outcome and error, with the number of records."""
     folder = run_dir / "produced"
-    if not folder.is_dir():
-        return {}
-    found: dict[str, Counter[str]] = {}
-    rows = ds.dataset(folder, format="parquet").to_table(columns=["lane", "outcome", "error"])
-    grouped = rows.group_by(["lane", "outcome", "error"]).aggregate([([], "count_all")])
-    for row in grouped.to_pylist():
-        of_lane = found.setdefault(row["lane"], Counter())
-        named = [_OUTCOMES.get(row["outcome"]), _ERRORS.get(str(row["error"]).lstrip("_"))]
-        of_lane.update({action: row["count_all"] for action in named if action is not None})
-    return found
+    if folder.is_dir():
+        columns = ["lane", "outcome", "error"]
+        rows = ds.dataset(folder, format="parquet").to_table(columns=columns)
+        for row in rows.group_by(columns).aggregate([([], "count_all")]).to_pylist():
+            yield row["lane"], row["outcome"], row["error"], row["count_all"]

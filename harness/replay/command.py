@@ -7,19 +7,22 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kafka_chaos.contract.command.command_line import QUIET
-from kafka_chaos.contract.command.errors import ExitCode, UsageFailure, counted
+from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, UsageFailure, counted
 from kafka_chaos.contract.engine_option import ENGINE
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.run_directory import VERDICT_FILE
+from kafka_chaos.harness.replay.shrinking import OutOfBudget
 from kafka_chaos.verification.inputs.documents.reading import parsed
 
 if TYPE_CHECKING:
+    from kafka_chaos.harness.replay.hunting import Discovery, Round
     from kafka_chaos.harness.replay.trial import Finding
 
 
@@ -85,65 +88,66 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
               help="Start no run that would end later.")  # fmt: skip
 @click.option("--confirm", type=click.IntRange(min=1), default=2, show_default=True,
               help="How often the whole schedule must show the finding before it is shrunk.")  # fmt: skip
-@click.option("--repeats", type=click.IntRange(min=1), default=5, show_default=True,
-              help="How often the result is run, to say how reliably it shows the finding.")  # fmt: skip
+@click.option("--repeats", type=click.IntRange(min=1), default=10, show_default=True,
+              help="How often the result is run, to say how reliably it and controls show the finding.")  # fmt: skip
 @click.option("--into", type=click.Path(path_type=Path, dir_okay=False), default=Path("shrunk.yaml"), show_default=True,
-              help="The experiment to write.")  # fmt: skip
+              help="The experiment to write, and beside it the draft of a report, as .md.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 def shrink_command(
     run_dir: Path, out: Path, named: str | None, minutes: float, confirm: int, repeats: int, into: Path, as_json: bool
 ) -> None:
     """Find the fewest and shortest faults of the run in RUN that still show its finding.
 
-    Each candidate is run until it is clear whether it shows the finding reliably. The result is an experiment, with the
-    number of its runs that showed the finding.
+    Each candidate is run until it is clear whether it shows the finding reliably. The result is an experiment with the
+    finding's lane, and the nearest control: a lane that differs in one setting and did not show it in the same runs.
+    The draft of a report has both odds, and what was in the logs.
 
     Exit code: 0 if the result showed the finding in at least one run, 2 if RUN's own schedule did not show it again.
     """
     from kafka_chaos.harness.experiment.checks.output import check_writable
-    from kafka_chaos.harness.replay.realised import realised_values
-    from kafka_chaos.harness.replay.shrinking import OutOfBudget, Shrinking
-    from kafka_chaos.harness.replay.trial import Trials
+    from kafka_chaos.harness.replay.narrowing import Narrowing
     from kafka_chaos.harness.report.listeners.terminal import on_terminal
 
     def say(text: str) -> None:
         click.echo(text, err=as_json)
 
-    values = realised_values(run_dir)
-    finding = _finding(run_dir, named)
-    phase = _phase_of(values, finding.lane, run_dir)
+    one = Narrowing(
+        run_dir,
+        _finding(run_dir, named),
+        out,
+        deadline=time.monotonic() + minutes * 60,
+        say=say,
+        confirm=confirm,
+        repeats=repeats,
+    )
     check_writable(into.parent, "--into")
-    # The last runs say how reliable the result is: their time is kept free.
-    trials = Trials(values, phase["phase"], finding, out, time.monotonic() + minutes * 60)
-    shrinking = Shrinking(trials, say)
-    schedule = tuple(phase["schedule"])
-    say(f"shrinking {counted(len(schedule), 'fault')} that showed {finding}")
-    with on_terminal(not as_json, trials.described) as trials.listeners:
+    say(f"shrinking {counted(len(one.whole), 'fault')} that showed {one.finding}")
+    with on_terminal(not as_json, one.trials.described) as one.trials.listeners:
         try:
-            confirmed = shrinking.confirm(schedule, wanted=confirm)
-        except OutOfBudget:
-            took = max(trials.seconds, default=0.0)
-            raise UsageFailure(f"--minutes {minutes:g}: too short for the first runs; one took {took:.0f} s") from None
-        if not confirmed:
-            say(f"the schedule showed {finding} in only {shrinking.shown} of {counted(shrinking.tried, 'run')}")
-            sys.exit(ExitCode.UNKNOWN)
-        trials.deadline -= repeats * max(trials.seconds)
-        smallest = shrinking.shrink()
-        trials.deadline = float("inf")
-        hits = sum(trials(smallest) for _ in range(repeats))
-    trials.write(smallest, into)
+            confirmed = one.narrow()
+        except OutOfBudget as failure:
+            raise UsageFailure(f"--minutes {minutes:g}: {failure}") from None
+    if not confirmed:
+        sys.exit(ExitCode.UNKNOWN)
+    draft = one.write(into)
+    hits = one.hits[one.finding.lane]
     if as_json:
         result = {
-            "finding": str(finding),
-            "schedule": list(smallest),
+            "finding": str(one.finding),
+            "schedule": list(one.schedule),
             "shown": hits,
-            "runs": repeats,
+            "runs": one.runs,
+            "controls": {what: one.hits[name] for name, what in one.controls.items()},
             "file": str(into),
+            "draft": str(draft),
         }
-        click.echo(json.dumps({**result, "tried": [{"path": str(path), "shown": seen} for path, seen in trials.paths]}))
+        tried = [{"path": str(path), "shown": seen} for path, seen in one.trials.paths]
+        click.echo(json.dumps({**result, "tried": tried}))
     else:
-        shown = f"shown by {hits} of {counted(repeats, 'run')}"
-        say(f"{into}: {len(smallest)} of {counted(len(schedule), 'fault')}; {shown}")
+        for name, what in one.controls.items():
+            say(f"the same with {what}: shown by {one.described(name)}")
+        kept = f"{len(one.schedule)} of {counted(len(one.whole), 'fault')}"
+        say(f"{into}, {draft}: {kept}; shown by {one.described(one.finding.lane)}")
     sys.exit(ExitCode.CONFORMS if hits else ExitCode.UNKNOWN)
 
 
@@ -164,13 +168,6 @@ def _finding(run_dir: Path, named: str | None) -> Finding:
     return finding
 
 
-def _phase_of(values: dict[str, Any], lane: str, run_dir: Path) -> dict[str, Any]:
-    phase: dict[str, Any] = next(one for one in values["phases"] if lane in [entry["lane"] for entry in one["lanes"]])
-    if not phase["schedule"]:
-        raise UsageFailure(f"{run_dir}: the phase {phase['phase']} has no timed faults to shrink")
-    return phase
-
-
 def _verdict(run_dir: Path) -> dict[str, Any]:
     path = run_dir / VERDICT_FILE
     try:
@@ -186,11 +183,11 @@ def _verdict(run_dir: Path) -> dict[str, Any]:
 @click.option("--minutes", type=click.FloatRange(min=0), default=30.0, show_default=True,
               help="Start no run that would end later; one runs at least.")  # fmt: skip
 @click.option("--shrink-minutes", type=click.FloatRange(min=0), default=15.0, show_default=True,
-              help="How long to shrink the schedule of each forbidden finding, afterwards.")  # fmt: skip
+              help="How long to shrink each new finding that no known defect explains; 0: not at all.")  # fmt: skip
 @click.option("--runs", "most", type=click.IntRange(min=1), help="Make at most this many runs.")
 @click.option("--seed", type=click.IntRange(min=0), help="Decides the seed of every run; drawn by default.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs/hunt"), show_default=True,
-              help="Where to write a folder per hunt.")  # fmt: skip
+              help="Where to write a folder per call, and what the next call goes on from.")  # fmt: skip
 @click.option("--record", type=click.Path(path_type=Path, dir_okay=False),
               help="Add every run to this record, and compare what it said before with what runs show.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json at the end, nothing else.")
@@ -208,18 +205,18 @@ def hunt_command(
     engine: str,
     quiet: bool,
 ) -> None:
-    """Look for findings: run EXPERIMENT with random schedules, one after the other on one cluster.
+    """Look for findings: run EXPERIMENT with what its key generate draws, one after the other on one cluster.
 
-    Its schedule has the key generate. Fault kinds and targets that were tried least are drawn most often, and those
-    that led to an action of the model that a lane had not shown yet. The schedule of each finding that the predictions
-    forbid is shrunk to an experiment of its own.
+    Fault kinds, targets, clusters and clients that were tried least are drawn most often, and those that led to
+    something new: an action of the model, a state of a partition, an error, or a line of a log that no run had shown.
+    It says which known defects it found, and after how many minutes. A violation that none explains is shrunk, and
+    compared with its nearest control: an experiment and the draft of a report.
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.nightly.nightly_run import Nightly
-    from kafka_chaos.harness.replay.actions import ACTIONS
     from kafka_chaos.harness.replay.hunting import Hunt
     from kafka_chaos.harness.report.listeners.terminal import on_terminal
 
@@ -227,9 +224,12 @@ def hunt_command(
         if not (as_json or quiet):
             click.echo(text)
 
-    with Hunt.of(experiment) as hunt:
+    with Hunt.of(experiment, out / f"{experiment.stem}.jsonl") as hunt:
         hunt.cluster.engine = Engine(engine)
         check_output(out, load_experiment(experiment))
+        before = len(hunt.rounds)
+        for name, lacks in hunt.left_out.items():
+            say(f"{name} is left out: {lacks}")
         nightly = Nightly(
             experiments=[experiment],
             out=out,
@@ -241,17 +241,36 @@ def hunt_command(
             run_one=hunt.run,
             load=hunt.draw,
         )
-        say(f"hunting with seed {nightly.seed}")
+        say(f"hunting with seed {nightly.seed}" + (f", after {counted(before, 'round')}" if before else ""))
         with on_terminal(not (as_json or quiet), nightly.described) as nightly.listeners:
             summary = nightly.run()
-        tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
-    lanes = {lane for lane, _ in hunt.shown}
+    tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     say(f"\n{summary.to_markdown()}\ntried: {tried or 'nothing'}")
-    say(f"shown: {len(hunt.shown)} of {len(lanes) * len(ACTIONS)} pairs of a lane and an action of the model")
-    for finding in hunt.found:
-        small = hunt.shrink(finding, nightly.folder, minutes=shrink_minutes, say=say)
-        say(f"{finding}: {small or 'did not show again'}")
+    say(f"new in the last {counted(len(hunt.rounds) - before, 'round')}: " + hunt.news(before))
+    drafted = set[tuple[int, str]]()
+    for discovery, when, number in hunt.found():
+        say(f"found: {discovery.name} {when} ({hunt.rounds[number].run}, lane {discovery.lane})")
+        shown = number, discovery.lane
+        if number >= before and not discovery.is_explained and shrink_minutes and shown not in drafted:
+            drafted.add(shown)
+            say(_drafted(hunt.rounds[number], discovery, nightly.folder, shrink_minutes, say))
     if as_json:
         click.echo(json.dumps(summary.to_json()))
     say(f"{nightly.folder / 'summary.md'}")
     sys.exit(summary.verdict.exit_code)
+
+
+def _drafted(shown: Round, discovery: Discovery, folder: Path, minutes: float, say: Callable[[str], None]) -> str:
+    """What became of a discovery: its draft, or why there is none."""
+    from kafka_chaos.contract.lane.families import anomaly_named
+    from kafka_chaos.harness.replay.narrowing import Narrowing
+    from kafka_chaos.harness.replay.trial import Finding
+
+    finding = Finding(discovery.lane, anomaly_named(discovery.anomaly))
+    try:
+        one = Narrowing(Path(shown.run), finding, folder / "runs", time.monotonic() + minutes * 60, say)
+        if not one.narrow():
+            return f"{finding} did not show again"
+    except (KafkaChaosError, OutOfBudget) as failure:
+        return f"{finding}: not shrunk: {failure}"
+    return str(one.write(folder / f"{discovery.lane}-{discovery.anomaly}.yaml"))

@@ -1,61 +1,107 @@
-"""Random schedules, one after the other on one cluster, drawn most often from what has been tried least and from what
-led to something new: an action of the model that its lane configuration had not shown yet.
+"""Random experiments, one after the other, drawn most often from what has been tried least and from what led to
+something new: whatever a run showed that none before it did (`novelty`).
 
-Guarantee: every forbidden finding keeps its run directory, and its
-schedule is shrunk.
+Guarantee: a hunt with a record goes on where the last one stopped. Every violation is in the record, with the run that
+showed it first and the known defects that explain it.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults.fault import Fault
+from kafka_chaos.contract.command.errors import UsageFailure, counted
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, ChosenClient, chosen
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
+from kafka_chaos.harness.experiment.file import experiment_of, experiment_values, text_of
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.replay.actions import actions_of
-from kafka_chaos.harness.replay.realised import realised_values
-from kafka_chaos.harness.replay.shrinking import OutOfBudget, Shrinking
-from kafka_chaos.harness.replay.trial import Finding, Trials, forbidden
+from kafka_chaos.harness.replay.novelty import novelty_of
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns, topic_name
+from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
+from kafka_chaos.verification import RunVerdict
 
-CONFIRMATIONS = 2
+_DRAWN = ("faults", "targets", "clusters", "clients")
+_VIOLATION = "violation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discovery:
+    """What a lane showed against its prediction. `name`: the known defect that explains it, or else what it is."""
+
+    name: str
+    lane: str
+    anomaly: str
+    is_explained: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One run of a hunt, as a line of its record has it. `drawn`: fault kinds, targets, cluster and clients, each as
+    often as they were in it; `new`: what no run had shown before."""
+
+    seconds: float
+    run: str
+    drawn: tuple[str, ...]
+    new: tuple[str, ...]
+    found: tuple[Discovery, ...]
+
+    @classmethod
+    def of(cls, line: str) -> Round:
+        """The round of a line; raises `ValueError` or `TypeError`."""
+        entry = json.loads(line)
+        found = tuple(Discovery(**one) for one in entry["found"])
+        return cls(**{**entry, "drawn": tuple(entry["drawn"]), "new": tuple(entry["new"]), "found": found})
 
 
 @dataclass
 class Hunt:
-    """Draws and runs schedules, and notes what they found; as a context manager it removes its cluster at the end.
+    """Draws and runs experiments, and notes what they found; as a context manager it removes its cluster at the end.
 
-    `values`: the keys of an experiment file with one phase, whose `schedule` has the key `generate`.
+    `values`: the keys of an experiment file with one phase, whose `schedule` has the key `generate`. `record`: a file
+    with a line for each round.
     """
 
     values: Mapping[str, Any]
     source: str
+    record: Path | None = None
+    rounds: list[Round] = field(default_factory=list)
     tried: Counter[str] = field(default_factory=Counter)
-    """How often each fault kind and each target was injected."""
-    shown: set[tuple[str, str]] = field(default_factory=set)
-    """The actions of the model that lanes have shown: the lane, and the action (`actions.ACTIONS`)."""
+    """How often each fault kind, target, cluster and client was in a run."""
     led_to: Counter[str] = field(default_factory=Counter)
-    """How many runs with a fault of each kind, or at each target, showed one of these first."""
-    found: dict[Finding, Path] = field(default_factory=dict)
-    """Forbidden findings, each with the first run that showed it."""
+    """How often it was in a run that showed something new."""
+    shown: set[str] = field(default_factory=set)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Clients that this machine can't run, with what they need."""
     cluster: ClusterOfRuns = field(default_factory=lambda: ClusterOfRuns("hunt"))
 
     @classmethod
-    def of(cls, path: Path) -> Hunt:
+    def of(cls, path: Path, record: Path | None = None) -> Hunt:
         """A hunt with the experiment in a file; raises `UsageFailure` unless its schedule is generated."""
         values = experiment_values(path)
         schedule = values.get("schedule")
         if "phases" in values or not isinstance(schedule, Mapping) or "generate" not in schedule:
             raise UsageFailure(f"{path}: expected an experiment with one phase and `schedule: {{generate: …}}`")
-        return cls(values, str(path))
+        generate = dict(schedule["generate"])
+        hunt = cls({**values, "schedule": {"generate": generate}}, str(path), record)
+        if "clients" in generate:
+            generate["clients"] = hunt._able(generate["clients"])
+        if record is not None and record.is_file():
+            for number, line in enumerate(text_of(record).splitlines(), 1):
+                try:
+                    hunt._count(Round.of(line))
+                except (ValueError, TypeError, KeyError) as error:
+                    raise UsageFailure(f"{record}:{number}: expected a round of a hunt: {error}") from None
+        return hunt
+
+    def __post_init__(self) -> None:
+        self._since = time.monotonic()
 
     def __enter__(self) -> Hunt:
         return self
@@ -66,13 +112,14 @@ class Hunt:
     def draw(self, _: Path, seed: int) -> Experiment:
         """The next experiment: its seed, topics of its own, and weights.
 
-        What was tried least has most weight; so has what led to actions that lanes had not shown before.
+        What was tried least has most weight; so has what led to something new.
         """
         generate = dict(self.values["schedule"]["generate"])
         given = generate.get("weights", {})
-        names = [*generate["faults"], *generate["targets"]]
         generate["weights"] = {
-            name: given.get(name, 1.0) * (1 + self.led_to[name]) / (1 + self.tried[name]) for name in names
+            name: given.get(name, 1.0) * (1 + self.led_to[name]) / (1 + self.tried[name])
+            for key in _DRAWN
+            for name in generate.get(key, ())
         }
         lanes = [{**lane, "topic": topic_name(str(lane["lane"]))} for lane in self.values["lanes"]]
         values = {**self.values, "seed": seed, "lanes": lanes, "schedule": {"generate": generate}}
@@ -81,36 +128,87 @@ class Hunt:
     def run(self, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
         """Run an experiment on the shared cluster, and note what it tried and found."""
         result = self.cluster.run(experiment, root, listeners)
-        actions = {(lane, action) for lane, counts in actions_of(result.path).items() for action in counts}
-        is_new = not actions <= self.shown
-        self.shown |= actions
-        for name in (name for fault in experiment.phases[0].faults() for name in _names(fault)):
-            self.tried[name] += 1
-            self.led_to[name] += is_new
-        for finding in forbidden(result.verdict.to_json()):
-            self.found.setdefault(finding, result.path)
+        clients = {lane.lane: str(lane.client) for lane in experiment.phases[0].lanes}
+        round_ = Round(
+            seconds=round(time.monotonic() - self._since, 1),
+            run=str(result.path),
+            drawn=tuple(_drawn(experiment)),
+            new=tuple(sorted(novelty_of(result.path) - self.shown)),
+            found=tuple(discoveries(result.verdict, clients)),
+        )
+        self._since = time.monotonic()
+        self._count(round_)
+        if self.record is not None:
+            self.record.parent.mkdir(parents=True, exist_ok=True)
+            with self.record.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(round_)) + "\n")
         return result
 
-    def shrink(self, finding: Finding, folder: Path, *, minutes: float, say: Callable[[str], None]) -> Path | None:
-        """Shrink the schedule that showed a finding to an experiment in `folder`; None if it did not show again."""
-        values = realised_values(self.found[finding])
-        for lane in values["phases"][0]["lanes"]:
-            lane["topic"] = None
-        deadline = time.monotonic() + minutes * 60
-        trials = Trials(values, values["phases"][0]["phase"], finding, folder / "runs", deadline)
-        shrinking = Shrinking(trials, say)
-        schedule = tuple(values["phases"][0]["schedule"])
-        say(f"shrinking {finding} of {self.found[finding]}")
-        try:
-            if not shrinking.confirm(schedule, wanted=CONFIRMATIONS):
-                return None
-        except OutOfBudget:
-            say("no time is left to confirm it")
-            return None
-        into = folder / f"{finding.lane}-{finding.anomaly}.yaml"
-        trials.write(shrinking.shrink(), into)
-        return into
+    def news(self, since: int) -> str:
+        """How much rounds showed that was new, each after the one before it; from the round with this index on."""
+        return ", ".join(str(len(one.new)) for one in self.rounds[since:])
+
+    def found(self) -> Iterator[tuple[Discovery, str, int]]:
+        """Each discovery once, by its name: when it was made and in how many rounds, in words; and the first one."""
+        hits = Counter(name for one in self.rounds for name in {found.name for found in one.found})
+        passed, names = 0.0, set[str]()
+        for number, one in enumerate(self.rounds, 1):
+            passed += one.seconds
+            for discovery in one.found:
+                if discovery.name not in names:
+                    names.add(discovery.name)
+                    when = f"after {counted(round(passed / 60), 'minute')} and {counted(number, 'round')}"
+                    often = f"in {hits[discovery.name]} of {counted(len(self.rounds), 'round')}"
+                    yield discovery, f"{when}, {often}", number - 1
+
+    def _count(self, one: Round) -> None:
+        self.rounds.append(one)
+        self.shown.update(one.new)
+        self.tried.update(one.drawn)
+        self.led_to.update(one.drawn if one.new else ())
+
+    def _able(self, clients: Sequence[str]) -> list[str]:
+        """Those of the clients that this machine can run, with their versions."""
+        found = []
+        for text in clients:
+            client = chosen(text)
+            lacks = client.kind.lacks() if isinstance(client, ChosenClient) else ()
+            if lacks:
+                self.left_out[text] = "; ".join(lacks)
+            else:
+                found.append(str(client or IN_PROCESS))
+        if not found:
+            raise UsageFailure(f"{self.source}: clients: expected one that this machine can run")
+        return found
 
 
-def _names(fault: Fault) -> tuple[str, str]:
-    return fault.kind, fault.target.text
+def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Discovery]:
+    """What the violations of a run are. `clients`: by lane."""
+    for lane in verdict.lanes:
+        for reason in lane.reasons if lane.verdict == _VIOLATION else ():
+            anomaly = reason.partition(" ")[0]
+            if anomaly in ALL_ANOMALIES:
+                defects = lane.explained.get(reason, ())
+                name = " or ".join(" with ".join(one) for one in defects)
+                client = clients[lane.lane]
+                yield Discovery(
+                    name=name or f"{anomaly} of {client}{_perhaps(client)}",
+                    lane=lane.lane,
+                    anomaly=anomaly,
+                    is_explained=bool(defects),
+                )
+
+
+def _perhaps(client: str) -> str:
+    """The known defects of a client that no verdict can name: of another one than librdkafka."""
+    kind = client.partition(" ")[0]
+    ids = [one.id for one in ALL_DEFECTS.values() if one.component == kind != IN_PROCESS]
+    return f" (perhaps {' or '.join(ids)})" if ids else ""
+
+
+def _drawn(experiment: Experiment) -> Iterator[str]:
+    phase, cluster = experiment.phases[0], experiment.cluster
+    for fault in phase.faults():
+        yield from (fault.kind, fault.target.text)
+    yield f"{cluster.kafka_version}/{cluster.metadata_mode}"
+    yield from (str(lane.client) for lane in phase.lanes)

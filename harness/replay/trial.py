@@ -83,15 +83,19 @@ class Trials:
 
     def __call__(self, schedule: Schedule) -> bool:
         """Run the schedule; whether it showed the finding. Raises `OutOfBudget` if no time is left."""
+        return self.finding.lane in self.run(self.experiment(schedule))[1]
+
+    def run(self, values: Mapping[str, Any]) -> tuple[Path, set[str]]:
+        """Run an experiment; its directory, and the lanes that showed the anomaly. Raises `OutOfBudget`."""
         started = time.monotonic()
         if started + max(self.seconds, default=0.0) > self.deadline:
             raise OutOfBudget
-        experiment = experiment_of(self.experiment(schedule), "the shrunk schedule")
+        experiment = experiment_of(values, "the shrunk schedule")
         result = run_experiment(experiment, root=self.root, listeners=self.listeners)
         self.seconds.append(time.monotonic() - started)
-        shown = self.finding in findings(result.verdict.to_json())
-        self.paths.append((result.path, shown))
-        return shown
+        shown = {one.lane for one in findings(result.verdict.to_json()) if one.anomaly == self.finding.anomaly}
+        self.paths.append((result.path, self.finding.lane in shown))
+        return result.path, shown
 
     def described(self) -> str:
         """How far it is, in a line."""
@@ -99,8 +103,11 @@ class Trials:
         until = f", {duration(max(0.0, left))} left" if left < float("inf") else ""
         return f"run {len(self.seconds) + 1}{until}"
 
-    def experiment(self, schedule: Schedule) -> dict[str, Any]:
-        """The experiment with this schedule alone: no other phase, no idle time before and after the faults."""
+    def experiment(self, schedule: Schedule, *, quiet: bool = False) -> dict[str, Any]:
+        """The experiment with this schedule alone: no other phase, no idle time before and after the faults.
+
+        `quiet`: with the same load, and without the faults.
+        """
         phase = next(one for one in self.values["phases"] if one["phase"] == self.phase)
         ends = [float(entry["at"]) + float(entry["duration"]) for entry in phase["schedule"]]
         tail = max(TAIL, float(phase["workload"]["duration"]) - max(ends))
@@ -108,7 +115,7 @@ class Trials:
         moved = [{**entry, "at": round(float(entry["at"]) - skipped, 3)} for entry in schedule]
         load = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail
         workload = {**phase["workload"], "duration": round(load, 1)}
-        return {**self.values, "phases": [{**phase, "schedule": moved, "workload": workload}]}
+        return {**self.values, "phases": [{**phase, "schedule": [] if quiet else moved, "workload": workload}]}
 
     def write(self, schedule: Schedule, into: Path) -> None:
         """Write the experiment with this schedule as a file."""

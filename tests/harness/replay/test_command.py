@@ -53,7 +53,7 @@ def test_a_schedule_is_shrunk_to_what_the_finding_needs(tmp_path: Path, cluster:
     run, into = write_run(tmp_path / "run", found=LOST), tmp_path / "small.yaml"
     result = shrink(str(run), "--finding", "acks1:lost_write", "--into", str(into), "--out", str(tmp_path / "runs"))
     assert result.exit_code == 0, result.output
-    assert "1 of 2 faults; shown by 5 of 5 runs" in result.output
+    assert "1 of 2 faults; shown by 10 of 10 runs" in result.output
     phase = load_experiment(into).phases[0]
     assert [(entry.fault, entry.target, entry.at, entry.duration) for entry in phase.schedule] == [
         ("partition", "brokers:1,3", 2.0, 0.5)
@@ -79,7 +79,7 @@ def test_a_finding_that_does_not_show_again_is_unknown(tmp_path: Path, cluster: 
     )
     result = shrink(str(run), "--finding", "acks1:lost_write", "--into", str(tmp_path / "x.yaml"))
     assert result.exit_code == 2
-    assert "in only 0 of 5 runs" in result.output
+    assert "was shown by only 0 of 5 runs" in result.output
     assert not (tmp_path / "x.yaml").exists()
 
 

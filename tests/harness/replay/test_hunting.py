@@ -6,14 +6,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.harness.clients.kinds import ClientKind
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.replay import hunting, trial
-from kafka_chaos.harness.replay.hunting import Hunt
-from kafka_chaos.harness.replay.trial import Finding, findings, forbidden
+from kafka_chaos.harness.replay.command import hunt_command
+from kafka_chaos.harness.replay.hunting import Hunt, discoveries
+from kafka_chaos.harness.replay.trial import findings, forbidden
 from kafka_chaos.harness.run import shared_cluster
+from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from tests.harness.replay.runs import write_run
 
 EXPERIMENT = """\
@@ -33,8 +37,7 @@ LOST = {"lost_write": {"count": 9, "status": "forbidden", "examples": []}}
 class Clusters:
     """Stands in for clusters and for runs on them; the runs in `lost` show a loss, those in `broken` fail."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self) -> None:
         self.started = self.removed = self.runs = 0
         self.lost: set[int] = set()
         self.broken: set[int] = set()
@@ -56,15 +59,16 @@ class Clusters:
         if self.runs in self.broken:
             raise EnvironmentFailure("the disk is full")
         found = LOST if self.runs in self.lost or cluster is None else {}
-        lanes = [{"lane": "acks1", "anomalies": found}]
-        verdict = SimpleNamespace(to_json=lambda: {"lanes": lanes}, verdict=Verdict.CONFORMS)
-        path = write_run(self.root / f"run-{self.runs}", found=found)
-        return SimpleNamespace(path=path, verdict=verdict)
+        root.mkdir(parents=True, exist_ok=True)
+        path = write_run(root / f"run-{self.runs}", found=found)
+        reasons = ["lost_write is forbidden and was found: 9"] if found else []
+        judged = _judged("acks1", reasons, verdict=Verdict.VIOLATION if found else Verdict.CONFORMS)
+        return SimpleNamespace(path=path, verdict=RunVerdict(path, judged.verdict, (judged,)))
 
 
 @pytest.fixture
-def clusters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Clusters:
-    clusters = Clusters(tmp_path)
+def clusters(monkeypatch: pytest.MonkeyPatch) -> Clusters:
+    clusters = Clusters()
     monkeypatch.setattr(shared_cluster, "Cluster", clusters)
     monkeypatch.setattr(shared_cluster, "run_experiment", clusters.run)
     monkeypatch.setattr(trial, "run_experiment", clusters.run)
@@ -112,18 +116,19 @@ def test_what_was_tried_least_is_drawn_most_often(experiment: Path, clusters: Cl
     assert sum(entry.target == "leader(acks1)" for entry in drawn) > 35
 
 
-def test_what_led_to_a_new_action_of_the_model_keeps_its_weight(
+def test_what_led_to_something_new_keeps_its_weight(
     experiment: Path, clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shows = iter([Counter(elect=1), Counter(elect=3), Counter(elect=1, shrink_isr=1)])
-    monkeypatch.setattr(hunting, "actions_of", lambda path: {"acks1": next(shows)})
+    shows = iter([{"elect"}, {"elect"}, {"elect", "shrink"}])
+    monkeypatch.setattr(hunting, "novelty_of", lambda path: next(shows))
     with Hunt.of(experiment) as hunt:
         drawn = [hunt.draw(experiment, seed) for seed in range(3)]
         for one in drawn:
             hunt.run(one, tmp_path, [])
-    assert hunt.shown == {("acks1", "elect"), ("acks1", "shrink_isr")}
+    assert hunt.shown == {"elect", "shrink"}
+    assert hunt.news(1) == "0, 1"
     names = [name for one in (drawn[0], drawn[2]) for fault in one.phases[0].schedule for name in _of(fault)]
-    assert hunt.led_to == Counter(names)
+    assert hunt.led_to == Counter([*names, *2 * ("3.9.1/zookeeper", "librdkafka")])
     hunt.tried, hunt.led_to = Counter(kill=9, pause=9), Counter(pause=9)
     kinds = [entry.fault for seed in range(20) for entry in hunt.draw(experiment, seed).phases[0].schedule]
     assert kinds.count("pause") > 30
@@ -133,29 +138,109 @@ def _of(entry: Any) -> tuple[str, str]:
     return entry.fault, entry.target
 
 
-def test_faults_and_targets_that_were_injected_are_counted(
-    experiment: Path, clusters: Clusters, tmp_path: Path
-) -> None:
+def test_what_was_in_a_run_is_counted(experiment: Path, clusters: Clusters, tmp_path: Path) -> None:
     with Hunt.of(experiment) as hunt:
         drawn = hunt.draw(experiment, 5)
         hunt.run(drawn, tmp_path, [])
     kinds = [entry.fault for entry in drawn.phases[0].schedule]
     assert {kind: hunt.tried[kind] for kind in kinds} == {kind: kinds.count(kind) for kind in kinds}
-    assert hunt.tried.total() == 4
+    assert hunt.tried.total() == 6
 
 
-def test_the_first_run_with_a_forbidden_finding_is_kept_and_shrunk(
+def test_clients_and_clusters_are_drawn_by_weight_too(experiment: Path, clusters: Clusters) -> None:
+    experiment.write_text(EXPERIMENT + "    clients: [java, librdkafka]\n    clusters: [3.9.1/kraft, 4.3.1/kraft]\n")
+    hunt = Hunt.of(experiment)
+    hunt.tried.update({"java 3.9.1": 999, "3.9.1/kraft": 999})
+    drawn = [hunt.draw(experiment, seed) for seed in range(20)]
+    assert sum(one.phases[0].lanes[0].client == "librdkafka" for one in drawn) > 15
+    assert sum(one.cluster.kafka_version == "4.3.1" for one in drawn) > 15
+
+
+def test_a_client_that_the_machine_lacks_is_left_out(
+    experiment: Path, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment.write_text(EXPERIMENT + "    clients: [java, librdkafka]\n")
+    monkeypatch.setattr(ClientKind, "lacks", lambda kind: ["install a JRE"] if kind.name == "java" else [])
+    hunt = Hunt.of(experiment)
+    assert hunt.left_out == {"java": "install a JRE"}
+    assert {hunt.draw(experiment, seed).phases[0].lanes[0].client for seed in range(9)} == {"librdkafka"}
+    experiment.write_text(EXPERIMENT + "    clients: [java]\n")
+    with pytest.raises(UsageFailure, match="clients: expected one that this machine can run"):
+        Hunt.of(experiment)
+
+
+def test_a_hunt_goes_on_where_the_last_one_stopped(
+    experiment: Path, clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hunting, "novelty_of", lambda path: {path.name[:3]})
+    record = tmp_path / "out" / "hunted.jsonl"
+    clusters.lost = {2}
+    for seed in range(3):
+        with Hunt.of(experiment, record) as hunt:
+            hunt.run(hunt.draw(experiment, seed), tmp_path, [])
+    again = Hunt.of(experiment, record)
+    assert (again.rounds, again.tried, again.led_to) == (hunt.rounds, hunt.tried, hunt.led_to)
+    assert again.shown == {"run"}
+    [(found, when, number)] = again.found()
+    assert (found.name, number) == ("lost_write of librdkafka", 1)
+    assert when == "after 0 minutes and 2 rounds, in 1 of 3 rounds"
+    with record.open("a") as file:
+        file.write("{}\n")
+    with pytest.raises(UsageFailure, match=r"hunted.jsonl:4: expected a round of a hunt"):
+        Hunt.of(experiment, record)
+
+
+def test_discoveries_have_the_names_of_what_explains_them() -> None:
+    duplicate = "duplicate is forbidden and was found: 9 (known defect: librdkafka-4953)"
+    lost = "lost_write is forbidden and was found: 1"
+    lanes = [
+        _judged("a", [duplicate, lost], explained={duplicate: (("librdkafka-4953",),)}),
+        _judged("b", ["reordered is forbidden and was found: 2", "no evidence of broker 2"]),
+        _judged("c", ["no evidence of broker 2"], verdict=Verdict.UNKNOWN),
+    ]
+    verdict = RunVerdict(Path("run"), Verdict.VIOLATION, tuple(lanes))
+    found = list(discoveries(verdict, {"a": "librdkafka 2.3.0", "b": "kafkajs 2.2.4", "c": "java 3.9.1"}))
+    assert [(one.name, one.is_explained) for one in found] == [
+        ("librdkafka-4953", True),
+        ("lost_write of librdkafka 2.3.0", False),
+        ("reordered of kafkajs 2.2.4 (perhaps kafkajs-1005)", False),
+    ]
+
+
+def _judged(
+    lane: str, reasons: list[str], *, verdict: Verdict = Verdict.VIOLATION, explained: Any = None
+) -> LaneVerdict:
+    lost = Observation(9 if any(reason.startswith("lost") for reason in reasons) else 0)
+    return LaneVerdict(
+        lane=lane,
+        verdict=verdict,
+        produced=100,
+        acknowledged=100,
+        consumed=100,
+        predicted={Anomaly.LOST_WRITE: Status.FORBIDDEN},
+        observed={Anomaly.LOST_WRITE: lost},
+        not_judged={},
+        reasons=tuple(reasons),
+        explained=explained or {},
+    )
+
+
+def test_the_command_shrinks_what_nothing_explains_and_drafts_a_report(
     experiment: Path, clusters: Clusters, tmp_path: Path
 ) -> None:
-    clusters.lost = {2, 3}
-    finding = Finding("acks1", Anomaly.LOST_WRITE)
-    with Hunt.of(experiment) as hunt:
-        for seed in range(3):
-            hunt.run(hunt.draw(experiment, seed), tmp_path, [])
-    assert hunt.found == {finding: tmp_path / "run-2"}
-    small = hunt.shrink(finding, tmp_path, minutes=1, say=lambda _: None)
-    assert small == tmp_path / "acks1-lost_write.yaml"
-    assert len(load_experiment(small).phases[0].schedule) == 1
+    clusters.lost = {2}
+    out = tmp_path / "hunts"
+    result = CliRunner().invoke(hunt_command, [str(experiment), "--runs", "2", "--out", str(out), "--seed", "3"])
+    assert "found: lost_write of librdkafka after 0 minutes and 2 rounds, in 1 of 2 rounds" in result.output
+    [draft] = out.glob("*/acks1-lost_write.md")
+    assert str(draft.with_suffix(".yaml")) in result.output or str(draft) in result.output
+    assert len(load_experiment(draft.with_suffix(".yaml")).phases[0].schedule) == 1
+    # The folders of two calls are named by the second.
+    draft.parent.rename(out / "first")
+    again = CliRunner().invoke(hunt_command, [str(experiment), "--runs", "1", "--out", str(out)])
+    assert "after 2 rounds" in again.output
+    assert "found: lost_write of librdkafka after 0 minutes and 2 rounds, in 1 of 3 rounds" in again.output
+    assert len(list(out.glob("*/acks1-lost_write.md"))) == 1
 
 
 @pytest.mark.parametrize(

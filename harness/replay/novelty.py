@@ -1,0 +1,68 @@
+"""What a run showed, as texts that can be compared with those of the runs before it: actions of the model, states of
+partitions, outcomes of records, and lines of clients' and brokers' logs, each without what changes from run to run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from kafka_chaos.contract.events import IsrChanged
+from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
+from kafka_chaos.harness.clients.kinds import IN_PROCESS
+from kafka_chaos.harness.replay.actions import actions_of, outcomes_of
+from kafka_chaos.verification.inputs.documents.events import read_events
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.run_directory import read_lanes
+
+_UNTOLD = re.compile(r"\s|\[[^]]*\] (?:TRACE|DEBUG) ")
+"""How a line begins that goes on with the line before it, or is of no level that says what happened."""
+_VARYING = re.compile(r"[\w.:/@$+-]*\d[\w.:/@$+-]*")
+_LISTED = re.compile(r"#(?:[\s,]+#)+")
+_LONGEST = 120
+
+
+def novelty_of(run_dir: Path) -> set[str]:
+    """Everything that a run showed; nothing for a run whose documents can't be used."""
+    try:
+        lanes = {lane.lane: lane for lane in read_lanes(run_dir / LANES_FILE)}
+        events = read_events(run_dir / EVENTS_FILE, list(lanes.values()))
+    except RunDirectoryError:
+        return set()
+    clients = {name: f"{lane.client or IN_PROCESS}, {name}" for name, lane in lanes.items()}
+    found = {f"{clients[lane]}: {action}" for lane, counts in actions_of(run_dir).items() for action in counts}
+    for lane, outcome, error, _ in outcomes_of(run_dir):
+        found.add(f"{clients.get(lane, lane)}: {outcome} {normalised(str(error))}")
+    for (lane, _), changes in events.changes.items():
+        for change in changes:
+            what = f"ISR of {len(change.isr)}" if isinstance(change, IsrChanged) else "a new leader"
+            ongoing = sorted({one.kind for one in events.concerning(lane) if _is_during(change.ts_ns, one)})
+            found.add(f"{what} during {' and '.join(ongoing) or 'no fault'}")
+    for name, lines in lines_of(run_dir).items():
+        found |= {f"{name.partition('-')[0]}: {line}" for line in lines}
+    return found
+
+
+def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
+    """By the name of each log, its lines: as they are without what varies, with the first that is so."""
+    return {path.stem: _lines(path) for path in sorted((run_dir / "logs").glob("*.log"))}
+
+
+def normalised(line: str) -> str:
+    """The beginning of a line, with numbers, ids, addresses and names that have digits as `#`."""
+    return _LISTED.sub("#", _VARYING.sub("#", line))[:_LONGEST]
+
+
+def _lines(path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if not _UNTOLD.match(line):
+                found.setdefault(normalised(line.rstrip()), line.rstrip())
+    return found
+
+
+def _is_during(ts_ns: int, fault: FaultRecord) -> bool:
+    began = bool(fault.requested) and fault.requested[0] <= ts_ns
+    return began and (not fault.healed or ts_ns <= fault.healed[-1])

@@ -1,0 +1,106 @@
+"""What a run showed is the same text in each run that shows it, whatever its numbers, ids and addresses are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.harness.replay.novelty import lines_of, normalised, novelty_of
+
+LANE = {"lane": "orders", "topic": "orders-3f-1", "acks": "all", "client": "sarama 1.43.3", "faults": ["kill"]}
+
+
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [
+        ("[2026-11-25 07:31:02,476] INFO Epoch 7 of orders-3f-1-0", "[2026-11-26 08:00:00,001] INFO Epoch 12 of a-9-4"),
+        ("Connection at 127.0.0.1:16649 closed", "Connection at 127.0.0.1:901 closed"),
+        ("ISR updated to 1,2,3", "ISR updated to 2, 3"),
+        ("session 0x1000106627b0000 expired", "session 0x2 expired"),
+    ],
+)
+def test_what_varies_is_taken_out(one: str, another: str) -> None:
+    assert normalised(one) == normalised(another)
+    assert "#" in normalised(one)
+
+
+def test_words_stay_and_long_lines_are_cut() -> None:
+    assert (
+        normalised("Got error produce response: NodeNotReadyError") == "Got error produce response: NodeNotReadyError"
+    )
+    assert len(normalised("word " * 99)) == 120
+
+
+def test_a_line_is_told_once_as_it_was_first_and_without_what_explains_a_line_before_it(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "broker-1.log").write_text(
+        "[2026-11-25 07:31:02,476] TRACE all is well\n"
+        "[2026-11-25 07:31:02,477] ERROR bad offset 1 (Log)\n\tat kafka.Log\n"
+        "[2026-11-25 07:31:02,478] ERROR bad offset 2 (Log)\n"
+    )
+    [(name, lines)] = lines_of(tmp_path).items()
+    assert (name, list(lines.values())) == ("broker-1", ["[2026-11-25 07:31:02,477] ERROR bad offset 1 (Log)"])
+
+
+def _write(run: Path, events: list[dict[str, Any]]) -> Path:
+    (run / "produced").mkdir(parents=True)
+    (run / "logs").mkdir()
+    (run / "lanes.json").write_text(json.dumps({"format_version": 1, "lanes": [LANE]}))
+    (run / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    rows = [
+        {"lane": "orders", "outcome": "ok", "error": None},
+        {"lane": "orders", "outcome": "info", "error": "code 7"},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), run / "produced" / "1.parquet")
+    (run / "logs" / "client-orders-0-producer.log").write_text("lost broker 3\n")
+    return run
+
+
+def test_actions_states_errors_and_lines_are_told_in_one_way(tmp_path: Path) -> None:
+    place = {"lane": "orders", "partition": 0}
+    fault = {"fault_id": "main/kill-1", "ts_ns": 20}
+    run = _write(
+        tmp_path / "run",
+        [
+            {
+                "type": "leader_elected",
+                "ts_ns": 10,
+                **place,
+                "broker": 1,
+                "leader_epoch": 0,
+                "start_offset": 0,
+                "isr": [1, 2, 3],
+            },
+            {"type": "isr_changed", "ts_ns": 11, **place, "before": [], "isr": [1, 2, 3]},
+            {
+                **fault,
+                "type": "fault_requested",
+                "kind": "kill",
+                "target": "broker:1",
+                "lanes": ["orders"],
+                "resolved": ["broker-1"],
+                "parameters": {},
+            },
+            {"type": "isr_changed", "ts_ns": 30, **place, "before": [1, 2, 3], "isr": [2, 3]},
+        ],
+    )
+    assert novelty_of(run) == {
+        "sarama 1.43.3, orders: acknowledge",
+        "sarama 1.43.3, orders: give_up",
+        "sarama 1.43.3, orders: info code #",
+        "sarama 1.43.3, orders: ok None",
+        "sarama 1.43.3, orders: shrink_isr",
+        "ISR of 3 during no fault",
+        "ISR of 2 during kill",
+        "a new leader during no fault",
+        "client: lost broker #",
+    }
+
+
+def test_a_run_whose_documents_cannot_be_used_shows_nothing(tmp_path: Path) -> None:
+    assert novelty_of(tmp_path) == set()
