@@ -52,20 +52,34 @@ def test_other_texts_are_refused(text: str) -> None:
         Target.parse(text)
 
 
+ZOOKEEPER = {"zookeepers": 1, "controllers": 0}
+
+
+def kraft(controllers: int) -> dict[str, int]:
+    return {"zookeepers": 0, "controllers": controllers}
+
+
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "servers", "message"),
     [
-        ("leader(nine)", "there is no lane nine; the lanes are one"),
-        ("group-coordinator(nine)", "there is no lane nine; the lanes are one"),
-        ("broker:4", "the cluster's brokers are numbered 1 to 3"),
-        ("broker:0", "numbered 1 to 3"),
-        ("brokers:2,4", "the cluster's brokers are numbered 1 to 3"),
-        ("zookeeper:2", "the cluster's zookeepers are numbered 1 to 1"),
+        ("leader(nine)", ZOOKEEPER, "there is no lane nine; the lanes are one"),
+        ("group-coordinator(nine)", ZOOKEEPER, "there is no lane nine; the lanes are one"),
+        ("broker:4", ZOOKEEPER, "the cluster's brokers are numbered 1 to 3"),
+        ("broker:0", ZOOKEEPER, "numbered 1 to 3"),
+        ("brokers:2,4", ZOOKEEPER, "the cluster's brokers are numbered 1 to 3"),
+        ("zookeeper:2", ZOOKEEPER, "the cluster's zookeepers are numbered 1 to 1"),
+        ("zookeeper", kraft(0), "a cluster in KRaft mode has no ZooKeeper"),
+        ("zookeeper:1", kraft(3), "a cluster in KRaft mode has no ZooKeeper"),
+        ("controllers", kraft(0), "no controllers that are no brokers"),
+        ("controllers:majority", kraft(0), "no controllers that are no brokers"),
+        ("controllers:1,4", kraft(3), "the cluster's controllers are numbered 1 to 3"),
+        ("controllers:minority", kraft(1), "one controller alone has no minority"),
+        ("controller:4", kraft(3), "the cluster's controllers are numbered 1 to 3"),
     ],
 )
-def test_what_a_cluster_does_not_have_is_refused(text: str, message: str) -> None:
+def test_what_a_cluster_does_not_have_is_refused(text: str, servers: dict[str, int], message: str) -> None:
     with pytest.raises(TargetError, match=message):
-        Target.parse(text).check(brokers=3, zookeepers=1, lanes=["one"])
+        Target.parse(text).check(brokers=3, lanes=["one"], **servers)
 
 
 @pytest.mark.parametrize(
@@ -83,23 +97,6 @@ def test_controllers_that_are_no_brokers_are_targets(text: str, expected: list[s
     target = Target.parse(text)
     target.check(brokers=3, zookeepers=0, controllers=2, lanes=[])
     assert [node.name for node in target.resolve(cluster, seed=0)] == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "controllers", "message"),
-    [
-        ("zookeeper", 0, "a cluster in KRaft mode has no ZooKeeper"),
-        ("zookeeper:1", 3, "a cluster in KRaft mode has no ZooKeeper"),
-        ("controllers", 0, "no controllers that are no brokers"),
-        ("controllers:majority", 0, "no controllers that are no brokers"),
-        ("controllers:1,4", 3, "the cluster's controllers are numbered 1 to 3"),
-        ("controllers:minority", 1, "one controller alone has no minority"),
-        ("controller:4", 3, "the cluster's controllers are numbered 1 to 3"),
-    ],
-)
-def test_what_a_cluster_in_kraft_mode_does_not_have_is_refused(text: str, controllers: int, message: str) -> None:
-    with pytest.raises(TargetError, match=message):
-        Target.parse(text).check(brokers=3, zookeepers=0, controllers=controllers, lanes=[])
 
 
 @pytest.mark.parametrize(("text", "size"), [("controllers:minority", 1), ("controllers:majority", 2)])
@@ -130,12 +127,8 @@ def test_controllers_that_are_no_brokers_are_counted_apart(text: str, hit: int) 
     assert Target.parse(text).controllers_hit(0) == 0
 
 
-def test_a_broker_is_named_once() -> None:
-    with pytest.raises(TargetError, match="'brokers:2,2' names a broker twice"):
-        Target.parse("brokers:2,2")
-    with pytest.raises(TargetError, match="'controllers:1,3,1' names a controller twice"):
-        Target.parse("controllers:1,3,1")
-
-
-def test_each_broker_that_is_named_counts() -> None:
+def test_a_broker_is_named_and_counted_once() -> None:
     assert Target.parse("brokers:1,3").brokers_hit(3) == 2
+    for text, named in (("brokers:2,2", "broker"), ("controllers:1,3,1", "controller")):
+        with pytest.raises(TargetError, match=f"'{text}' names a {named} twice"):
+            Target.parse(text)

@@ -43,29 +43,29 @@ def test_all_that_a_broker_leads_moves_to_replicas_in_sync() -> None:
     assert cluster.led[ORDERS].leader == 3
 
 
-def test_the_partitions_of_one_lane_move_alone() -> None:
-    cluster = FakeCluster(led={ORDERS: led(1, 1, 2), OFFSETS: led(1, 1, 2)})
-    injected(cluster, lane="orders")
-    assert (cluster.led[ORDERS].leader, cluster.led[OFFSETS].leader) == (2, 1)
-
-
-def test_no_target_inherits_from_another() -> None:
-    cluster = FakeCluster(led={ORDERS: led(1, 1, 2, 3), OFFSETS: led(2, 1, 2, 3)})
-    fault, nodes = injected(cluster, "brokers:1,2")
-    assert {state.leader for state in cluster.led.values()} == {3}
-    assert fault.proof(cluster, nodes).took_effect
-
-
-@pytest.mark.parametrize("state", [led(1, 1), led(2, 1, 2), led(None, 1, 2)])
-def test_nothing_moves_where_nobody_can_inherit_or_another_leads(state: Leadership) -> None:
-    cluster = FakeCluster(led={ORDERS: state})
-    fault, nodes = injected(cluster)
-    assert cluster.led[ORDERS] == state
-    proof = fault.proof(cluster, nodes)
-    assert (proof.took_effect, proof.reason) == (
-        False,
-        "broker-1: it led no partition that another replica in sync could lead",
-    )
+@pytest.mark.parametrize(
+    ("cluster", "target", "keys", "leaders"),
+    [
+        (FakeCluster(led={ORDERS: led(1, 1, 2), OFFSETS: led(1, 1, 2)}), "broker:1", {"lane": "orders"}, [2, 1]),
+        (FakeCluster(led={ORDERS: led(1, 1, 2, 3), OFFSETS: led(2, 1, 2, 3)}), "brokers:1,2", {}, [3, 3]),
+        (
+            FakeCluster(led={ORDERS: led(1, 1, 2), OFFSETS: led(1, 1, 2)}, ongoing={ORDERS: (4, 2, 3)}),
+            "broker:1",
+            {},
+            [1, 2],
+        ),
+        (FakeCluster(led={ORDERS: led(1, 1, 2)}, silent_about_moves=True), "broker:1", {}, [1]),
+    ],
+    ids=[
+        "those of one lane move alone",
+        "no target inherits from another",
+        "one whose replicas move is left alone",
+        "nothing moves while nobody tells what moves already",
+    ],
+)
+def test_which_partitions_move(cluster: FakeCluster, target: str, keys: dict[str, str], leaders: list[int]) -> None:
+    injected(cluster, target, **keys)
+    assert [state.leader for state in cluster.led.values()] == leaders
 
 
 def test_the_next_leader_is_running() -> None:
@@ -75,16 +75,14 @@ def test_the_next_leader_is_running() -> None:
     assert cluster.led[ORDERS].leader == 3
 
 
-def test_a_partition_whose_replicas_move_is_left_alone() -> None:
-    cluster = FakeCluster(led={ORDERS: led(1, 1, 2), OFFSETS: led(1, 1, 2)}, ongoing={ORDERS: (4, 2, 3)})
-    injected(cluster)
-    assert (cluster.led[ORDERS].leader, cluster.led[OFFSETS].leader) == (1, 2)
-
-
-def test_nothing_moves_while_nobody_tells_what_moves_already() -> None:
-    cluster = FakeCluster(led={ORDERS: led(1, 1, 2)}, silent_about_moves=True)
-    injected(cluster)
-    assert cluster.led[ORDERS].leader == 1
+@pytest.mark.parametrize("state", [led(1, 1), led(2, 1, 2), led(None, 1, 2)])
+def test_nothing_moves_where_nobody_can_inherit_or_another_leads(state: Leadership) -> None:
+    cluster = FakeCluster(led={ORDERS: state})
+    fault, nodes = injected(cluster)
+    assert cluster.led[ORDERS] == state
+    proof = fault.proof(cluster, nodes)
+    reason = "broker-1: it led no partition that another replica in sync could lead"
+    assert (proof.took_effect, proof.reason) == (False, reason)
 
 
 def test_a_partition_that_stays_is_named() -> None:
@@ -102,18 +100,25 @@ def test_another_fault_at_another_time_needs_a_proof_of_its_own() -> None:
     assert not later.proof(cluster, nodes).took_effect
 
 
-def refusal_of(fault: str, cluster: str = "{}") -> str:
-    text = f"name: moved\ncluster: {cluster}\nlanes: [{{lane: orders}}]\nschedule: [{{{fault}, at: 1}}]\n"
-    with pytest.raises(UsageFailure) as refused:
+KRAFT = "{metadata_mode: kraft}"
+
+
+@pytest.mark.parametrize(
+    ("fault", "cluster", "expected"),
+    [
+        ("leader-transfer, target: leader(orders)", "{kafka_version: 2.0.0}", "expected Kafka 2.4 or later"),
+        ("leader-transfer, target: zookeeper", "{}", "leader-transfer hits brokers, and no other server"),
+        ("leader-transfer, target: leader(orders), lane: ordres", "{}", "there is no lane ordres"),
+        ("controller-move, target: controller", KRAFT, "pause it, isolate it or kill it"),
+        ("controller-move, target: 'zookeeper:1'", "{}", "controller-move hits brokers, and no other server"),
+        ("session-expiry, target: 'broker:1'", KRAFT, "hold their heartbeats"),
+        ("session-expiry, target: zookeeper", "{}", "session-expiry hits brokers, and no other server"),
+    ],
+)
+def test_an_experiment_that_can_not_have_it_is_refused(fault: str, cluster: str, expected: str) -> None:
+    text = f"name: moved\ncluster: {cluster}\nlanes: [{{lane: orders}}]\nschedule: [{{fault: {fault}, at: 1}}]\n"
+    with pytest.raises(UsageFailure, match=expected):
         parse_experiment(text, "moved.yaml")
-    return str(refused.value)
-
-
-def test_an_experiment_that_can_not_have_it_is_refused() -> None:
-    fault = "fault: leader-transfer, target: leader(orders)"
-    assert "expected Kafka 2.4 or later" in refusal_of(fault, "{kafka_version: 2.0.0}")
-    assert "hits brokers, and no other server" in refusal_of("fault: leader-transfer, target: zookeeper")
-    assert "there is no lane ordres" in refusal_of(f"{fault}, lane: ordres")
 
 
 FAULT = ControllerMove(target=Target.parse("controller"))
@@ -133,10 +138,20 @@ def test_an_election_in_a_later_epoch_is_the_proof() -> None:
     assert not later.proof(cluster, nodes).took_effect
 
 
-def test_without_an_election_there_is_no_proof() -> None:
-    cluster = FakeCluster()
-    nodes = hit_by(FAULT, cluster)
-    assert FAULT.proof(cluster, nodes).reason == "broker-3: no other controller was elected"
+@pytest.mark.parametrize(
+    ("cluster", "target", "reason"),
+    [
+        (FakeCluster(), "controller", "broker-3: no other controller was elected"),
+        (FakeCluster(epoch=None, next_controllers=[2]), "controller", "broker-3: it was not controller"),
+        (FakeCluster(next_controllers=[2]), "broker:1", "broker-1: it was not controller"),
+    ],
+    ids=["no election", "zookeeper does not answer", "no controller"],
+)
+def test_where_no_controller_is_deposed_there_is_no_proof(cluster: FakeCluster, target: str, reason: str) -> None:
+    fault = ControllerMove(target=Target.parse(target))
+    nodes = hit_by(fault, cluster)
+    assert cluster.controller() == 3
+    assert fault.proof(cluster, nodes).reason == reason
 
 
 def test_a_controller_that_ended_was_not_deposed() -> None:
@@ -144,34 +159,6 @@ def test_a_controller_that_ended_was_not_deposed() -> None:
     nodes = hit_by(FAULT, cluster)
     cluster.brokers[3].running = False
     assert FAULT.proof(cluster, nodes).reason == "broker-3: its process ended"
-
-
-def test_where_zookeeper_does_not_answer_nothing_is_done() -> None:
-    cluster = FakeCluster(epoch=None, next_controllers=[2])
-    nodes = hit_by(FAULT, cluster)
-    assert cluster.controller() == 3
-    assert not FAULT.proof(cluster, nodes).took_effect
-
-
-def test_a_broker_that_is_not_controller_is_not_deposed() -> None:
-    cluster = FakeCluster(next_controllers=[2])
-    fault = ControllerMove(target=Target.parse("broker:1"))
-    nodes = hit_by(fault, cluster)
-    assert cluster.controller() == 3
-    assert fault.proof(cluster, nodes).reason == "broker-1: it was not controller"
-
-
-@pytest.mark.parametrize(
-    ("cluster", "target", "message"),
-    [
-        ("{metadata_mode: kraft}", "controller", "pause it, isolate it or kill it"),
-        ("{}", "zookeeper:1", "controller-move hits brokers, and no other server"),
-    ],
-)
-def test_a_controller_of_which_there_is_none_can_not_move(cluster: str, target: str, message: str) -> None:
-    schedule = f"schedule: [{{fault: controller-move, target: '{target}', at: 1}}]"
-    with pytest.raises(UsageFailure, match=message):
-        parse_experiment(f"name: moved\ncluster: {cluster}\nlanes: [{{lane: orders}}]\n{schedule}\n", "moved.yaml")
 
 
 EXPIRY = SessionExpiry(target=Target.parse("broker:1"))
@@ -234,16 +221,3 @@ def test_a_session_that_goes_on_and_a_process_that_ends_are_no_proof() -> None:
 )
 def test_a_session_s_password_is_the_one_that_java_makes(session: int, password: str) -> None:
     assert password_of(session).hex() == password
-
-
-@pytest.mark.parametrize(
-    ("cluster", "target", "message"),
-    [
-        ("{metadata_mode: kraft}", "broker:1", "hold their heartbeats"),
-        ("{}", "zookeeper", "session-expiry hits brokers, and no other server"),
-    ],
-)
-def test_in_kraft_mode_no_session_of_zookeeper_expires(cluster: str, target: str, message: str) -> None:
-    schedule = f"schedule: [{{fault: session-expiry, target: '{target}', at: 1}}]"
-    with pytest.raises(UsageFailure, match=message):
-        parse_experiment(f"name: over\ncluster: {cluster}\nlanes: [{{lane: orders}}]\n{schedule}\n", "over.yaml")

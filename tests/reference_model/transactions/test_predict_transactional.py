@@ -1,6 +1,7 @@
-"""What `predict` answers for a lane whose producers use transactions."""
+"""Answers of `predict` for a lane whose producers use transactions."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,45 +29,43 @@ def shown(prediction: Prediction) -> set[A]:
     return {anomaly for anomaly, answer in prediction.transactions.items() if answer.status is not Status.FORBIDDEN}
 
 
-def test_every_anomaly_of_transactions_is_answered_and_explained() -> None:
+def test_every_anomaly_of_transactions_is_answered_and_explained_where_there_are_some() -> None:
     prediction = predict(ONE)
     assert prediction.transactions.keys() == set(A)
     assert all(answer.why for answer in prediction.transactions.values())
     assert shown(prediction) == set()
     assert prediction.bounds["transactions"]["protocol"] == "v1"
     assert Prediction.from_json(prediction.to_json()) == prediction
-
-
-def test_a_lane_without_transactions_is_asked_nothing_of_them() -> None:
     assert predict(replace(ONE, transactional=None)).transactions == {}
 
 
-@pytest.mark.parametrize("fault", ["kill", "stop", "pause", "partition", "session-expiry"])
-def test_transactions_survive_whatever_loses_no_record(fault: str) -> None:
-    assert shown(predict(replace(ONE, faults=(fault,)))) == set()
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"faults": (fault,)} for fault in ("kill", "stop", "pause", "partition", "session-expiry")),
+        {"transactional": Transactional(size=1, producers=2)},
+    ],
+    ids=str,
+)
+def test_transactions_survive_whatever_loses_no_record(changes: dict[str, Any]) -> None:
+    assert shown(predict(replace(ONE, **changes))) == set()
 
 
-def test_an_unclean_election_costs_transactions_what_it_costs_records() -> None:
-    prediction = predict(replace(ONE, faults=("kill",), unclean_leader_election=True))
+@pytest.mark.parametrize(
+    ("fault", "unclean", "expected"), [("kill", True, LOST), ("power-loss", False, LOST | {A.ZOMBIE_COMMIT})]
+)
+def test_what_loses_records_costs_transactions_and_a_power_loss_the_coordinator_s_memory_too(
+    fault: str, unclean: bool, expected: set[A]
+) -> None:
+    prediction = predict(replace(ONE, faults=(fault,), unclean_leader_election=unclean))
     assert prediction.status(Anomaly.LOST_WRITE) is Status.PERMITTED
-    assert shown(prediction) == LOST
-    assert prediction.bounds["transactions"]["transaction_state_may_lose"] is False
-
-
-def test_a_power_loss_may_take_the_coordinators_memory_too() -> None:
-    prediction = predict(replace(ONE, faults=("power-loss",)))
-    assert shown(prediction) == LOST | {A.ZOMBIE_COMMIT}
-    assert prediction.bounds["transactions"]["transaction_state_may_lose"] is True
+    assert shown(prediction) == expected
+    assert prediction.bounds["transactions"]["transaction_state_may_lose"] is (fault == "power-loss")
 
 
 def test_the_coordinators_log_is_elected_cleanly_whatever_the_topic_does() -> None:
     state = internal_topic(replace(ONE, faults=("kill",), unclean_leader_election=True), "__transaction_state")
     assert (state.unclean_leader_election, state.acks, state.faults) == (False, "all", ("kill",))
-
-
-def test_producers_beside_each_other_may_depend_on_each_other_in_a_cycle() -> None:
-    two = Transactional(size=1, producers=2)
-    assert shown(predict(replace(ONE, transactional=two))) == set()
 
 
 @pytest.mark.parametrize(

@@ -126,38 +126,37 @@ def one(bench: Bench, failures: Failures, *, commits: bool = True, over: bool = 
     return ended, row
 
 
-def test_a_retriable_commit_is_asked_for_again(bench: Bench) -> None:
-    ended, row = one(bench, {"commit_transaction": [TIMED_OUT, TIMED_OUT]})
-    assert (ended, row["outcome"], row["error"]) == ("committed", "committed", None)
-    assert bench.clients[0].calls.count("commit_transaction") == 3
-
-
-def test_a_commit_that_must_be_aborted_is(bench: Bench) -> None:
-    ended, row = one(bench, {"commit_transaction": [ABORTABLE], "abort_transaction": [TIMED_OUT]})
-    assert (ended, row["outcome"], row["error"]) == ("aborted", "aborted", "_MSG_TIMED_OUT")
-    assert bench.log[-2:] == ["pay-0 abort_transaction"] * 2
-
-
 @pytest.mark.parametrize(
-    ("failures", "commits", "outcome"),
+    ("failures", "commits", "expected"),
     [
-        ({"commit_transaction": [FENCED]}, True, "info"),
-        ({"commit_transaction": [ABORTABLE], "abort_transaction": [FENCED]}, True, "info"),
-        ({"abort_transaction": [FENCED]}, False, "aborted"),
+        # A retriable commit is asked for again; one that has to be aborted is aborted.
+        ({"commit_transaction": [TIMED_OUT, TIMED_OUT]}, True, ("committed", "committed", None)),
+        (
+            {"commit_transaction": [ABORTABLE], "abort_transaction": [TIMED_OUT]},
+            True,
+            ("aborted", "aborted", "_MSG_TIMED_OUT"),
+        ),
+        # A fenced producer is lost, and says what it knows; what poll raises is told by the commit.
+        ({"commit_transaction": [FENCED]}, True, ("lost: _FENCED", "info", "_FENCED")),
+        (
+            {"commit_transaction": [ABORTABLE], "abort_transaction": [FENCED]},
+            True,
+            ("lost: _FENCED", "info", "_FENCED"),
+        ),
+        ({"abort_transaction": [FENCED]}, False, ("lost: _FENCED", "aborted", "_FENCED")),
+        ({"poll": [FENCED], "commit_transaction": [TIMED_OUT, FENCED]}, True, ("lost: _FENCED", "info", "_FENCED")),
     ],
 )
-def test_a_fenced_producer_is_lost_and_says_what_it_knows(
-    bench: Bench, failures: Failures, commits: bool, outcome: str
-) -> None:
+def test_how_a_transaction_ends(bench: Bench, failures: Failures, commits: bool, expected: tuple[object, ...]) -> None:
     ended, row = one(bench, failures, commits=commits)
-    assert (ended, row["outcome"], row["error"]) == ("lost: _FENCED", outcome, "_FENCED")
+    assert (ended, row["outcome"], row["error"]) == expected
     assert row["end_ns"] is not None
-    assert bench.clients[0].calls[-1] == "close"
-
-
-def test_a_failure_for_good_that_poll_raises_is_told_by_the_commit(bench: Bench) -> None:
-    ended, row = one(bench, {"poll": [FENCED], "commit_transaction": [TIMED_OUT, FENCED]})
-    assert (ended, row["outcome"], row["error"]) == ("lost: _FENCED", "info", "_FENCED")
+    calls = bench.clients[0].calls
+    for name in ("commit_transaction", "abort_transaction"):
+        if name in failures and "poll" not in failures:
+            is_asked_again = TIMED_OUT in failures[name]
+            assert calls.count(name) == len(failures[name]) + is_asked_again
+    assert calls[-1] == "close"
 
 
 def test_an_end_without_an_answer_is_left_once_the_load_gives_up(bench: Bench) -> None:
@@ -296,15 +295,10 @@ def test_what_a_lost_client_warns_of_at_its_end_is_nobody_s_concern() -> None:
     assert seen == []
 
 
-def test_restarts_are_even_and_in_turn() -> None:
+def test_restarts_are_even_and_in_turn_and_records_time_out_before_their_transaction() -> None:
     settings = LaneSpec(lane="pay", transactional={"producers": 2, "restarts": 3}).transactional  # type: ignore[arg-type]
     assert settings is not None
     assert [restart_times(settings, number, 40) for number in (0, 1)] == [[10, 30], [20]]
-
-
-def test_records_time_out_before_their_transaction() -> None:
-    lane = LaneSpec(lane="pay", transactional={"timeout_ms": 5_000})  # type: ignore[arg-type]
-    assert lane.transactional is not None
-    configs = producer_configs(lane, "127.0.0.1:1")
+    configs = producer_configs(LaneSpec(lane="pay", transactional={"timeout_ms": 5_000}), "127.0.0.1:1")  # type: ignore[arg-type]
     assert (configs["transaction.timeout.ms"], configs["message.timeout.ms"]) == (5_000, 5_000)
     assert (configs["enable.idempotence"], configs["acks"]) == (True, "all")
