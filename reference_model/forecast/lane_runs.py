@@ -16,6 +16,7 @@ from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import USUAL_VERSION, elects_from_elr, usual_mode
 
 NO_FAULT = "no fault"
 _OF_A_RUN = ("lane", "topic", "client", "faults", "kafka_version", "metadata_mode")
@@ -72,7 +73,9 @@ def settings_of(entry: Mapping[str, Any]) -> str:
     lane = Lane.from_json(entry)
     # How many partitions there are matters to transactions only.
     names = _OF_A_RUN if lane.transactional is not None else (*_OF_A_RUN, "partitions")
-    usual = Lane(lane=lane.lane).to_json()
+    version = lane.kafka_version or USUAL_VERSION
+    elr = elects_from_elr(version, lane.metadata_mode or usual_mode(version), None)
+    usual = {**Lane(lane=lane.lane).to_json(), "elr": elr}
     given = {key: value for key, value in lane.to_json().items() if key not in names and value != usual.get(key)}
     return json.dumps(given, sort_keys=True, separators=(",", ":"))
 

@@ -150,6 +150,12 @@ def test_settings_are_what_differs_from_the_defaults() -> None:
     assert settings_of({**lane, **cell}) == '{"acks":"1"}'
 
 
+@pytest.mark.parametrize(("version", "elr", "settings"), [("4.3.1", True, "{}"), ("4.3.1", False, '{"elr":false}')])
+def test_eligible_replicas_are_a_setting_where_they_are_not_as_usual(version: str, elr: bool, settings: str) -> None:
+    lane = {"lane": "a", "acks": "all", "kafka_version": version, "metadata_mode": "kraft", "elr": elr}
+    assert settings_of(lane) == settings
+
+
 def test_partitions_are_settings_of_lanes_with_transactions_only() -> None:
     transactional = {"lane": "a", "idempotence": True, "partitions": 3, "transactional": {"producers": 2}}
     assert '"partitions":3' in settings_of(transactional)
