@@ -17,14 +17,15 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
+from kafka_chaos.harness.workload.clients.following import ConsumerPerIsolation, Follower
 from kafka_chaos.harness.workload.clients.paced_producing import Life, PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.producers import Producing
-from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation, RecordedConsumer
+from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, RowBuffer
-from kafka_chaos.harness.workload.lane_groups import LoopProducing, group_reading
+from kafka_chaos.harness.workload.lane_groups import group_reading, loop_between
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.settings import LINGER_MS, LoadSettings
@@ -32,7 +33,7 @@ from kafka_chaos.harness.workload.transactions.load import TransactionalProducin
 
 Members = GroupLoad | ApplicationConsuming | ApplicationLooping
 """The members of a group, the harness's own or the application's."""
-Consuming = RecordedConsumer | ProcessConsumer | ApplicationConsuming | ConsumerPerIsolation
+Consuming = Follower | ApplicationConsuming | ConsumerPerIsolation
 """The reader of a lane, from its start to its end."""
 
 
@@ -121,8 +122,8 @@ def looping(
 ) -> tuple[Producing, Members]:
     """The loop that reads `source` and writes the lane, as what writes and as a group."""
     if function is None:
-        loop = LoopProducing(lane, source, load)
-        return loop, loop.members
+        loop = loop_between(source, lane, load)
+        return loop, loop
     application = ApplicationLooping(lane, source, cast("Callable[[LoopHandle], object]", function), load)
     return application, application
 
@@ -147,7 +148,7 @@ def reading(
 
 def _follower(
     lane: LaneSpec, load: LoadSettings, start_offsets: Mapping[int, int] | None
-) -> RecordedConsumer | ProcessConsumer | ConsumerPerIsolation:
+) -> Follower | ConsumerPerIsolation:
     def process(isolation: str | None = None, assignments: RowBuffer | None = None) -> ProcessConsumer:
         name = lane.lane if isolation is None else f"{lane.lane}-{isolation}"
         return ProcessConsumer(
@@ -171,7 +172,7 @@ def _follower(
         on_error=load.on_notice,
         start_offsets=start_offsets,
     )
-    follow: Callable[..., RecordedConsumer | ProcessConsumer] = in_process if lane.client == IN_PROCESS else process
+    follow: Callable[..., Follower] = in_process if lane.client == IN_PROCESS else process
     if lane.transactional is None:
         return follow()
     assert load.tables.assignments is not None

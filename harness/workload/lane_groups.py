@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, group_of, loop_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional
 from kafka_chaos.harness.child import command_of
@@ -16,7 +13,6 @@ from kafka_chaos.harness.workload.groups.work import GroupWork, StartMember
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.settings import LoadSettings
 
-_TICK = 0.05
 _LEARNS_SOON = {"topic.metadata.refresh.interval.ms": "1000"}
 """A group is given new partitions once a member learns of them: by default, after five minutes at the latest."""
 
@@ -27,58 +23,29 @@ def group_reading(lane: LaneSpec, load: LoadSettings) -> GroupLoad:
     return _group(lane, load, read=lane, group_id=group_of(lane.lane), settings=lane.group)
 
 
-class LoopProducing:
-    """The members of a loop, in the place of the lane's producers. They go on until their source is at its end."""
-
-    def __init__(self, lane: LaneSpec, source: LaneSpec, load: LoadSettings) -> None:
-        loop, transactions = lane.loop, lane.transactional or Transactional()
-        assert loop is not None
-        configs = load.producer_configs(lane)
-        # Members bring the logger that keeps their clients silent.
-        configs.pop("logger", None)
-        if loop.offsets == IN_TRANSACTION:
-            configs["transactional.id"] = lane.lane
-        output = OutputSettings(
-            lane=lane.lane,
-            topic=lane.topic_name,
-            partitions=lane.partitions,
-            record_size=load.workload.record_size,
-            producer_id=0,
-            configs=configs,
-            offsets=loop.offsets,
-            size=transactions.size,
-            abort=transactions.abort,
-            seed=f"{load.seed}/{lane.lane}",
-            run_directory=str(load.tables.run_directory.resolve()),
-        )
-        group_id = loop_group_of(lane.lane)
-        self.members = _group(lane, load, read=source, group_id=group_id, settings=loop.group, output=output)
-
-    @property
-    def sent(self) -> int:
-        """Records that the members sent so far."""
-        return self.members.progress.sent
-
-    @property
-    def acknowledged(self) -> int:
-        """Records acknowledged so far."""
-        return self.members.progress.acknowledged
-
-    @property
-    def longest_gap_ns(self) -> int:
-        """The longest time between two acknowledgements so far, in nanoseconds."""
-        return self.members.progress.longest_gap_ns
-
-    def run(self, sending: threading.Event) -> None:
-        """Let the members do what is planned until `sending` is cleared; raises what went wrong with one."""
-        self.members.starts()
-        while sending.is_set():
-            self.members.raise_error()
-            time.sleep(_TICK)
-
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Nothing to wait for yet: members still have to process what their source holds."""
-        return 0
+def loop_between(source: LaneSpec, lane: LaneSpec, load: LoadSettings) -> GroupLoad:
+    """The members of the lane's loop, in the place of its producers. They go on until their source is at its end."""
+    loop, transactions = lane.loop, lane.transactional or Transactional()
+    assert loop is not None
+    configs = load.producer_configs(lane)
+    # Members bring the logger that keeps their clients silent.
+    configs.pop("logger", None)
+    if loop.offsets == IN_TRANSACTION:
+        configs["transactional.id"] = lane.lane
+    output = OutputSettings(
+        lane=lane.lane,
+        topic=lane.topic_name,
+        partitions=lane.partitions,
+        record_size=load.workload.record_size,
+        producer_id=0,
+        configs=configs,
+        offsets=loop.offsets,
+        size=transactions.size,
+        abort=transactions.abort,
+        seed=f"{load.seed}/{lane.lane}",
+        run_directory=str(load.tables.run_directory.resolve()),
+    )
+    return _group(lane, load, read=source, group_id=loop_group_of(lane.lane), settings=loop.group, output=output)
 
 
 def _group(

@@ -9,16 +9,16 @@ from kafka_chaos.faults.target import CONSUMER, MEMBER
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
+from kafka_chaos.harness.workload.clients.following import ConsumerPerIsolation
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.producers import ManyProducers, Producing
-from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.lane_clients import Members, looping, producing, reading
-from kafka_chaos.harness.workload.lane_groups import LoopProducing
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
+from kafka_chaos.harness.workload.worker import Worker
 
 
 class LaneLoad:
@@ -49,8 +49,7 @@ class LaneLoad:
         self._sending = threading.Event()
         self._sending.set()
         self._cancelled = threading.Event()
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name=f"producer-{lane.lane}", daemon=True)
+        self._worker = Worker(self._run, name=f"producer-{lane.lane}")
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -70,8 +69,8 @@ class LaneLoad:
 
     @property
     def _processes(self) -> Sequence[ProcessProducer | GroupLoad]:
-        if isinstance(self.producer, LoopProducing):
-            return [self.producer.members] if self.producer.members.is_foreign else []
+        if isinstance(self.producer, GroupLoad):
+            return [self.producer] if self.producer.is_foreign else []
         made = self.producer.present if isinstance(self.producer, ManyProducers) else ()
         return [one for one in made if isinstance(one, ProcessProducer)]
 
@@ -101,7 +100,7 @@ class LaneLoad:
 
     def start(self) -> None:
         """Start sending."""
-        self._thread.start()
+        self._worker.start()
         if self.group is not None:
             self.group.starts()
 
@@ -111,7 +110,7 @@ class LaneLoad:
 
     def await_outcomes(self) -> None:
         """Wait until every record has an outcome; raises what the producer's thread raised."""
-        self._thread.join()
+        self._worker.join()
         self.raise_error()
 
     def raise_error(self) -> None:
@@ -120,8 +119,7 @@ class LaneLoad:
             members.raise_error()
         if isinstance(self.consumer, ApplicationConsuming):
             self.consumer.raise_error()
-        if self._error is not None:
-            raise self._error
+        self._worker.raise_error()
 
     def cancel(self) -> None:
         """End at once; records without an outcome become info."""
@@ -131,17 +129,13 @@ class LaneLoad:
     def close(self) -> None:
         """End the threads, and pass the last rows to the writers."""
         self.cancel()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._worker.join()
         for members in self.groups:
             members.close()
         self.consumer.close()
 
     def _run(self) -> None:
         try:
-            try:
-                self.producer.run(self._sending)
-            finally:
-                self.unsettled = self.producer.finish(self._settle_timeout, self._cancelled)
-        except Exception as error:  # noqa: BLE001 - raised again in await_outcomes()
-            self._error = error
+            self.producer.run(self._sending)
+        finally:
+            self.unsettled = self.producer.finish(self._settle_timeout, self._cancelled)

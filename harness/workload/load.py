@@ -134,7 +134,7 @@ class PhaseLoad:
         loops = [lane.loop for lane in self.lanes.values() if lane.loop is not None]
         for members in loops:
             left = max(0.0, deadline - time.monotonic())
-            members.drain(end_offsets[members.lane], timeout=left, cancelled=threading.Event())
+            members.drain(end_offsets[members.reads], timeout=left, cancelled=threading.Event())
         self._end(loops)
 
     def drain(self, end_offsets: Mapping[str, Mapping[int, int]], *, timeout: float) -> None:
@@ -166,7 +166,7 @@ class PhaseLoad:
                 self._on_notice(str(failure))
             else:
                 for group, offsets in committed.items():
-                    named = {f"{members.lane}/{partition}": offset for partition, offset in sorted(offsets.items())}
+                    named = {f"{members.reads}/{partition}": offset for partition, offset in sorted(offsets.items())}
                     document["groups"][group] = named
         if groups:
             write_whole(self._groups_file, json.dumps(document, indent=1) + "\n")

@@ -13,17 +13,16 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 from confluent_kafka import Consumer
 
 from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.member import Callbacks, Member
+from kafka_chaos.harness.workload.clients.following import behind
 from kafka_chaos.harness.workload.groups.rows import GroupTables
-from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, HistoryWriter
-
-_MOST_ROWS = 16_384
+from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, HistoryWriter, RowBuffer
 
 Rebalanced = Callable[[Any, Any], None]
 
@@ -31,24 +30,20 @@ Rebalanced = Callable[[Any, Any], None]
 class ConsumerRecorder:
     """Records what all consumers of one lane's application receive."""
 
-    def __init__(
-        self, *, lane: str, topic: str, partitions: int, writer: HistoryWriter, groups: GroupTables | None = None
-    ) -> None:
+    def __init__(self, lane: LaneSpec, writer: HistoryWriter, groups: GroupTables | None = None) -> None:
         """`groups`: the tables of assignments and commits, if the lane has them."""
         self.groups = groups
         self.clients: list[RecordingConsumer] = []
         self.group_ids: set[str] = set()
-        self.lane = lane
-        self.topic = topic
+        self.lane = lane.lane
+        self.topic = lane.topic_name
         self.consumed = 0
-        self._codec = IdentityCodec(lane)
-        self._writer = writer
+        self._codec = IdentityCodec(lane.lane)
         self._names = itertools.count(1)
-        self._rows: list[dict[str, Any]] = []
+        self._rows = RowBuffer(CONSUMED_SCHEMA, writer)
         self._last_ns = 0
-        self._position = dict.fromkeys(range(partitions), 0)
+        self._position: dict[int, int] = {}
         self._lock = threading.Lock()
-        writer.follow(self._take)
 
     def client(self, configs: Mapping[str, object]) -> RecordingConsumer:
         """Add a client."""
@@ -75,16 +70,14 @@ class ConsumerRecorder:
     def behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
         """The partitions that were not read to their end: (read, end) by number."""
         with self._lock:
-            return {
-                number: (self._position[number], end) for number, end in ends.items() if self._position[number] < end
-            }
+            return behind(self._position, ends)
 
     def record(self, name: str, message: Any) -> None:
         """Record a message that a client received."""
         with self._lock:
             self._last_ns = max(self._last_ns + 1, time.monotonic_ns())
             producer_id, seq = self.identity(message)
-            self._rows.append(
+            self._rows.add(
                 {
                     "lane": self.lane,
                     "consumer": name,
@@ -99,10 +92,6 @@ class ConsumerRecorder:
             self.consumed += 1
             end = message.offset() + 1
             self._position[message.partition()] = max(self._position.get(message.partition(), 0), end)
-            full = len(self._rows) >= _MOST_ROWS
-        # Not under the lock, which the writer's thread also takes.
-        if full and (table := self._take()) is not None:
-            self._writer.write(table)
 
     def identity(self, message: Any) -> tuple[int, int]:
         """The identity of a record that a client received."""
@@ -112,11 +101,6 @@ class ConsumerRecorder:
     def decode(self, carrier: object) -> tuple[int, int]:
         """The identity in a value or in a header."""
         return self._codec.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
-
-    def _take(self) -> pa.Table | None:
-        with self._lock:
-            rows, self._rows = self._rows, []
-        return pa.Table.from_pylist(rows, schema=CONSUMED_SCHEMA) if rows else None
 
 
 class RecordingConsumer:

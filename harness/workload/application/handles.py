@@ -19,6 +19,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder, RecordingConsumer
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder, RecordingProducer
 from kafka_chaos.harness.workload.groups.work import group_configs
+from kafka_chaos.harness.workload.worker import Worker
 
 _AS_THE_LANE = {
     "acks": "acks",
@@ -206,35 +207,18 @@ class Application:
     consumer: Callable[[ConsumerHandle], object] | None = None
 
 
-class ApplicationThread:
+class ApplicationThread(Worker):
     """Runs one function of the application in its own thread."""
 
     def __init__(self, function: Callable[[], object], *, what: str, over: threading.Event) -> None:
-        self._function = function
+        super().__init__(function, name=what)
         self._what = what
         self._over = over
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=what, daemon=True)
-
-    def start(self) -> None:
-        """Call the function."""
-        self._thread.start()
-
-    def is_alive(self) -> bool:
-        """Whether the function is still running."""
-        return self._thread.is_alive()
-
-    def has_ended(self, *, within: float) -> bool:
-        """Wait for the function to return, at most `within` seconds; returns whether it has."""
-        self._thread.join(within)
-        return not self._thread.is_alive()
 
     def end(self, timeout: float = _RETURN_TIMEOUT) -> None:
         """Signal the function to end and wait until it returns; raises what it raised, or `ClusterFailure`."""
         self._over.set()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
-        if self._thread.is_alive():
+        if not self.join(timeout):
             raise ClusterFailure(
                 f"{self._what} did not return within {timeout:g} s after its handle said that it is over: "
                 "let it loop while handle.running()"
@@ -243,16 +227,9 @@ class ApplicationThread:
 
     def raise_error(self) -> None:
         """Raise what the function raised."""
-        if isinstance(self._error, KafkaChaosError):
-            raise self._error
-        if self._error is not None:
-            raise ClusterFailure(f"{self._what} raised {type(self._error).__name__}: {self._error}") from self._error
-
-    def _run(self) -> None:
-        try:
-            self._function()
-        except BaseException as error:  # noqa: BLE001 - raised again where the run waits for the function
-            self._error = error
+        if self.error is not None and not isinstance(self.error, KafkaChaosError):
+            raise ClusterFailure(f"{self._what} raised {type(self.error).__name__}: {self.error}") from self.error
+        super().raise_error()
 
 
 def _plain(value: object) -> str:

@@ -18,11 +18,9 @@ from kafka_chaos.harness.workload.application.handles import (
     ProducerHandle,
 )
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
-from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
-from kafka_chaos.harness.workload.clients.recorded_producer import retries
+from kafka_chaos.harness.workload.clients.following import not_at_the_end
 from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.groups.work import committed_by
-from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, RowBuffer
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _INTERVAL = 0.05
@@ -35,18 +33,13 @@ class ApplicationMembers:
 
     def __init__(self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str, groups: GroupTables | None):
         """`what` names the function; `groups`: the tables of assignments and commits, if the lane has them."""
-        self.lane = read.lane
+        self.reads = read.lane
+        """The lane that they read."""
         self._read = read
         self._load = load
         self._what = what
         self._group_id = group_id
-        self._inputs = ConsumerRecorder(
-            lane=read.lane,
-            topic=read.topic_name,
-            partitions=read.partitions,
-            writer=load.tables.consumed,
-            groups=groups,
-        )
+        self._inputs = ConsumerRecorder(read, load.tables.consumed, groups)
 
     def starts(self) -> None:
         """The load has begun; nothing is planned for an application."""
@@ -120,7 +113,7 @@ class ApplicationConsuming(ApplicationMembers):
         return {} if self._read.group is None else super().committed()
 
 
-class ApplicationProducing:
+class ApplicationProducing(ProducerRecorder):
     """A lane whose producer is a function of the application."""
 
     def __init__(
@@ -132,50 +125,20 @@ class ApplicationProducing:
         inputs: ConsumerRecorder | None = None,
     ) -> None:
         """`inputs`: see `ProducerRecorder`."""
-        configs, transactions = load.producer_configs(lane), load.transactions(lane)
-        self._recorder = ProducerRecorder(
-            lane=lane.lane,
-            topic=lane.topic_name,
-            answered=lane.acks != "0",
-            retries=retries(configs),
-            writer=load.tables.produced,
-            reservations=load.reservations,
-            on_precondition=load.on_precondition,
-            transactions=None if transactions is None else RowBuffer(TRANSACTIONS_SCHEMA, transactions),
-            inputs=inputs,
-        )
-        handle = self._handle(lane, load, configs)
+        super().__init__(lane, load, inputs)
+        handle = self._handle(lane, load)
         what = f"the producer function of lane {lane.lane}"
         self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
 
-    def _handle(self, lane: LaneSpec, load: LoadSettings, configs: Mapping[str, object]) -> ProducerHandle:
-        return ProducerHandle(lane, load.bootstrap_servers, self._recorder, configs, load.client_configs)
-
-    @property
-    def sent(self) -> int:
-        """Records that clients accepted so far."""
-        return self._recorder.sent
-
-    @property
-    def acknowledged(self) -> int:
-        """Records acknowledged so far."""
-        return self._recorder.acknowledged
-
-    @property
-    def longest_gap_ns(self) -> int:
-        """The longest time between two acknowledgements so far, in nanoseconds."""
-        return self._recorder.longest_gap_ns
+    def _handle(self, lane: LaneSpec, load: LoadSettings) -> ProducerHandle:
+        return ProducerHandle(lane, load.bootstrap_servers, self, self.configs, load.client_configs)
 
     def run(self, sending: threading.Event) -> None:
         """Call the function and let it work until `sending` is cleared, or it returns by itself."""
         self._thread.start()
-        while sending.is_set() and not self._thread.has_ended(within=_INTERVAL):
+        while sending.is_set() and not self._thread.join(_INTERVAL):
             pass
         self._thread.end()
-
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
-        return self._recorder.finish(timeout, cancelled)
 
 
 class ApplicationLooping(ApplicationMembers, ApplicationProducing):
@@ -192,14 +155,14 @@ class ApplicationLooping(ApplicationMembers, ApplicationProducing):
         any_function = cast("Callable[[ProducerHandle], object]", function)
         ApplicationProducing.__init__(self, lane, any_function, load, inputs=self._inputs)
 
-    def _handle(self, lane: LaneSpec, load: LoadSettings, configs: Mapping[str, object]) -> ProducerHandle:
+    def _handle(self, lane: LaneSpec, load: LoadSettings) -> ProducerHandle:
         servers = load.bootstrap_servers
-        return LoopHandle(lane, self._read, servers, self._recorder, self._inputs, configs, load.client_configs)
+        return LoopHandle(lane, self._read, servers, self, self._inputs, self.configs, load.client_configs)
 
     def run(self, sending: threading.Event) -> None:
         """Call the function, and wait until `sending` is cleared."""
         self._thread.start()
-        while sending.is_set() and not self._thread.has_ended(within=_INTERVAL):
+        while sending.is_set() and not self._thread.join(_INTERVAL):
             pass
 
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
@@ -209,12 +172,12 @@ class ApplicationLooping(ApplicationMembers, ApplicationProducing):
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """The same; then every record gets an outcome."""
         super().drain(ends, timeout=timeout, cancelled=cancelled)
-        self._recorder.finish(timeout, cancelled)
+        super().finish(timeout, cancelled)
 
     def close(self) -> None:
         """End the function."""
         self._thread.end()
-        self._recorder.finish(0.0, threading.Event())
+        super().finish(0.0, threading.Event())
         self._inputs.finish()
 
 

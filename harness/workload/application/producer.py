@@ -14,61 +14,48 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.transactions import ClientTransactions
 from kafka_chaos.harness.workload.clients.abandoned import abandon_client
-from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition, watched
+from kafka_chaos.harness.workload.clients.defect_watch import watched
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
-from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
-from kafka_chaos.harness.workload.history.writer import OUTPUTS_SCHEMA, PRODUCED_SCHEMA, HistoryWriter, RowBuffer
-
-_MOST_ROWS = 16_384
+from kafka_chaos.harness.workload.clients.producers import Acknowledged
+from kafka_chaos.harness.workload.clients.recorded_producer import retries
+from kafka_chaos.harness.workload.history.reservations import ReservedSeqs
+from kafka_chaos.harness.workload.history.writer import OUTPUTS_SCHEMA, PRODUCED_SCHEMA, TRANSACTIONS_SCHEMA, RowBuffer
+from kafka_chaos.harness.workload.settings import LoadSettings
 
 Headers = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
 Report = Callable[[KafkaError | None, Any], None]
 
 
-class ProducerRecorder:
+class ProducerRecorder(Acknowledged):
     """Records what all clients of one lane's application send; each client has its own producer_id."""
 
-    def __init__(
-        self,
-        *,
-        lane: str,
-        topic: str,
-        answered: bool,
-        retries: bool,
-        writer: HistoryWriter,
-        reservations: Reservations,
-        on_precondition: OnPrecondition | None = None,
-        transactions: RowBuffer | None = None,
-        inputs: ConsumerRecorder | None = None,
-    ) -> None:
+    def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ConsumerRecorder | None = None) -> None:
         """`inputs`: what records the consumers of a loop, whose output the lane is."""
-        self.transactions = transactions
+        super().__init__()
+        transactions = load.transactions(lane)
+        self.transactions = None if transactions is None else RowBuffer(TRANSACTIONS_SCHEMA, transactions)
         self.inputs = inputs
-        self.lane = lane
-        self.topic = topic
-        self.codec = IdentityCodec(lane)
-        self.answered = answered
-        self.retries = retries
-        self.acknowledged = 0
-        self.longest_gap_ns = 0
-        self._last_acknowledgement_ns = 0
-        self._writer = writer
-        self.reservations = reservations
-        self._on_precondition = on_precondition
+        self.lane = lane.lane
+        self.topic = lane.topic_name
+        self.codec = IdentityCodec(lane.lane)
+        self.configs = load.producer_configs(lane)
+        self.answered = lane.acks != "0"
+        self.retries = retries(self.configs)
+        self.reservations = load.reservations
+        self._on_precondition = load.on_precondition
         self._clients: list[RecordingProducer] = []
-        self._done: list[dict[str, Any]] = []
+        self._done = RowBuffer(PRODUCED_SCHEMA if inputs is None else OUTPUTS_SCHEMA, load.tables.produced)
         self._lock = threading.Lock()
-        writer.follow(self._take)
 
     @property
     def sent(self) -> int:
@@ -86,32 +73,15 @@ class ProducerRecorder:
 
     def settled(self, row: dict[str, Any]) -> None:
         """Add a row that has its outcome."""
-        with self._lock:
-            if row["outcome"] == Outcome.OK:
-                self.acknowledged += 1
-                if self._last_acknowledgement_ns:
-                    gap = row["complete_ns"] - self._last_acknowledgement_ns
-                    self.longest_gap_ns = max(self.longest_gap_ns, gap)
-                self._last_acknowledgement_ns = row["complete_ns"]
-            self._done.append(row)
-            full = len(self._done) >= _MOST_ROWS
-        # Not under the lock, which the writer's thread also takes.
-        if full and (table := self._take()) is not None:
-            self._writer.write(table)
+        if row["outcome"] == Outcome.OK:
+            with self._lock:
+                self.acknowledges(row["complete_ns"])
+        self._done.add(row)
 
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
         """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
         deadline = time.monotonic() + timeout
-        left = 0
-        for client in self._clients:
-            left += client.finish(deadline, cancelled)
-        return left
-
-    def _take(self) -> pa.Table | None:
-        with self._lock:
-            rows, self._done = self._done, []
-        schema = PRODUCED_SCHEMA if self.inputs is None else OUTPUTS_SCHEMA
-        return pa.Table.from_pylist(rows, schema=schema) if rows else None
+        return sum(client.finish(deadline, cancelled) for client in self._clients)
 
 
 class RecordingProducer:

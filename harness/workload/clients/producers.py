@@ -23,6 +23,22 @@ class Progress(Protocol):
         """The longest time between two acknowledgements of one producer so far, in nanoseconds."""
 
 
+class Acknowledged:
+    """Counts acknowledgements."""
+
+    def __init__(self) -> None:
+        self.acknowledged = 0
+        self.longest_gap_ns = 0
+        self._last_ns = 0
+
+    def acknowledges(self, ns: int, count: int = 1) -> None:
+        """So many records were acknowledged at once."""
+        self.acknowledged += count
+        if self._last_ns:
+            self.longest_gap_ns = max(self.longest_gap_ns, ns - self._last_ns)
+        self._last_ns = ns
+
+
 class Producing(Progress, Protocol):
     """The writer of a lane."""
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.workload.clients.recorded_consumer import not_at_the_end
+from kafka_chaos.harness.workload.clients.following import not_at_the_end
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
 from kafka_chaos.harness.workload.groups.rows import GroupTables, MemberRows, Progress
 from kafka_chaos.harness.workload.groups.settings import (
@@ -26,6 +26,7 @@ from kafka_chaos.harness.workload.groups.settings import (
 from kafka_chaos.harness.workload.groups.work import GroupWork, OnChange, StartMember, committed_by, member_settings
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.worker import Worker
 
 MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"
 _TICK = 0.05
@@ -35,8 +36,8 @@ _MOST_REPLACED = 20
 _NEVER = float("inf")
 
 
-class GroupLoad:
-    """The members of one group, looked after by a thread of their own.
+class GroupLoad(Progress):
+    """The members of one group, looked after by a thread of their own; those of a loop write its lane.
 
     `start` begins members of another client: one that has a problem is ended, and none takes its place. A problem of
     the harness's own members is an error.
@@ -51,7 +52,9 @@ class GroupLoad:
         on_change: OnChange,
         start: StartMember | None = None,
     ) -> None:
-        self.progress = Progress()
+        super().__init__()
+        self.reads = work.lane
+        """The lane that it reads."""
         self._work = work
         self._tables = tables
         self._start = start
@@ -67,16 +70,10 @@ class GroupLoad:
         """Members that a fault has ended, by name: whether they stay down."""
         self._plan: list[Planned] = []
         self._ending = threading.Event()
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, name=f"group-{work.group_id}", daemon=True)
+        self._worker = Worker(self._run, name=f"group-{work.group_id}")
         for place in range(work.settings.members):
             self._begin(place)
-        self._thread.start()
-
-    @property
-    def lane(self) -> str:
-        """The lane that it reads."""
-        return self._work.lane
+        self._worker.start()
 
     def starts(self) -> None:
         """The load has begun: from now on, members crash, freeze, join and leave as planned."""
@@ -85,8 +82,18 @@ class GroupLoad:
 
     def raise_error(self) -> None:
         """Raise what went wrong with a member."""
-        if self._error is not None:
-            raise self._error
+        self._worker.raise_error()
+
+    def run(self, sending: threading.Event) -> None:
+        """Let the members of a loop do what is planned until `sending` is cleared; raises what went wrong with one."""
+        self.starts()
+        while sending.is_set():
+            self.raise_error()
+            time.sleep(_TICK)
+
+    def finish(self, timeout: float, cancelled: threading.Event) -> int:
+        """Nothing to wait for yet: members still have to process what their source holds."""
+        return 0
 
     @property
     def is_foreign(self) -> bool:
@@ -110,7 +117,7 @@ class GroupLoad:
         """
         self._plan = []
         deadline = time.monotonic() + timeout
-        while behind := self.progress.behind(ends):
+        while behind := self.behind(ends):
             self.raise_error()
             if time.monotonic() > deadline or cancelled.is_set() or self.failed_for_good:
                 text = not_at_the_end(f"the group {self._work.group_id}", behind)
@@ -170,16 +177,13 @@ class GroupLoad:
 
     def _end_thread(self) -> None:
         self._ending.set()
-        self._thread.join()
+        self._worker.join()
 
     def _run(self) -> None:
-        try:
-            while not self._ending.wait(_TICK):
-                while self._plan and time.monotonic() - self._began >= self._plan[0].at:
-                    self._act(self._plan.pop(0))
-                self._look_after()
-        except Exception as error:  # noqa: BLE001 - raised by raise_error()
-            self._error = error
+        while not self._ending.wait(_TICK):
+            while self._plan and time.monotonic() - self._began >= self._plan[0].at:
+                self._act(self._plan.pop(0))
+            self._look_after()
 
     def _act(self, planned: Planned) -> None:
         place = planned.place
@@ -249,7 +253,7 @@ class GroupLoad:
             if output is None
             else (output.lane, output.producer_id, output.configs.get("transactional.id")),
             tables=self._tables,
-            progress=self.progress,
+            progress=self,
             on_change=partial(self._on_change, name),
         )
         member = self._members[place] = (self._start or self._own)(settings, rows)

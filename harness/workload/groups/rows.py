@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
+from kafka_chaos.harness.workload.clients.following import behind
+from kafka_chaos.harness.workload.clients.producers import Acknowledged
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import (
     ASSIGNMENTS_SCHEMA,
@@ -48,23 +50,21 @@ class GroupTables:
         self.transactions = None if transactions is None else RowBuffer(TRANSACTIONS_SCHEMA, transactions)
 
 
-class Progress:
+class Progress(Acknowledged):
     """The progress of a group: records read, where its members stand at the end, records that loops sent."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.consumed = 0
         self.sent = 0
-        self.acknowledged = 0
-        self.longest_gap_ns = 0
-        self._last_ns = 0
         self._at_end: dict[int, tuple[object, int]] = {}
         self._lock = threading.Lock()
 
     def behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
         """The partitions whose present owner has not come to the end: (offset, end) by number."""
         with self._lock:
-            at = {number: self._at_end[number][1] for number in ends if number in self._at_end}
-        return {number: (at.get(number, 0), end) for number, end in ends.items() if at.get(number, 0) < end}
+            at = {number: offset for number, (_, offset) in self._at_end.items()}
+        return behind(at, ends)
 
     def reaches(self, member: object, offsets: list[list[int]]) -> None:
         """A member has processed its partitions up to these ends."""
@@ -77,13 +77,6 @@ class Progress:
             for partition, (owner, _) in list(self._at_end.items()):
                 if owner is member and (partitions is None or partition in partitions):
                     del self._at_end[partition]
-
-    def acknowledges(self, ns: int) -> None:
-        """A record of a loop was acknowledged."""
-        self.acknowledged += 1
-        if self._last_ns:
-            self.longest_gap_ns = max(self.longest_gap_ns, ns - self._last_ns)
-        self._last_ns = ns
 
 
 class MemberRows:

@@ -34,6 +34,7 @@ _GATHER_INTERVAL = 0.5
 """How many seconds a writer gathers rows. Both, plus the time to write a file, are less than a second."""
 ROWS_PER_FILE = 100_000
 _QUEUED_TABLES = 16
+_MOST_BUFFERED = 16_384
 _STOP = None
 
 Take = Callable[[], pa.Table | None]
@@ -147,6 +148,7 @@ class RowBuffer:
 
     def __init__(self, schema: pa.Schema, writer: HistoryWriter) -> None:
         self._schema = schema
+        self._writer = writer
         self._rows: list[dict[str, Any]] = []
         self._lock = threading.Lock()
         writer.follow(self._take)
@@ -155,6 +157,10 @@ class RowBuffer:
         """Add a row; columns that it lacks are null."""
         with self._lock:
             self._rows.append(row)
+            is_full = len(self._rows) >= _MOST_BUFFERED
+        # Not under the lock, which the writer's thread also takes.
+        if is_full and (table := self._take()) is not None:
+            self._writer.write(table)
 
     def _take(self) -> pa.Table | None:
         with self._lock:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_chaos.harness.workload.clients.recorded_consumer import add_assignment, not_at_the_end
-from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer, consumed_rows
+from kafka_chaos.harness.workload.clients.following import Follower, not_at_the_end
+from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.producer import Start, whole_numbers
 from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach
 
-_TICK = 0.05
 _LEAVES_WITHIN = 10.0
 
 
-class ProcessConsumer:
+class ProcessConsumer(Follower):
     """Follows one lane until `drain` has seen it reach the end offsets. Each event `assigned` begins a new name.
 
-    `isolation`, for a topic with transactions: its `isolation.level`. `assignments` then takes a row per partition and
-    assignment, and what it passes over counts as read, where the process says that it stands behind.
+    In an isolation level, what it passes over counts as read, where the process says that it stands behind.
     """
 
     def __init__(
@@ -34,43 +31,33 @@ class ProcessConsumer:
         isolation: str | None = None,
         assignments: RowBuffer | None = None,
     ) -> None:
-        self.lane = lane
-        self.consumed = 0
-        self._isolation = isolation
-        self._member = lane if isolation is None else f"{lane}-{isolation}"
-        self._assignments = assignments
-        self._began_ns = time.monotonic_ns()
-        self._writer = writer
-        self._names = 1
-        self._last_ns = 0
-        self._position = dict.fromkeys(range(partitions), 0)
+        starts = dict.fromkeys(range(partitions), 0)
+        super().__init__(lane=lane, starts=starts, writer=writer, isolation=isolation, assignments=assignments)
         self._has_ended = threading.Event()
         self._start = start
         self._is_down = False
+        self.begins()
         self._process = start(self)
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until every partition was read up to its end offset, at most `timeout` seconds.
-
-        If it does not get there, the run continues: the verdict says what can't be judged.
-        """
-        deadline = time.monotonic() + timeout
-        while behind := {
-            number: (self._position[number], end) for number, end in end_offsets.items() if self._position[number] < end
-        }:
-            if time.monotonic() > deadline or cancelled.is_set() or self._has_ended.is_set():
-                self._process.breaks(not_at_the_end("its consumer", behind))
-                break
-            cancelled.wait(_TICK)
-        if beyond := [number for number, end in end_offsets.items() if self._position[number] > end]:
+        """The same; then the process leaves. One that claims to be beyond the end has a problem."""
+        super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
+        if beyond := [number for number, end in end_offsets.items() if self.position[number] > end]:
             self._process.breaks(f"its consumer says that it stands beyond the end of partition {beyond[0]}")
         self._process.leaves(_LEAVES_WITHIN)
+
+    def goes_on(self) -> bool:
+        """Whether its process does."""
+        return not self._has_ended.is_set()
+
+    def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
+        """That is a problem of the process."""
+        self._process.breaks(not_at_the_end("its consumer", left))
 
     def close(self) -> None:
         """End it."""
         self._process.leaves(0.0)
-        self._end_assignment()
-        self._assignments = None
+        self.ended()
 
     def processes(self) -> list[ClientProcess]:
         """Its process, if it runs, for faults to hit."""
@@ -85,32 +72,16 @@ class ProcessConsumer:
         if self._is_down:
             self._is_down = False
             self._process.join()
-            self._begin_assignment()
+            self.begins()
             self._has_ended.clear()
             self._process = self._start(self)
-
-    @property
-    def _name(self) -> str:
-        return f"{self._member}-{self._names}"
-
-    def _end_assignment(self) -> None:
-        if self._assignments is not None:
-            of = {"lane": self.lane, "consumer": self._name, "member": self._member, "isolation": self._isolation}
-            began_ns = dict.fromkeys(self._position, self._began_ns)
-            add_assignment(self._assignments, of, began_ns, last_ns=self._last_ns)
-
-    def _begin_assignment(self) -> None:
-        self._end_assignment()
-        self._names += 1
-        self._began_ns = time.monotonic_ns()
-        self._position = dict.fromkeys(self._position, 0)
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
         """Take an event; see `Taker`."""
         if kind == "read":
             self._read(**values)
         elif kind == "assigned":
-            self._begin_assignment()
+            self.begins()
         elif kind == "at_end" and self._isolation is not None:
             self._stands(**values)
         else:
@@ -122,9 +93,9 @@ class ProcessConsumer:
 
     def _stands(self, offsets: list[list[int]]) -> None:
         for number, at in offsets:
-            if not self._position[number] <= at:
-                raise ProtocolBreach(f"it stands at offset {at}, and has read up to {self._position[number]}")
-            self._position[number] = at
+            if not self.position[number] <= at:
+                raise ProtocolBreach(f"it stands at offset {at}, and has read up to {self.position[number]}")
+            self.position[number] = at
 
     def _read(
         self,
@@ -136,15 +107,9 @@ class ProcessConsumer:
     ) -> None:
         columns = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
         found = {name: whole_numbers(name, values) for name, values in columns.items()}
-        count = len(found["offset"])
         lengths = {len(values) for values in (*columns.values(), leader_epoch or offset)}
-        if lengths != {count} or (found["offset"] < 0).any():
+        if lengths != {len(offset)} or (found["offset"] < 0).any():
             raise ProtocolBreach("columns of one length, and offsets of at least 0, were expected")
-        if unknown := set(found["partition"].tolist()) - self._position.keys():
+        if unknown := set(found["partition"].tolist()) - self.position.keys():
             raise ProtocolBreach(f"there is no partition {min(unknown)}")
-        first_ns = max(self._last_ns + 1, time.monotonic_ns())
-        self._last_ns = first_ns + count - 1
-        self._writer.write(consumed_rows(self.lane, self._name, first_ns, **columns, leader_epoch=leader_epoch))
-        for number, at in zip(partition, offset, strict=True):
-            self._position[number] = at + 1
-        self.consumed += count
+        self.reads(partition, offset, producer_id, seq, leader_epoch)

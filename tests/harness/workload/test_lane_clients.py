@@ -18,12 +18,12 @@ from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
+from kafka_chaos.harness.workload.clients.following import ConsumerPerIsolation
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
-from kafka_chaos.harness.workload.clients.recorded_consumer import ConsumerPerIsolation, RecordedConsumer
+from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
-from kafka_chaos.harness.workload.lane_groups import LoopProducing
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -84,7 +84,7 @@ NOBODY = type(None)
         (PLAIN, (PacedProducing, RecordedConsumer, NOBODY, NOBODY)),
         (TRANSACTIONS, (TransactionalProducing, ConsumerPerIsolation, NOBODY, NOBODY)),
         (GROUP, (PacedProducing, RecordedConsumer, GroupLoad, NOBODY)),
-        (LOOP, (LoopProducing, ConsumerPerIsolation, NOBODY, GroupLoad)),
+        (LOOP, (GroupLoad, ConsumerPerIsolation, NOBODY, GroupLoad)),
     ],
 )
 def test_the_harness_s_own_clients(make: Make, keys: dict[str, Any], expected: tuple[type, ...]) -> None:

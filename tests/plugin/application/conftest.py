@@ -17,5 +17,5 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(application_consumer, "Consumer", FakeConsumer)
     yield tmp_path
     for producing in Producing.made:
-        producing.reservations.close()
+        producing.load.reservations.close()
     Producing.made.clear()

@@ -6,16 +6,29 @@ import threading
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.application.handles import ProducerHandle
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.settings import producer_configs
+from kafka_chaos.harness.workload.settings import LoadSettings
+from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 
 LANE = LaneSpec(lane="orders", topic="orders-1", partitions=2, acks="all")
 NEVER = threading.Event()
+SERVERS = "127.0.0.1:1"
+
+
+def loading(tables: LoadTables, reservations: Reservations) -> LoadSettings:
+    """The settings of a load that writes there, with a broker that nobody can reach."""
+    return LoadSettings(
+        bootstrap_servers=SERVERS,
+        workload=WorkloadSpec(),
+        tables=tables,
+        reservations=reservations,
+        on_notice=print,
+        on_change=print,
+    )
 
 
 class Producing:
@@ -23,24 +36,13 @@ class Producing:
 
     def __init__(self, folder: Path, lane: LaneSpec = LANE) -> None:
         self.made.append(self)
-        self.writer, self.reservations = HistoryWriter(folder / "produced"), Reservations(folder)
-        self.transactions = HistoryWriter(folder / "transactions")
         self.folder = folder
-        configs = producer_configs(lane, "127.0.0.1:1")
-        self.recorder = ProducerRecorder(
-            lane=lane.lane,
-            topic=lane.topic_name,
-            answered=lane.acks != "0",
-            retries=True,
-            writer=self.writer,
-            reservations=self.reservations,
-            transactions=None if lane.transactional is None else RowBuffer(TRANSACTIONS_SCHEMA, self.transactions),
-        )
-        self.handle = ProducerHandle(lane, "127.0.0.1:1", self.recorder, configs)
+        self.load = loading(LoadTables(folder, [lane]), Reservations(folder))
+        self.recorder = ProducerRecorder(lane, self.load)
+        self.handle = ProducerHandle(lane, SERVERS, self.recorder, self.recorder.configs)
 
     def rows(self) -> list[dict[str, Any]]:
         self.recorder.finish(0.0, NEVER)
-        self.writer.close()
-        self.reservations.close()
-        self.transactions.close()
+        self.load.tables.close()
+        self.load.reservations.close()
         return sorted(rows_in(self.folder / "produced"), key=lambda row: (row["producer_id"], row["seq"]))

@@ -22,7 +22,7 @@ class Consuming:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.writer = HistoryWriter(folder / "consumed")
-        self.recorder = ConsumerRecorder(lane="orders", topic="orders-1", partitions=2, writer=self.writer)
+        self.recorder = ConsumerRecorder(LANE, self.writer)
         self.handle = ConsumerHandle(LANE, "127.0.0.1:1", self.recorder)
 
     def rows(self) -> list[dict[str, Any]]:

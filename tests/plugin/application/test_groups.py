@@ -22,15 +22,13 @@ from kafka_chaos.harness.workload.application.handles import ConsumerHandle, Loo
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, RowBuffer
-from kafka_chaos.harness.workload.settings import producer_configs
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import FakeProducer, Message
+from tests.plugin.application.producing import SERVERS, loading
 
 ORDERS = LaneSpec(lane="orders", topic="orders-1", partitions=2, group={})  # type: ignore[arg-type]
 BILLS = LaneSpec(lane="bills", topic="bills-1", loop={"source": "orders"})  # type: ignore[arg-type]
-SERVERS = "127.0.0.1:1"
 Row = dict[str, Any]
 
 
@@ -85,22 +83,10 @@ class Recorded:
         self.reservations = Reservations(folder)
         assert self.tables.transactions is not None
         groups = self.tables.of_groups()
-        self.inputs = ConsumerRecorder(
-            lane="orders", topic="orders-1", partitions=2, writer=self.tables.consumed, groups=groups
-        )
-        self.outputs = ProducerRecorder(
-            lane="bills",
-            topic="bills-1",
-            answered=True,
-            retries=True,
-            writer=self.tables.produced,
-            reservations=self.reservations,
-            transactions=RowBuffer(TRANSACTIONS_SCHEMA, self.tables.transactions),
-            inputs=self.inputs,
-        )
+        self.inputs = ConsumerRecorder(ORDERS, self.tables.consumed, groups)
+        self.outputs = ProducerRecorder(BILLS, loading(self.tables, self.reservations), self.inputs)
         self.member = ConsumerHandle(ORDERS, SERVERS, self.inputs)
-        configs = producer_configs(BILLS, SERVERS)
-        self.loop = LoopHandle(BILLS, ORDERS, SERVERS, self.outputs, self.inputs, configs)
+        self.loop = LoopHandle(BILLS, ORDERS, SERVERS, self.outputs, self.inputs, self.outputs.configs)
         self._ended = False
 
     def rows(self, name: str) -> list[Row]:

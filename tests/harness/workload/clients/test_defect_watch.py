@@ -4,6 +4,7 @@ import runpy
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.events import DefectPrecondition
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.clients.defect_watch import watched
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.tables import LoadTables
+from tests.plugin.application.producing import loading
 
 REPORT = runpy.run_path(str(Path(__file__).parents[4] / "experiments/findings/implicit_acknowledgement.py"))
 """The program of the report, which has a broker refuse the first request."""
@@ -110,24 +114,17 @@ def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list
 
 def send_from_application(folder: Path, configs: dict[str, Any], seconds: float) -> list[DefectPrecondition]:
     told: list[DefectPrecondition] = []
-    writer, reservations = HistoryWriter(folder / "produced"), Reservations(folder)
-    recorder = ProducerRecorder(
-        lane="a",
-        topic="a",
-        answered=True,
-        retries=True,
-        writer=writer,
-        reservations=reservations,
-        on_precondition=told.append,
-    )
+    lane = LaneSpec(lane="a")
+    load = replace(loading(LoadTables(folder, [lane]), Reservations(folder)), on_precondition=told.append)
+    recorder = ProducerRecorder(lane, load)
     client = recorder.client(configs)
     end = time.monotonic() + seconds
     while time.monotonic() < end and not told:
         client.produce("a", b"value")
         client.poll(0.02)
     recorder.finish(0.1, threading.Event())
-    writer.close()
-    reservations.close()
+    load.tables.close()
+    load.reservations.close()
     return told
 
 

@@ -56,7 +56,7 @@ def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
     )
     load.producer.producers[0].client = FailingClient(error)
     load.start()
-    wait_until(lambda: not load._thread.is_alive(), "the lane's producer to end", timeout=10)
+    wait_until(lambda: not load._worker.is_alive(), "the lane's producer to end", timeout=10)
     load.consumer.close()
     tables.close()
     reservations.close()

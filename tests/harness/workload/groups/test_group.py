@@ -59,7 +59,7 @@ class Ran:
             work, GroupTables(**writers), on_notice=self.told.append, on_change=lambda *change: self.told.append(change)
         )
         ends = dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
-        wait_until(lambda: not load.progress.behind(ends), "the group to be at the end", timeout=60)
+        wait_until(lambda: not load.behind(ends), "the group to be at the end", timeout=60)
         load.drain(ends, timeout=20, cancelled=threading.Event())
         load.raise_error()
         load.leave()

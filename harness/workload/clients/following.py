@@ -1,0 +1,166 @@
+"""A consumer that follows a lane's topic from its start to its end: what it reads, and under which name.
+
+It has all partitions, without a group. A name in the history denotes one uninterrupted assignment: when the consumer
+lost its position, or was replaced, what is read from the start again has a new name.
+
+A topic with transactions has one consumer in each isolation level (`ConsumerPerIsolation`). What they pass over,
+markers and the records of aborted transactions, counts as read: the client tells when it is at the end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
+from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer, consumed_rows
+
+_TICK = 0.05
+
+
+def not_at_the_end(who: str, behind: Mapping[int, tuple[int, int]]) -> str:
+    """The notice for a consumer that did not reach the end: (next offset to read, end offset) by partition."""
+    places = [f"partition {number} was read up to offset {read} of {end}" for number, (read, end) in behind.items()]
+    return f"{who} did not reach the end: {', '.join(places)}"
+
+
+def behind(position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """The partitions that were not read to their end: (next offset to read, end) by number."""
+    at = dict(position)
+    return {number: (at.get(number, 0), end) for number, end in ends.items() if at.get(number, 0) < end}
+
+
+class Follower(ABC):
+    """Records what one consumer reads, from `begins` on; `starts`: the first offset of each partition.
+
+    `isolation`, for a topic with transactions: its `isolation.level`. `assignments` then takes a row per partition and
+    assignment.
+    """
+
+    def __init__(
+        self,
+        *,
+        lane: str,
+        starts: Mapping[int, int],
+        writer: HistoryWriter,
+        isolation: str | None = None,
+        assignments: RowBuffer | None = None,
+    ) -> None:
+        self.lane = lane
+        self.consumed = 0
+        self.position: dict[int, int] = {}
+        """The next offset to read, by partition."""
+        self._starts = dict(starts)
+        self._isolation = isolation
+        self._member = lane if isolation is None else f"{lane}-{isolation}"
+        self._assignments = assignments
+        self._writer = writer
+        self._names = 0
+        self._begun_ns: dict[int, int] = {}
+        self._last_ns = 0
+
+    @property
+    def name(self) -> str:
+        """The name of its present assignment."""
+        return f"{self._member}-{self._names}"
+
+    def begins(self) -> None:
+        """It reads all partitions from their starts, under a new name."""
+        self.ended()
+        self._names += 1
+        self.position = dict(self._starts)
+        self._begun_ns = dict.fromkeys(self._starts, time.monotonic_ns())
+
+    def grows(self, partitions: Sequence[int]) -> None:
+        """It reads these new partitions, too."""
+        self._starts |= dict.fromkeys(partitions, 0)
+        self._begun_ns |= dict.fromkeys(partitions, time.monotonic_ns())
+        self.position = {**self.position, **dict.fromkeys(partitions, 0)}
+
+    def ended(self) -> None:
+        """Its present assignment ends now, after its last read."""
+        if self._assignments is not None:
+            of = {"lane": self.lane, "consumer": self.name, "member": self._member, "isolation": self._isolation}
+            end_ns = max(self._last_ns, time.monotonic_ns())
+            for number, start_ns in self._begun_ns.items():
+                self._assignments.add({**of, "partition": number, "start_ns": start_ns, "end_ns": end_ns})
+        self._begun_ns = {}
+
+    def reads(
+        self,
+        partition: Sequence[int],
+        offset: Sequence[int],
+        producer_id: Sequence[int],
+        seq: Sequence[int],
+        leader_epoch: Sequence[int | None] | None = None,
+    ) -> None:
+        """It was given these records together."""
+        first_ns = max(self._last_ns + 1, time.monotonic_ns())
+        self._last_ns = first_ns + len(offset) - 1
+        read = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
+        self._writer.write(consumed_rows(self.lane, self.name, first_ns, **read, leader_epoch=leader_epoch))
+        for number, at in zip(partition, offset, strict=True):
+            self.position[number] = at + 1
+        self.consumed += len(offset)
+
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until every partition was read up to its end offset, at most `timeout` seconds.
+
+        If it does not get there, the run continues: the verdict says what can't be judged.
+        """
+        deadline = time.monotonic() + timeout
+        while left := behind(self.position, end_offsets):
+            if time.monotonic() > deadline or cancelled.is_set() or not self.goes_on():
+                self.falls_short(left)
+                break
+            cancelled.wait(_TICK)
+
+    @abstractmethod
+    def goes_on(self) -> bool:
+        """Whether more may come."""
+
+    @abstractmethod
+    def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
+        """It did not reach the end; `left` as in `not_at_the_end`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it, and write its last rows."""
+
+
+class ConsumerPerIsolation:
+    """A consumer of a topic with transactions in each isolation level; `follow` begins one."""
+
+    def __init__(self, follow: Callable[[str], Follower]) -> None:
+        self._committed = follow(READ_COMMITTED)
+        try:
+            self._uncommitted = follow(READ_UNCOMMITTED)
+        except BaseException:
+            self._committed.close()
+            raise
+
+    @property
+    def consumers(self) -> tuple[Follower, ...]:
+        """Both."""
+        return self._uncommitted, self._committed
+
+    @property
+    def consumed(self) -> int:
+        """Records that were read so far, committed or not."""
+        return self._uncommitted.consumed
+
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until both have read up to the end offsets, at most `timeout` seconds for both.
+
+        Neither delays the other; one that does not get there is reported, as `Follower.drain` says.
+        """
+        deadline = time.monotonic() + timeout
+        for consumer in self.consumers:
+            consumer.drain(end_offsets, timeout=max(0.0, deadline - time.monotonic()), cancelled=cancelled)
+
+    def close(self) -> None:
+        """End both and write their last rows."""
+        for consumer in self.consumers:
+            consumer.close()
