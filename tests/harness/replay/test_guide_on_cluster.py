@@ -59,10 +59,15 @@ def test_a_run_is_planned_replayed_traced_and_shrunk(tmp_path: Path, monkeypatch
     assert first.is_dir()
 
 
-def test_the_guide_s_hunt_makes_runs_that_conform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guide_s_hunt_shows_what_it_has_not_shown_before_and_no_violation_but_a_known_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     text = (GUIDES / "replay.md").read_text()
     Path("hunt.yaml").write_text(text.split("```yaml\n# hunt.yaml\n")[1].split("```")[0])
-    said = done(*command_of("replay.md", "hunt"), "--runs", "2")
+    result = CliRunner().invoke(cli, [*command_of("replay.md", "hunt"), "--runs", "2"])
+    # Its time-outs are such that one freeze shows a known defect of librdkafka.
+    found = re.findall(r"^found: (\S+)", result.output, re.MULTILINE)
+    assert (result.exit_code, found) in ((0, []), (1, ["librdkafka-4953"])), result.output
     assert len(list(Path("runs/hunt").glob("*/runs/2*/verdict.json"))) == 2
-    assert re.search(r"shown: [1-9]\d* of \d+ pairs of a lane and an action of the model", said)
+    assert re.search(r"new in the last 2 rounds: [1-9]\d*, \d+", result.output)
