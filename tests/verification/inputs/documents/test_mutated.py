@@ -100,7 +100,9 @@ def text_of(draw: st.DataObject, name: str, text: str) -> bytes:
     return changed
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(draw=st.data(), name=st.sampled_from(DOCUMENTS))
 def test_a_changed_document_is_refused_by_its_file_or_judged(run_dir: Path, draw: st.DataObject, name: str) -> None:
     path = run_dir / name
