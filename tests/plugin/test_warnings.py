@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.verification.samples.run_dirs import Rows
+from tests.verification.samples.run_dirs import rows_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,9 +55,7 @@ def test_the_plugin_s_suite_passes_where_warnings_are_errors() -> None:
 @pytest.mark.slow
 def test_verifying_and_reporting_give_no_warning(tmp_path: Path) -> None:
     """PySpark leaves sockets to be closed by Python: a warning each, unraisable where warnings are errors."""
-    rows = Rows()
-    for seq in range(20):
-        rows.all(seq, seq)
+    rows = rows_of(20)
     script = """
 import gc, sys, warnings
 from pathlib import Path

@@ -13,16 +13,9 @@ from click.testing import CliRunner
 from kafka_chaos.verification import submit
 from kafka_chaos.verification.cli import verify_command
 from tests.commands import ended
-from tests.verification.samples.run_dirs import Rows, prediction
+from tests.verification.samples.run_dirs import prediction, rows_of
 
 PLAIN = ("--engine", "plain")
-
-
-def rows_of(count: int) -> Rows:
-    rows = Rows()
-    for seq in range(count):
-        rows.all(seq, seq)
-    return rows
 
 
 def test_importing_the_command_does_not_import_spark() -> None:
@@ -174,9 +167,9 @@ def test_what_is_submitted_ends_with_the_exit_codes_of_the_command(
     assert not (run_dir / "verdict.json").exists()
 
 
-def test_a_lower_high_watermark_within_an_epoch_is_found(tmp_path: Path) -> None:
+def test_a_lower_high_watermark_within_an_epoch_is_found_and_an_equal_one_is_none(tmp_path: Path) -> None:
     rows = rows_of(3)
-    for epoch, mark in ((0, 5), (0, 7), (0, 6), (1, 3), (1, 4)):
+    for epoch, mark in ((0, 5), (0, 7), (0, 7), (0, 6), (1, 3), (1, 4)):
         rows.event("high_watermark", lane="a", partition=0, broker=1, leader_epoch=epoch, high_watermark=mark)
     run_dir = rows.write(tmp_path / "run")
     assert CliRunner().invoke(verify_command, [*PLAIN, "--quiet", str(run_dir)]).exit_code == 1

@@ -10,6 +10,7 @@ import pytest
 from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
 from kafka_chaos.verification.inputs.documents.events import Change, Events, read_events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -27,7 +28,9 @@ SECOND = elected(20 * MS, 2, 1, 5, (2, 3))
 CUT = truncated(50 * MS, 1, 5, 9)
 
 
-def found(*changes: Change, faults: tuple[FaultRecord, ...] = (), epochs: Any = None, **lane: Any) -> PartitionCauses:
+def found(
+    *changes: Change, faults: tuple[FaultRecord, ...] = (), epochs: Checkpoints | None = None, **lane: Any
+) -> PartitionCauses:
     """The explanations for partition 0 of lane a."""
     run = RunDirectory(
         path=None,
@@ -35,31 +38,17 @@ def found(*changes: Change, faults: tuple[FaultRecord, ...] = (), epochs: Any = 
         tables={},
         events=Events(faults=faults, changes={("a", 0): changes}),
         predictions={},
-        checkpoints=epochs,
+        checkpoints=epochs or Checkpoints(),
     )
     return next((one for one in causes_of(run) if one.partition == 0), PartitionCauses("a", 0))
 
 
-@pytest.fixture
-def checkpoints() -> Any:
-    from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
-
-    return Checkpoints()
-
-
-def test_a_truncation_comes_before_the_election_that_led_to_it(checkpoints: Any) -> None:
-    cut, *elections = found(CUT, SECOND, FIRST, epochs=checkpoints).drops[1:]
-    assert cut == Drop(
-        5,
-        9,
-        50 * MS + LOG_TIME_NS,
-        "truncation: broker 1 dropped offsets 5 to 8; broker 2 became leader in epoch 1 at offset 5",
-    )
+def test_a_truncation_comes_before_the_election_that_led_to_it() -> None:
+    cut, *elections = found(CUT, SECOND, FIRST).drops[1:]
+    text = "truncation: broker 1 dropped offsets 5 to 8; broker 2 became leader in epoch 1 at offset 5"
+    assert cut == Drop(5, 9, 50 * MS + LOG_TIME_NS, text)
     assert elections == [Drop(5, None, 21 * MS, "election: broker 2 became leader in epoch 1 at offset 5")]
-
-
-def test_a_truncation_whose_end_is_unknown_says_so(checkpoints: Any) -> None:
-    (drop,) = found(truncated(50 * MS, 1, 5, None), epochs=checkpoints).drops
+    (drop,) = found(truncated(50 * MS, 1, 5, None)).drops
     assert (drop.end, drop.cause) == (None, "truncation: broker 1 dropped everything from offset 5 on")
 
 
@@ -71,48 +60,42 @@ def test_a_truncation_whose_end_is_unknown_says_so(checkpoints: Any) -> None:
         elected(20 * MS, 2, 1, 4, (2, 3)),  # its log ended before what was dropped
     ],
 )
-def test_a_truncation_names_only_an_election_that_can_have_led_to_it(election: LeaderElected, checkpoints: Any) -> None:
-    causes = found(CUT, election, epochs=checkpoints)
+def test_a_truncation_names_only_an_election_that_can_have_led_to_it(election: LeaderElected) -> None:
+    causes = found(CUT, election)
     assert "truncation: broker 1 dropped offsets 5 to 8" in [drop.cause for drop in causes.drops]
     assert not causes.sends
 
 
 @pytest.mark.parametrize(
-    ("election", "before", "kind"),
+    ("isr", "before", "kind"),
     [
-        (elected(20 * MS, 2, 1, 5, (2,)), (1,), "unclean_election"),
-        (elected(20 * MS, 2, 1, 5, (2,)), (1, 2), "election"),
-        (elected(20 * MS, 2, 1, 5, (2, 3)), (1,), "election"),
+        ((2,), [FIRST, isr_seen(15 * MS, (1,))], "unclean_election"),
+        ((2,), [FIRST, isr_seen(15 * MS, (1, 2))], "election"),
+        ((2, 3), [FIRST, isr_seen(15 * MS, (1,))], "election"),
+        ((2,), [], "election"),
     ],
 )
-def test_an_election_is_unclean_if_the_leader_was_outside_of_the_isr(
-    election: LeaderElected, before: tuple[int, ...], kind: str, checkpoints: Any
+def test_an_election_is_unclean_if_the_leader_is_known_to_have_been_outside_of_the_isr(
+    isr: tuple[int, ...], before: list[Change], kind: str
 ) -> None:
-    causes = found(FIRST, isr_seen(15 * MS, before), election, isr_seen(21 * MS, (2,)), epochs=checkpoints)
+    causes = found(*before, elected(20 * MS, 2, 1, 5, isr), isr_seen(21 * MS, (2,)))
     text = causes.drops[-1].cause
     assert text.partition(":")[0] == kind
     assert text.endswith("though it was not in the ISR") is (kind == "unclean_election")
 
 
-def test_an_election_of_which_nothing_was_seen_before_is_not_called_unclean(checkpoints: Any) -> None:
-    causes = found(elected(20 * MS, 2, 1, 5, (2,)), epochs=checkpoints)
-    assert causes.drops[0].cause.startswith("election: ")
-
-
-def test_the_former_leader_takes_records_from_the_fault_to_its_truncation(checkpoints: Any) -> None:
+def test_the_former_leader_takes_records_from_the_fault_to_its_truncation() -> None:
     over = FaultRecord("over", "kill", ("a",), requested=[2 * MS], proven=[3 * MS], healed=[4 * MS])
-    causes = found(FIRST, SECOND, CUT, faults=(over, PAUSE), epochs=checkpoints)
+    causes = found(FIRST, SECOND, CUT, faults=(over, PAUSE))
     assert causes.sends[0] == Span(10 * MS, 50 * MS + LOG_TIME_NS, causes.drops[1].cause)
     assert causes.sends[1:] == [
         Span(2 * MS, 4 * MS, "fault: sent during fault over (kill)"),
         Span(10 * MS, 40 * MS, "fault: sent during fault pause-1 (pause of broker-1)"),
     ]
-    assert found(FIRST, SECOND, CUT, epochs=checkpoints).sends[0].since_ns == SECOND.ts_ns
+    assert found(FIRST, SECOND, CUT).sends[0].since_ns == SECOND.ts_ns
 
 
 def test_the_final_log_s_leader_epochs_tell_where_to_look() -> None:
-    from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
-
     chain = Checkpoints(epochs={("a", 0): ((0, 0), (3, 20))}, given=True)
     assert found(SECOND, epochs=chain).drops == [
         Drop(5, None, 21 * MS, "election: broker 2 became leader in epoch 1 at offset 5"),
@@ -121,31 +104,26 @@ def test_the_final_log_s_leader_epochs_tell_where_to_look() -> None:
     ]
 
 
-def test_events_out_of_order_are_put_in_order_of_time(checkpoints: Any) -> None:
-    later = elected(30 * MS, 3, 2, 5, (3,))
-    causes = found(later, CUT, SECOND, FIRST, epochs=checkpoints)
+def test_events_out_of_order_are_put_in_order_of_time() -> None:
+    causes = found(elected(30 * MS, 3, 2, 5, (3,)), CUT, SECOND, FIRST)
     assert [((drop.until_ns or 0) - LOG_TIME_NS) // MS for drop in causes.drops] == [1, 20, 50, 30]
 
 
 @pytest.mark.parametrize("doubt", [{"proven": []}, {"requested": []}, {"denied": "no"}, {"kind": "lockstep"}])
-def test_a_fault_without_proof_explains_nothing(doubt: dict[str, Any], checkpoints: Any) -> None:
+def test_a_fault_without_proof_explains_nothing(doubt: dict[str, Any]) -> None:
     fault = FaultRecord(**{"fault_id": "f", "kind": "kill", "requested": [MS], "proven": [MS], "healed": [MS], **doubt})
-    causes = found(faults=(fault,), epochs=checkpoints)
+    causes = found(faults=(fault,))
     assert not causes.sends
     assert not causes.retries
 
 
-def test_retries_span_changes_of_the_leader_and_faults(checkpoints: Any) -> None:
+def test_retries_span_changes_of_the_leader_and_faults_and_brokers_recognise_those_of_an_idempotent_producer() -> None:
     never_healed = FaultRecord("k", "kill", None, requested=[30 * MS], proven=[30 * MS])
-    causes = found(FIRST, SECOND, faults=(never_healed,), epochs=checkpoints)
-    assert causes.retries == [
+    assert found(FIRST, SECOND, faults=(never_healed,)).retries == [
         Span(20 * MS, 21 * MS, "retry: broker 2 became leader in epoch 1 at offset 5"),
         Span(30 * MS, None, "retry: sent during fault k (kill)"),
     ]
-
-
-def test_brokers_recognise_the_retries_of_an_idempotent_producer(checkpoints: Any) -> None:
-    assert not found(FIRST, SECOND, faults=(PAUSE,), epochs=checkpoints, acks="all", idempotence=True).retries
+    assert not found(FIRST, SECOND, faults=(PAUSE,), acks="all", idempotence=True).retries
 
 
 @pytest.mark.parametrize(
@@ -216,15 +194,6 @@ def test_a_loss_is_traced_to_a_truncation_that_covers_it(
     assert causes(rows.write(tmp_path / "run"), verified, "lost_write")[0] == expected
 
 
-def test_only_the_partition_of_the_truncation_is_explained(tmp_path: Path, verified: Verified) -> None:
-    rows = planted(Rows(clock=10 * MS))
-    rows.event("log_truncated", lane="a", partition=0, broker=1, offset=5, log_end=9, reason="planted")
-    assert causes(rows.write(tmp_path / "run"), verified, "lost_write") == [
-        "truncation: broker 1 dropped offsets 5 to 8",
-        "unexplained",
-    ]
-
-
 def test_an_unexplained_loss_names_the_leader_epoch_that_has_its_offset(tmp_path: Path, verified: Verified) -> None:
     rows = planted(Rows(clock=10 * MS))
     chain = {"high_watermark": 10, "log_end_offset": 10, "leader_epochs": [[0, 0], [3, 6]]}
@@ -281,8 +250,6 @@ def test_a_duplicate_of_an_idempotent_producer_is_traced_to_its_producer_epochs(
 
 def test_what_every_later_leader_had_is_lost_by_nothing_that_the_model_knows() -> None:
     """That needs all elections: from epoch 0 to the last one that the final log names, with those that nobody won."""
-    from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
-
     known = Checkpoints({("a", 0): ((0, 0), (1, 5))})
     text = "impossible: no later leader began at or below it, so each of them had it"
     assert found(FIRST, SECOND, epochs=known).drops[0] == Drop(0, 5, None, text)
@@ -291,9 +258,13 @@ def test_what_every_later_leader_had_is_lost_by_nothing_that_the_model_knows() -
     assert found(FIRST, again, SECOND, epochs=known).drops[0].end == 3
     third = elected(30 * MS, 3, 3, 9, (2, 3))
     later = Checkpoints({("a", 0): ((0, 0), (1, 5), (3, 9))})
-    for changes, epochs in (((FIRST, SECOND), later), ((FIRST, SECOND, third), later), ((SECOND,), known)):
+    for changes, epochs in (
+        ((FIRST, SECOND), later),
+        ((FIRST, SECOND, third), later),
+        ((SECOND,), known),
+        ((FIRST, SECOND), Checkpoints()),
+    ):
         assert not found(*changes, epochs=epochs).drops[0].cause.startswith("impossible")
-    assert not found(FIRST, SECOND, epochs=Checkpoints()).drops[0].cause.startswith("impossible")
     compacted = found(FIRST, SECOND, epochs=known, cleanup_policy="compact").drops[0]
     assert not compacted.cause.startswith("impossible")
 

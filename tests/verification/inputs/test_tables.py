@@ -9,15 +9,12 @@ import pytest
 from kafka_chaos.contract.ledger import FileLedger, TableLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.tables import Table, read_tables
-from tests.verification.samples.run_dirs import Rows
+from tests.verification.samples.run_dirs import rows_of
 
 
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
-    rows = Rows()
-    for seq in range(5):
-        rows.all(seq, seq)
-    return rows.write(tmp_path / "run", files=2)
+    return rows_of(5).write(tmp_path / "run", files=2)
 
 
 def test_the_files_of_a_table_with_their_rows(run_dir: Path) -> None:

@@ -34,7 +34,7 @@ LANE = Lane(lane="a", idempotence=True)
 
 
 def precondition(defect: str, occurred_ns: int, producer_id: int | None = None, **values: Any) -> DefectPrecondition:
-    """What the verification keeps of the event: its time is that at which it occurred."""
+    """The event as the verification keeps it: its time is that at which it occurred."""
     met = {"ts_ns": occurred_ns, "defect": defect, "lane": "a", "evidence": "seen", "producer_id": producer_id}
     return DefectPrecondition(**met, **values)
 

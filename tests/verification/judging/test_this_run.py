@@ -1,4 +1,4 @@
-"""What a run showed of its ISRs, and the statuses that follow: missing, ambiguous or contradictory observations leave
+"""The ISRs that a run showed narrow its statuses: missing, ambiguous or contradictory observations leave
 the statuses for these faults."""
 
 from collections.abc import Sequence
@@ -172,7 +172,7 @@ SLOW: States = [*USUAL, (52, (1, 2)), (54, WHOLE), (55, None)]
 
 @pytest.mark.parametrize("given", [USUAL, SLOW], ids=["only a fault", "a slow broker, too"])
 def test_fewer_observations_never_rule_out_more(given: States) -> None:
-    """Whatever is taken out of what the logs tell, at its end, too."""
+    """Any part of the logs' states may be missing, also at the end."""
     whole = states(given)
     known = judged(whole).ruled_out
     assert bool(known) is (given is USUAL)

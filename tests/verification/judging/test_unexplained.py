@@ -1,4 +1,4 @@
-"""What no behaviour of the model explains: each impossible event is named, and none that has another cause."""
+"""Each event that no behaviour of the model explains is named, and none that has another cause."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,18 +1,10 @@
 """Clean run directories to take evidence away from, and what is judged of them."""
 
 from pathlib import Path
-from typing import Any
 
 from kafka_chaos.verification.judging.result import RunVerdict
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
-
-
-def rows_of(count: int = 20, **lane: Any) -> Rows:
-    rows = Rows(lanes=[{"lane": "a", **lane}])
-    for seq in range(count):
-        rows.all(seq, seq)
-    return rows
 
 
 def with_replicas(rows: Rows, count: int = 20, *, brokers: tuple[int, ...] = (1, 2, 3)) -> Rows:

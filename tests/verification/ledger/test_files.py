@@ -9,9 +9,9 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification import RunDirectoryError, verify
-from tests.verification.ledger.evidence import judged, reasons, rows_of, with_replicas
+from tests.verification.ledger.evidence import judged, reasons, with_replicas
 from tests.verification.samples.engines import Verified
-from tests.verification.samples.run_dirs import Rows
+from tests.verification.samples.run_dirs import rows_of
 
 
 @pytest.mark.parametrize("name", ["run[1]", "run{a,b}", "run*", "ru?n", "run:1", "run 1%20", "back\\slash"])
@@ -23,31 +23,6 @@ def test_a_run_directory_is_read_by_its_very_name(tmp_path: Path, verified: Veri
     verdict = judged(lossy, tmp_path / name, verified)
     assert verdict.lanes[0].count(Anomaly.LOST_WRITE) == 1
     assert verdict.verdict == Verdict.VIOLATION
-
-
-@pytest.mark.parametrize(
-    "name", ["_late.parquet", ".x.parquet", "part-1.parquet.bak", ".p.parquet.part", "deep/part.parquet"]
-)
-def test_records_in_a_file_that_is_not_read(tmp_path: Path, verified: Verified, name: str) -> None:
-    run_dir = rows_of().write(tmp_path / "run")
-    lost = Rows()
-    for seq in range(100, 110):
-        lost.send(seq, None)
-    other = lost.write(tmp_path / "other")
-    target = run_dir / "produced" / name
-    target.parent.mkdir(exist_ok=True)
-    shutil.copy(next((other / "produced").glob("*.parquet")), target)
-    verdict = verified(run_dir)
-    assert verdict.verdict == Verdict.UNKNOWN
-    assert f"produced/{name.split('/')[0]}" in reasons(verdict)
-    assert not verdict.lanes[0].ledger.complete  # type: ignore[union-attr]
-
-
-def test_what_writers_leave_beside_a_table_is_no_evidence(tmp_path: Path, verified: Verified) -> None:
-    run_dir = rows_of().write(tmp_path / "run")
-    for name in ("_SUCCESS", "._SUCCESS.crc", "_committed_123", ".DS_Store"):
-        (run_dir / "log" / name).write_text("")
-    assert verified(run_dir).verdict == Verdict.CONFORMS
 
 
 @pytest.mark.parametrize("table", ["consumed", "log"])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
-from tests.verification.samples.run_dirs import Rows
+from tests.verification.samples.run_dirs import Rows, rows_of
 
 JSON_FILES = ("lanes.json", "prediction.json", "events.jsonl", "checkpoints.json", "timings.json")
 TABLES = ("produced", "consumed", "log", "replicas")
@@ -19,9 +19,7 @@ PIECES = (*JSON_FILES, *(f"{table}/" for table in TABLES), *(f"{table}/part-0000
 
 def conforming() -> Rows:
     """Forty records, a kill that is proven and healed, three replicas, high watermarks: nothing is left out."""
-    rows = Rows(lanes=[{"lane": "a", "faults": ["kill"]}])
-    for seq in range(20):
-        rows.all(seq, seq)
+    rows = rows_of(20, faults=["kill"])
     rows.event("fault_requested", fault_id="k", kind="kill").event("fault_proven", fault_id="k")
     rows.event("fault_healed", fault_id="k")
     for mark in (20, 40):

@@ -141,6 +141,14 @@ def lane_of(name: str, history: LaneHistory, clients: Mapping[str, Any] | None =
     return {**entry, **(clients or {})}
 
 
+def rows_of(count: int = 20, **lane: Any) -> Rows:
+    """A lane `a` with these settings, and so many records: each is acknowledged, read and stored at its number."""
+    rows = Rows(lanes=[{"lane": "a", **lane}])
+    for seq in range(count):
+        rows.all(seq, seq)
+    return rows
+
+
 def write_histories(
     folder: Path,
     histories: Mapping[str, LaneHistory],

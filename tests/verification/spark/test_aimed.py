@@ -16,7 +16,7 @@ from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.evidence import read_files, tuned
 from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.engines import Verified
-from tests.verification.samples.run_dirs import Rows
+from tests.verification.samples.run_dirs import rows_of
 
 
 def test_hashes_have_a_salt_that_a_watch_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,9 +44,7 @@ def test_a_footer_that_lies_leaves_out_no_row(tmp_path: Path, spark: Any) -> Non
 
 @pytest.mark.parametrize(("table", "column"), [("produced", "invoke_ns"), ("consumed", "offset"), ("log", "offset")])
 def test_a_footer_that_lies_hides_no_null(tmp_path: Path, verified: Verified, table: str, column: str) -> None:
-    rows = Rows()
-    for seq in range(100):
-        rows.all(seq, seq)
+    rows = rows_of(100)
     path = rows.write(tmp_path / "run") / table / "part-00000.parquet"
     content = pa.table(pq.read_table(path).to_pydict() | {column: [None] * 77 + [5] * 23})
     schema = pa.schema([field.with_nullable(True) for field in arrow_schema(TABLES[table])])
@@ -64,9 +62,7 @@ def test_a_footer_that_lies_hides_no_null(tmp_path: Path, verified: Verified, ta
 def test_what_carries_no_identity_is_a_phantom_though_produced_names_it(
     tmp_path: Path, spark: Any, method: Method
 ) -> None:
-    rows = Rows()
-    for seq in range(200):
-        rows.all(seq, seq)
+    rows = rows_of(200)
     rows.all(200, -1, producer_id=-1)
     verdict = verify(rows.write(tmp_path / "run"), spark=spark, method=method)
     assert {anomaly: verdict.lanes[0].count(anomaly) for anomaly in (Anomaly.PHANTOM, Anomaly.LOST_WRITE)} == {

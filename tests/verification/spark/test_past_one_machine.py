@@ -23,7 +23,7 @@ from kafka_chaos.verification import RunDirectoryError, verify
 from kafka_chaos.verification.cli import verify_command
 from kafka_chaos.verification.inputs.file_systems.storage import HadoopPath, is_remote, run_path
 from kafka_chaos.verification.inputs.run_directory import open_run
-from tests.verification.samples.run_dirs import Rows, read_cases
+from tests.verification.samples.run_dirs import read_cases, rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -32,9 +32,7 @@ REPOSITORY = Path(kafka_chaos.__file__).parents[1]
 
 
 def lossy(folder: Path) -> Path:
-    rows = Rows()
-    for seq in range(20):
-        rows.all(seq, seq)
+    rows = rows_of(20)
     rows.send(20, 20).send(21, None, "info").store(20, 21).read(20, 21)
     rows.event("fault_requested", fault_id="f", kind="kill").event("fault_proven", fault_id="f")
     rows.checkpoints = {"brokers": {"1": {"a/0": {"high_watermark": 21, "leader_epochs": [[0, 0], [1, 20]]}}}}

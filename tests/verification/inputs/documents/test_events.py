@@ -1,4 +1,4 @@
-"""What is read from events.jsonl, field by field, and what is refused."""
+"""Events are read field by field; one that makes no sense is refused."""
 
 import json
 from pathlib import Path

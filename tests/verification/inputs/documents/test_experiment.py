@@ -1,4 +1,4 @@
-"""What experiment.yaml says of a lane, lanes.json must say, too."""
+"""lanes.json and experiment.yaml have to agree on each lane."""
 
 from pathlib import Path
 

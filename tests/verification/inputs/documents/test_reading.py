@@ -1,4 +1,4 @@
-"""What is JSON to every reader, and what is refused."""
+"""Only JSON that every reader takes in the same way is read."""
 
 import json
 from pathlib import Path
