@@ -14,11 +14,13 @@ from kafka_chaos.contract.run_directory import lanes_document
 ENTRY = {"lane": "transfers", "idempotence": True, "transactional": {"size": 5, "abort": 0.25, "producers": 2}}
 
 
-def test_transactions_of_a_lane_are_read_and_written_back() -> None:
+def test_transactions_of_a_lane_are_read_and_written_back_and_their_anomalies_looked_for() -> None:
     lane = Lane.from_json(ENTRY)
     assert lane.transactional == Transactional(size=5, abort=0.25, producers=2)
+    assert lane.anomalies == (*Anomaly, *TransactionAnomaly)
     assert Lane.from_json(lane.to_json()) == lane
     assert "transactional" not in Lane(lane="plain").to_json()
+    assert Lane(lane="plain").anomalies == tuple(Anomaly)
 
 
 @pytest.mark.parametrize(
@@ -34,16 +36,8 @@ def test_transactions_of_a_lane_are_read_and_written_back() -> None:
 def test_wrong_settings_are_refused_by_name(entry: Any, message: str) -> None:
     with pytest.raises(LaneError, match=message):
         Lane.from_json({**ENTRY, "transactional": entry})
-
-
-def test_transactions_need_idempotence() -> None:
     with pytest.raises(LaneError, match="idempotence: false is not valid: expected true with transactions"):
         Lane.from_json({**ENTRY, "idempotence": False})
-
-
-def test_the_anomalies_of_transactions_are_looked_for_where_there_are_some() -> None:
-    assert Lane.from_json(ENTRY).anomalies == (*Anomaly, *TransactionAnomaly)
-    assert Lane(lane="a").anomalies == tuple(Anomaly)
 
 
 KRAFT = {"kafka_version": "4.3.1", "metadata_mode": "kraft"}
@@ -98,12 +92,9 @@ def test_a_lane_with_groups_is_read_as_it_was_written() -> None:
     assert Lane.from_json({**lane.to_json(), "loop": {"source": "in", "group": {"members": 4, "protocol": "consumer"}}})
 
 
-def test_a_group_needs_the_second_format() -> None:
+def test_a_group_needs_the_second_format_and_is_described_in_words() -> None:
     assert lanes_document([Lane(lane="a")])["format_version"] == 1
     assert lanes_document([Lane(lane="a"), Lane(lane="b", group=Group())])["format_version"] == 2
-
-
-def test_settings_are_described_in_words() -> None:
     assert Group(crashes=1, joins=2).described == (
         "3 members, assigned by cooperative-sticky, commits after processing, session time-out 6 s, "
         "at most 10 s between polls, 1 crash, 2 joins"

@@ -74,9 +74,10 @@ def test_list_shows_the_latest_first_and_what_was_never_verified(root: Path) -> 
     assert_same("runs-list.txt", invoke("runs", "list").output)
 
 
-def test_list_of_nothing_says_what_makes_a_run(tmp_path: Path) -> None:
-    output = invoke("runs", "list", str(tmp_path / "none")).output
-    assert "start one with `kafka-chaos run EXPERIMENT`" in output
+def test_list_takes_a_folder_and_of_nothing_says_what_makes_a_run(root: Path, tmp_path: Path) -> None:
+    root.rename("elsewhere")
+    assert "20260103-030000-orders-0003" in invoke("runs", "list", "elsewhere").output
+    assert "start one with `kafka-chaos run EXPERIMENT`" in invoke("runs", "list", str(tmp_path / "none")).output
 
 
 def test_list_as_json_is_one_object_per_run(root: Path) -> None:
@@ -87,10 +88,6 @@ def test_list_as_json_is_one_object_per_run(root: Path) -> None:
 
 def test_show_tells_lane_by_lane_and_the_reasons(root: Path) -> None:
     assert_same("runs-show.txt", invoke("runs", "show", "runs/20260102-030000-orders-0002").output)
-
-
-def test_show_of_what_was_never_verified_says_how_to(root: Path) -> None:
-    assert "verify it: kafka-chaos verify " in invoke("runs", "show").output
 
 
 def test_diff_tells_settings_versions_verdicts_and_counts(root: Path) -> None:
@@ -105,17 +102,13 @@ def test_diff_of_equal_runs_says_so_and_ends_with_0(root: Path) -> None:
     assert (result.exit_code, result.output) == (0, said)
 
 
-def test_list_takes_a_folder(root: Path) -> None:
-    root.rename("elsewhere")
-    assert "20260103-030000-orders-0003" in invoke("runs", "list", "elsewhere").output
-
-
-def test_what_was_never_verified_found_nothing_that_is_known(root: Path) -> None:
+def test_what_was_never_verified_found_nothing_that_is_known_and_show_says_how_to_verify_it(root: Path) -> None:
     for command in (["list"], ["show"]):
         output = invoke("runs", *command).output
         (line, *_) = [line for line in output.splitlines() if "not verified" in line and ":" not in line[:40]]
         assert "–" in line
         assert "nothing" not in line
+    assert "verify it: kafka-chaos verify " in output
 
 
 def test_latest_is_the_newest_run_where_the_link_names_a_removed_one(root: Path) -> None:
@@ -123,12 +116,9 @@ def test_latest_is_the_newest_run_where_the_link_names_a_removed_one(root: Path)
     assert "20260102-030000-orders-0002" in invoke("runs", "show").output
 
 
-def test_a_folder_of_runs_is_no_run_and_the_refusal_names_one(root: Path) -> None:
+def test_what_is_no_run_directory_is_refused(root: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageFailure, match="it holds runs, such as runs/20260103-030000-orders-0003"):
         read_run(root)
-
-
-def test_what_is_no_run_directory_is_refused(root: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageFailure, match="not a run directory, expected one with a"):
         read_run(tmp_path)
     broken = root / "20260102-030000-orders-0002" / "verdict.json"
@@ -138,23 +128,13 @@ def test_what_is_no_run_directory_is_refused(root: Path, tmp_path: Path) -> None
     assert [run.name[-4:] for run in runs_below(root)] == ["0003", "0001"], "a list passes over it"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "run",
-        "report",
-        "clean",
-        "nightly",
-        "runs",
-        "runs list",
-        "runs show",
-        "runs compare",
-        "serve",
-        "doctor",
-        "trace",
-        "completion",
-    ],
+COMMANDS = (
+    *("run", "report", "clean", "nightly", "serve", "doctor", "trace", "completion"),
+    *("runs", "runs list", "runs show", "runs compare"),
 )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found: Any = cli
     for name in command.split():

@@ -162,14 +162,10 @@ def test_a_group_whose_brokers_assign_has_no_assignor() -> None:
     parse_experiment(other.replace("metadata_mode: kraft", configured), "good.yaml")
 
 
-def test_text_that_is_no_yaml_is_refused_with_its_line() -> None:
-    with pytest.raises(UsageFailure, match=r"bad\.yaml:2: not YAML"):
-        parse_experiment("name: x\nlanes: [", "bad.yaml")
-
-
 BAD_TEXTS = [
     ("name: x\nlanes: '\0'", "bad.yaml:2: not YAML: the character '\\x00' is not allowed"),
     ("name: x\nname: y", 'bad.yaml:2: not YAML: found duplicate key "name"'),
+    ("name: x\nlanes: [", "bad.yaml:2: not YAML"),
     ("{[[1]]: 2}", "bad.yaml:1: not an experiment: a key is a list or a mapping"),
     (
         "name: x\nschedule:\n- {fault: kill, when: {[1]: 2}}",
@@ -189,7 +185,9 @@ def test_a_text_that_no_parser_takes_is_refused_in_one_line(text: str, expected:
     assert "\n" not in str(refusal.value)
 
 
-def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageFailure, match="can't be read"):
+        load_experiment(tmp_path / "nothing.yaml")
     (tmp_path / "x.yaml").write_bytes(b"name: caf\xe9")
     with pytest.raises(UsageFailure, match=r"x\.yaml: can't be read: byte 9 is not UTF-8"):
         load_experiment(tmp_path / "x.yaml")
@@ -199,11 +197,6 @@ def test_a_long_value_is_cut_where_it_is_quoted() -> None:
     with pytest.raises(UsageFailure) as refusal:
         parse_experiment(GOOD.replace("brokers: 3", f"brokers: {'x' * 500}"), "bad.yaml")
     assert str(refusal.value) == f"bad.yaml:3: cluster.brokers: expected a whole number, got '{'x' * 78}…"
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageFailure, match="can't be read"):
-        load_experiment(tmp_path / "nothing.yaml")
 
 
 def test_what_is_written_out_is_read_back_the_same() -> None:

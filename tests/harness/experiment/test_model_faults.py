@@ -44,17 +44,14 @@ def test_whoever_stops_the_controllers_may_end_every_session(
 
 
 @pytest.mark.parametrize(("second", "more"), [(4, EXPIRY), (6, EXPIRY), (7, ())])
-def test_faults_that_overlap_count_together(second: int, more: tuple[str, ...]) -> None:
-    found = lane(
-        COMBINED,
-        "fault: pause, target: broker:1, at: 1, duration: 5",
-        f"fault: kill, target: broker:2, at: {second}, duration: 5",
+def test_faults_that_overlap_count_together_also_at_controllers_that_are_no_brokers(
+    second: int, more: tuple[str, ...]
+) -> None:
+    first = "fault: pause, target: broker:1, at: 1, duration: 5"
+    assert lane(COMBINED, first, f"fault: kill, target: broker:2, at: {second}, duration: 5").faults == (
+        *("pause", "kill"),
+        *more,
     )
-    assert found.faults == ("pause", "kill", *more)
-
-
-@pytest.mark.parametrize(("second", "more"), [(4, EXPIRY), (7, ())])
-def test_so_do_controllers_that_are_no_brokers(second: int, more: tuple[str, ...]) -> None:
     found = lane(
         DEDICATED,
         "fault: kill, target: controller, at: 1, duration: 5",
@@ -92,59 +89,34 @@ def test_a_lane_says_what_its_cluster_is() -> None:
     assert (found.metadata_mode, found.kafka_version, found.elr) == ("zookeeper", "3.9.1", None)
 
 
+CUT = "partition, target"
+
+
 @pytest.mark.parametrize(
     ("cluster", "fault", "message"),
     [
-        (
-            COMBINED,
-            "fault: kill, target: zookeeper, at: 1",
-            r"schedule\[0\].target: zookeeper: a cluster in KRaft mode",
-        ),
-        (COMBINED, "fault: kill, target: controllers, at: 1", "no controllers that are no brokers"),
-        (
-            DEDICATED,
-            "fault: partition, target: controllers, at: 1",
-            "there are no other controllers to be cut off from",
-        ),
-        (ALONE, "fault: partition, target: controller, at: 1", "expected `peers: brokers`"),
-        (ALONE, "fault: kill, target: 'controllers:minority', at: 1", "one controller alone has no minority"),
-        (
-            COMBINED,
-            "fault: partition, target: all, peers: controllers, at: 1",
-            r"schedule\[0\].peers: the cluster has no",
-        ),
-        (
-            COMBINED,
-            "fault: partition, target: all, peers: [101], at: 1",
-            "101 is not the id of a node: expected 1, 2, 3$",
-        ),
-        (DEDICATED, "fault: partition, target: all, peers: [104], at: 1", "expected 1, 2, 3, 101, 102, 103"),
-        (DEDICATED, "fault: packet-delay, target: all, peers: [104], at: 1", "expected 1, 2, 3, 101, 102, 103"),
-        (DEDICATED, "fault: partition, target: all, peers: nobody, at: 1", r"schedule\[0\].peers: expected"),
+        (COMBINED, "kill, target: zookeeper", r"schedule\[0\].target: zookeeper: a cluster in KRaft mode"),
+        (COMBINED, "kill, target: controllers", "no controllers that are no brokers"),
+        (DEDICATED, f"{CUT}: controllers", "there are no other controllers to be cut off from"),
+        (ALONE, f"{CUT}: controller", "expected `peers: brokers`"),
+        (ALONE, "kill, target: 'controllers:minority'", "one controller alone has no minority"),
+        (COMBINED, f"{CUT}: all, peers: controllers", r"schedule\[0\].peers: the cluster has no"),
+        (COMBINED, f"{CUT}: all, peers: [101]", "101 is not the id of a node: expected 1, 2, 3$"),
+        (DEDICATED, f"{CUT}: all, peers: [104]", "expected 1, 2, 3, 101, 102, 103"),
+        (DEDICATED, "packet-delay, target: all, peers: [104]", "expected 1, 2, 3, 101, 102, 103"),
+        (DEDICATED, f"{CUT}: all, peers: nobody", r"schedule\[0\].peers: expected"),
+        (DEDICATED, f"{CUT}: controller, port: replication", "no such listener: expected control"),
         (
             DEDICATED,
-            "fault: partition, target: controller, port: replication, at: 1",
-            "no such listener: expected control",
-        ),
-        (
-            DEDICATED,
-            "fault: partition, target: controller, peers: brokers, port: control, direction: out, at: 1",
+            f"{CUT}: controller, peers: brokers, port: control, direction: out",
             "brokers have no such listener",
         ),
-        (COMBINED, "fault: stop, target: all, at: 1", "the last of them could not shut down"),
-        (DEDICATED, "fault: partition, target: all, port: control, at: 1", r"schedule\[0\].port: brokers have no such"),
-        (
-            "{metadata_mode: kraft, broker_configs: {zookeeper.connect: x}}",
-            "fault: kill, target: all, at: 1",
-            "harness",
-        ),
-        (
-            "{metadata_mode: kraft, broker_configs: {zookeeper.set.acl: true}}",
-            "fault: kill, target: all, at: 1",
-            "no Zoo",
-        ),
+        (COMBINED, "stop, target: all", "the last of them could not shut down"),
+        (DEDICATED, f"{CUT}: all, port: control", r"schedule\[0\].port: brokers have no such"),
+        ("{metadata_mode: kraft, broker_configs: {zookeeper.connect: x}}", "kill, target: all", "harness"),
+        ("{metadata_mode: kraft, broker_configs: {zookeeper.set.acl: true}}", "kill, target: all", "no Zoo"),
     ],
 )
 def test_what_makes_no_sense_in_kraft_mode_is_refused(cluster: str, fault: str, message: str) -> None:
     with pytest.raises(UsageFailure, match=message):
-        lane(cluster, fault)
+        lane(cluster, f"fault: {fault}, at: 1")

@@ -100,24 +100,27 @@ def test_a_topic_that_is_not_there_is_not_made(cluster: Cluster, admin: ClusterA
 
 
 @pytest.mark.parametrize(
-    ("added", "expected"),
+    ("settings", "added", "expected"),
     [
-        ("schedule:\n  - {fault: kill, target: controller, at: 1}\n", "broken only with --nodes and --allow-faults"),
-        ("steps: {target: leader(orders), steps: [append]}\n", "a lock-step phase need containers"),
+        (
+            "acks: all",
+            "schedule:\n  - {fault: kill, target: controller, at: 1}\n",
+            "broken only with --nodes and --allow-faults",
+        ),
+        (
+            "acks: all, leader: 1",
+            "steps: {target: leader(orders), steps: [append]}\n",
+            "a lock-step phase need containers",
+        ),
+        ("acks: all, leader: 1", "", "an attached cluster is not changed"),
+        ("acks: all, topic_configs: {retention.ms: -1}", "", "an attached cluster is not changed"),
     ],
 )
-def test_what_would_break_or_change_the_cluster_is_refused(tmp_path: Path, added: str, expected: str) -> None:
-    text = TEXT.format(topic="orders") + added
-    if "steps" in added:
-        text = text.replace("acks: all", "acks: all, leader: 1")
+def test_what_would_break_or_change_the_cluster_is_refused(
+    tmp_path: Path, settings: str, added: str, expected: str
+) -> None:
+    text = TEXT.format(topic="orders").replace("acks: all", settings) + added
     with pytest.raises(UsageFailure, match=expected):
-        run_attached(parse_experiment(text, "a.yaml"), Attached("127.0.0.1:1"), root=tmp_path)
-
-
-@pytest.mark.parametrize("setting", ["leader: 1", "topic_configs: {retention.ms: -1}"])
-def test_settings_that_would_change_a_topic_are_refused(tmp_path: Path, setting: str) -> None:
-    text = TEXT.format(topic="orders").replace("acks: all", f"acks: all, {setting}")
-    with pytest.raises(UsageFailure, match="an attached cluster is not changed"):
         run_attached(parse_experiment(text, "a.yaml"), Attached("127.0.0.1:1"), root=tmp_path)
 
 
@@ -136,24 +139,19 @@ def test_faults_of_others_are_predicted_for() -> None:
         parse_experiment(text + "outside_faults: [bomb]\n", "a.yaml")
 
 
-def test_a_client_config_is_read_and_never_shown(tmp_path: Path) -> None:
+def test_a_client_config_is_read_and_never_shown_and_a_bad_one_is_refused_by_line(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("# how to log in\n\nsecurity.protocol = SASL_SSL\nsasl.password=a=b\n")
     configs = read_client_config(path)
     assert configs == {"security.protocol": "SASL_SSL", "sasl.password": "a=b"}
-    assert "a=b" not in repr(Attached("host:9092", configs))
-    assert "host" not in repr(Attached("host:9092", configs))
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [("sasl.password", ":1: expected key=value"), ("acks=1", ":1: acks: given by --attach or by the lane")],
-)
-def test_a_bad_client_config_is_refused_by_line(tmp_path: Path, line: str, expected: str) -> None:
-    path = tmp_path / "client.properties"
-    path.write_text(line)
-    with pytest.raises(UsageFailure, match=expected):
-        read_client_config(path, owned=OWNED_CLIENT_KEYS)
+    assert not [shown for shown in ("a=b", "host") if shown in repr(Attached("host:9092", configs))]
+    for line, expected in (
+        ("sasl.password", ":1: expected key=value"),
+        ("acks=1", ":1: acks: given by --attach or by the lane"),
+    ):
+        path.write_text(line)
+        with pytest.raises(UsageFailure, match=expected):
+            read_client_config(path, owned=OWNED_CLIENT_KEYS)
 
 
 def test_the_command_attaches_with_the_client_s_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,15 +227,10 @@ def test_brokers_say_how_coordinators_logs_are_kept(monkeypatch: pytest.MonkeyPa
     lane = read(monkeypatch, READ, {"transaction.state.log.min.isr": "3"}, READ)
     assert lane.transaction_state == InternalTopic(replication_factor=3, min_insync_replicas=2)
     assert lane.verifies_transactions is None
-
-
-def test_a_topic_that_is_there_is_as_it_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A topic that is there is as it was made; one broker without verification is enough.
     assert read(monkeypatch, READ, state=1).transaction_state == InternalTopic(replication_factor=1)
-
-
-def test_one_broker_without_verification_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = read(monkeypatch, READ, {"transaction.partition.verification.enable": "false"})
-    assert lane.verifies_transactions is False
+    unverified = {"transaction.partition.verification.enable": "false"}
+    assert read(monkeypatch, READ, unverified).verifies_transactions is False
 
 
 def test_what_no_prediction_knows_is_refused_or_assumed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 import json
 import random
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,14 +46,11 @@ def test_the_closest_lanes_decide_most() -> None:
     assert asked[1].probability < 0.1
 
 
-def test_lanes_in_which_it_could_not_be_judged_do_not_count() -> None:
-    record = [lane_run(not_judged=["lost_write"]) for _ in range(9)]
-    assert forecast(record, ASKED, "lost_write").runs == 0
-
-
-def test_the_share_of_records_needs_enough_runs() -> None:
+def test_the_share_of_records_needs_enough_runs_in_which_it_could_be_judged() -> None:
     record = [lane_run(100 * number) for number in range(ENOUGH)]
-    assert forecast(record[:-1], ASKED, "lost_write").share is None
+    unjudged = [lane_run(not_judged=["lost_write"]) for _ in range(9)]
+    assert forecast(unjudged, ASKED, "lost_write").runs == 0
+    assert forecast([*record[:-1], *unjudged], ASKED, "lost_write").share is None
     share = forecast(record, ASKED, "lost_write").share
     assert share == (pytest.approx(0.04), pytest.approx(0.36))
 
@@ -81,15 +77,11 @@ def test_forecasts_of_chance_are_calibrated() -> None:
     assert score.within / score.ranges > 0.74
 
 
-def test_what_was_not_predicted_or_not_judged_is_not_scored() -> None:
+def test_a_sure_and_wrong_forecast_scores_badly_and_what_was_not_predicted_or_judged_has_no_score() -> None:
     score = Score()
     score.add([], lane_run(predicted=[], gap_s=None))
     score.add([], lane_run(not_judged=["lost_write"], gap_s=None))
     assert score.to_json() == {"lanes": 2, "forecasts": 0, "brier": None, "ranges": 0, "within": 0}
-
-
-def test_a_sure_and_wrong_forecast_scores_badly() -> None:
-    score = Score()
     score.add([lane_run() for _ in range(500)], lane_run(7))
     assert score.brier is not None
     assert score.brier > 0.95
@@ -103,8 +95,8 @@ def test_without_scipy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "new" / "record.jsonl"
-    first, second = lane_run(3), lane_run(client="java 3.9.1", gap_s=None, not_judged=["duplicate"])
-    first = replace(first, not_judged=[])
+    assert read_record(path) == []
+    first, second = lane_run(3, not_judged=[]), lane_run(client="java 3.9.1", gap_s=None, not_judged=["duplicate"])
     append(path, [first])
     append(path, [second])
     assert read_record(path) == [first, second]
@@ -116,10 +108,6 @@ def test_a_record_can_move_together_with_its_reports(tmp_path: Path) -> None:
     (tmp_path / "here").rename(tmp_path / "there")
     (run,) = read_record(tmp_path / "there" / "record.jsonl")
     assert run.report == str(tmp_path / "there" / "runs" / "run-1" / "report.html")
-
-
-def test_a_record_that_is_not_there_is_empty(tmp_path: Path) -> None:
-    assert read_record(tmp_path / "none.jsonl") == []
 
 
 @pytest.mark.parametrize(
@@ -144,27 +132,19 @@ def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path, line: st
         read_record(path)
 
 
-def test_settings_are_what_differs_from_the_defaults() -> None:
-    lane = {"lane": "a", "topic": "t", "acks": "1", "replication_factor": 3, "faults": ["kill"]}
+def test_settings_are_what_differs_from_the_defaults_and_partitions_count_in_lanes_with_transactions() -> None:
+    lane = {"lane": "a", "topic": "t", "acks": "1", "replication_factor": 3, "partitions": 3, "faults": ["kill"]}
     cell = {"kafka_version": "3.9.1", "metadata_mode": "zookeeper", "client": {"name": "java", "version": "3.9.1"}}
     assert settings_of({**lane, **cell}) == '{"acks":"1"}'
+    transactional = {"lane": "a", "idempotence": True, "partitions": 3, "transactional": {"producers": 2}}
+    assert '"partitions":3' in settings_of(transactional)
+    assert [faults_of(kinds) for kinds in (["pause", "kill", "pause"], [])] == ["kill+pause", "no fault"]
 
 
 @pytest.mark.parametrize(("version", "elr", "settings"), [("4.3.1", True, "{}"), ("4.3.1", False, '{"elr":false}')])
 def test_eligible_replicas_are_a_setting_where_they_are_not_as_usual(version: str, elr: bool, settings: str) -> None:
     lane = {"lane": "a", "acks": "all", "kafka_version": version, "metadata_mode": "kraft", "elr": elr}
     assert settings_of(lane) == settings
-
-
-def test_partitions_are_settings_of_lanes_with_transactions_only() -> None:
-    transactional = {"lane": "a", "idempotence": True, "partitions": 3, "transactional": {"producers": 2}}
-    assert '"partitions":3' in settings_of(transactional)
-    assert settings_of({"lane": "a", "acks": "1", "partitions": 3}) == '{"acks":"1"}'
-
-
-def test_faults_are_named_once_and_in_order() -> None:
-    assert faults_of(["pause", "kill", "pause"]) == "kill+pause"
-    assert faults_of([]) == "no fault"
 
 
 def test_the_shipped_record_can_be_read() -> None:
