@@ -12,11 +12,12 @@ from functools import partial
 from typing import cast
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.harness.clients.kinds import IN_PROCESS
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, ChosenClient, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
+from kafka_chaos.harness.workload.clients.defect_watch import watch_of
 from kafka_chaos.harness.workload.clients.following import ConsumerPerIsolation, Follower
 from kafka_chaos.harness.workload.clients.paced_producing import Life, PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
@@ -93,6 +94,12 @@ def _producer(
             reservations=load.reservations,
             on_precondition=None if transactional_id else load.on_precondition,
         )
+    client = chosen(lane.client)
+    is_librdkafka = isinstance(client, ChosenClient) and client.kind.name == IN_PROCESS
+    watch = None
+    if is_librdkafka and transactional_id is None:
+        of = {"lane": lane.lane, "topic": lane.topic_name}
+        watch = watch_of(configs, load.on_precondition, **of, producer_id=number)
     settings = {
         "producer_id": number,
         "partitions": partitions,
@@ -105,6 +112,7 @@ def _producer(
         "delivery_timeout_ms": configs["message.timeout.ms"],
         "transactional_id": transactional_id,
         "transaction_timeout_ms": configs.get("transaction.timeout.ms"),
+        **({} if watch is None else {"log": True}),
     }
     return ProcessProducer(
         load.start(lane, "producer", client_id, settings, lane.producer_configs),
@@ -114,6 +122,7 @@ def _producer(
         writer=load.tables.produced,
         reservations=load.reservations,
         transactional_id=transactional_id,
+        watch=watch,
     )
 
 

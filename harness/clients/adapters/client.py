@@ -10,6 +10,7 @@ import asyncio
 import collections
 import importlib.metadata
 import json
+import logging
 import os
 import queue
 import signal
@@ -81,6 +82,7 @@ class Outcomes:
         self.known = 0
         self._acknowledged: collections.deque[tuple[int, int | None]] = collections.deque()
         self._failed: collections.deque[tuple[int, str]] = collections.deque()
+        self._lock = threading.Lock()
         threading.Thread(target=self._run, daemon=True).start()
 
     def acknowledged(self, seq: int, offset: int | None) -> None:
@@ -93,6 +95,10 @@ class Outcomes:
 
     def tell(self) -> None:
         """Tell what is known."""
+        with self._lock:
+            self._tell()
+
+    def _tell(self) -> None:
         done = [self._acknowledged.popleft() for _ in range(len(self._acknowledged))]
         failed = [self._failed.popleft() for _ in range(len(self._failed))]
         if done:
@@ -155,6 +161,28 @@ def of_transactions(begin: dict[str, Any], separator: str) -> dict[str, Any]:
     return {key.replace("_", separator): begin[key] for key in keys if begin.get(key) is not None}
 
 
+class ToldLog(logging.Handler):
+    """Tells the lines of librdkafka's log that show the precondition of a known defect, behind what was known then."""
+
+    def __init__(self, outcomes: Outcomes) -> None:
+        super().__init__()
+        self._outcomes = outcomes
+
+    @classmethod
+    def logger(cls, outcomes: Outcomes) -> logging.Logger:
+        """A logger whose lines are told."""
+        made = logging.Logger("client")
+        made.addHandler(cls(outcomes))
+        return made
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell the line, if it is one of those."""
+        line = record.getMessage()
+        if "implicitly acked" in line or "epoch bump" in line:
+            self._outcomes.tell()
+            tell("log", line=line)
+
+
 class Librdkafka:
     """confluent-kafka."""
 
@@ -179,7 +207,8 @@ class Librdkafka:
             **of_transactions(begin, "."),
         }
         self._fatal: Any = None
-        self._client = self.library.Producer({**settings, **begin["configs"], **self._common})
+        watched = {"debug": "eos", "log_level": 7, "logger": ToldLog.logger(outcomes)} if begin.get("log") else {}
+        self._client = self.library.Producer({**settings, **begin["configs"], **self._common, **watched})
         self._outcomes = outcomes
         self._answered = begin["acks"] != "0"
 

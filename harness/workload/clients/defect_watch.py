@@ -1,7 +1,7 @@
 """Tells from librdkafka's log when a producer meets the precondition of a known defect.
 
-The log tells both at the debug level `eos`, in a few lines per run. Where the text differs, nothing is recorded, and no
-defect is named.
+It tells both at the debug level `eos`, in a few lines per run. Where the text differs, nothing is recorded, and no
+defect is named. The log of a producer in a process of its own comes as events of the client protocol.
 
 - librdkafka-4953: messages timed out or sequence numbers were skipped, so an idempotent producer renews its producer
   epoch. The log names the reason of each renewal. A renewal for another reason, which KIP-360 asks for, is none.
@@ -29,33 +29,18 @@ _DEBUG = 7
 _LOG_KEYS = frozenset(("debug", "logger"))
 
 
-def watched(
-    configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, lane: str, topic: str, producer_id: int
-) -> dict[str, object]:
-    """A producer's configs with which it calls `on_precondition` from within `poll` and `flush`: once for a renewal,
-    and for each partition of `topic`.
+class Watch:
+    """Reads the log of one idempotent producer; tells once of a renewal, and of each partition of its topic."""
 
-    Unchanged for a producer that is not idempotent, and for an application's that reads the log itself.
-    """
-    if on_precondition is None or configs.get("enable.idempotence") is not True or configs.keys() & _LOG_KEYS:
-        return dict(configs)
-    # Not by getLogger: loggers that are known by name never go.
-    logger = logging.Logger(f"kafka_chaos.producer.{lane}")
-    logger.addHandler(_Watch(on_precondition, lane, topic, producer_id))
-    return {**configs, "debug": "eos", "log_level": _DEBUG, "logger": logger}
-
-
-class _Watch(logging.Handler):
-    def __init__(self, on_precondition: OnPrecondition, lane: str, topic: str, producer_id: int) -> None:
-        super().__init__()
+    def __init__(self, on_precondition: OnPrecondition, *, lane: str, topic: str, producer_id: int) -> None:
         self._on_precondition = on_precondition
         self._lane = lane
         self._topic = topic
         self._producer_id = producer_id
         self._told = False
 
-    def emit(self, record: logging.LogRecord) -> None:
-        line = record.getMessage()
+    def reads(self, line: str) -> None:
+        """Read a line."""
         if (implicit := _IMPLICIT.search(line)) is not None and implicit["topic"] == self._topic:
             self._tell(
                 KAFKA_15591.id,
@@ -78,3 +63,35 @@ class _Watch(logging.Handler):
                 messages=messages,
             )
         )
+
+
+class _Handler(logging.Handler):
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._watch.reads(record.getMessage())
+
+
+def watch_of(
+    configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, lane: str, topic: str, producer_id: int
+) -> Watch | None:
+    """What reads the log of a producer with these configs; None for one that is not idempotent, and for one whose log
+    somebody else reads."""
+    if on_precondition is None or configs.get("enable.idempotence") is not True or configs.keys() & _LOG_KEYS:
+        return None
+    return Watch(on_precondition, lane=lane, topic=topic, producer_id=producer_id)
+
+
+def watched(
+    configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, lane: str, topic: str, producer_id: int
+) -> dict[str, object]:
+    """A producer's configs with which it calls `on_precondition` from within `poll` and `flush`, see `watch_of`."""
+    watch = watch_of(configs, on_precondition, lane=lane, topic=topic, producer_id=producer_id)
+    if watch is None:
+        return dict(configs)
+    # Not by getLogger: loggers that are known by name never go.
+    logger = logging.Logger(f"kafka_chaos.producer.{lane}")
+    logger.addHandler(_Handler(watch))
+    return {**configs, "debug": "eos", "log_level": _DEBUG, "logger": logger}

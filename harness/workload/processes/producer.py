@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafka_chaos.harness.workload.clients.chunk import CHUNK, Chunk, SentRows
+from kafka_chaos.harness.workload.clients.defect_watch import Watch
 from kafka_chaos.harness.workload.clients.outcome import Outcome
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
@@ -35,6 +36,7 @@ class ProcessProducer:
     """One producer of one lane. `send`, `poll` and `finish` belong to one thread.
 
     Records go to the partitions in turn, as in `RecordedProducer`. `failed_for_good`: why it is given no more records.
+    `watch` reads the lines of its log that it tells of; without, telling of any breaks the protocol.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class ProcessProducer:
         writer: HistoryWriter,
         reservations: Reservations,
         transactional_id: str | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.lane = lane
         self.producer_id = producer_id
@@ -59,6 +62,7 @@ class ProcessProducer:
         self._reserved = ReservedSeqs(
             reservations, lane=lane, producer_id=producer_id, transactional_id=transactional_id
         )
+        self._watch = watch
         self._lock = threading.Lock()
         self._has_ended = threading.Event()
         self._process = start(self)
@@ -156,6 +160,8 @@ class ProcessProducer:
             self.flushed += 1
         elif kind == "transaction":
             self.client.answers(**values)
+        elif kind == "log" and self._watch is not None:
+            self._watch.reads(**values)
         else:
             raise ProtocolBreach(f"a producer has no event {kind!r}")
 

@@ -2,9 +2,10 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import CompletedProcess, run
 from typing import Any
 
 import pytest
@@ -211,15 +212,65 @@ def test_an_adapter_that_does_not_compile_is_a_bug_of_ours(tmp_path: Path, monke
     (broken / "sarama.go").write_text("package main\nfunc main() { undefined() }\n")
     monkeypatch.setattr(fetching, "ADAPTERS", broken)
 
-    def run(command: list[str], **_: Any) -> CompletedProcess[str]:
+    def called(command: list[str], **_: Any) -> CompletedProcess[str]:
         return CompletedProcess(command, int("build" in command), "", "./sarama.go:2:15: undefined: undefined")
 
-    monkeypatch.setattr(fetching.subprocess, "run", run)
+    monkeypatch.setattr(fetching.subprocess, "run", called)
     monkeypatch.setattr(fetching, "required", lambda program, *_: program)
     with pytest.raises(BuildFailure) as raised:
         fetched(["sarama"], print)
     assert "sarama.go:2:15: undefined: undefined" in str(raised.value)
     assert raised.value.exit_code == 70
+
+
+FOUND_JARS = next((Path.home() / ".cache/kafka-chaos/clients").glob("java-3.9.1-*/jars"), None)
+"""Kafka's client with Eclipse's compiler, where the machine has fetched them."""
+MAVEN = """#!/bin/sh
+for word; do case $word in -DoutputDirectory=*) to=${word#*=};; esac; done
+mkdir -p "$to"
+%s
+"""
+PREPARE = """
+import pathlib, sys
+from kafka_chaos.harness.clients import fetching
+fetching.ADAPTERS = pathlib.Path(sys.argv.pop(1))
+from kafka_chaos.harness.cli.main import main
+main()
+"""
+CAPTURED: dict[str, Any] = {"capture_output": True, "text": True}
+ECJ_SAYS = """#!/bin/sh
+echo "1. ERROR in Client.java (at line 2)" >&2
+echo "The method undefined() is undefined for the type Client" >&2
+exit 255
+"""
+
+
+@pytest.mark.parametrize(
+    "is_real",
+    [False, pytest.param(True, marks=pytest.mark.skipif(FOUND_JARS is None, reason="the compiler is not fetched"))],
+)
+def test_the_command_ends_with_70_and_the_compiler_s_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_real: bool, cache: Path
+) -> None:
+    broken, programs = tmp_path / "adapters", tmp_path / "bin"
+    broken.mkdir()
+    programs.mkdir()
+    (broken / "Client.java").write_text("class Client {\n    void run() { undefined(); }\n}\n")
+    (broken / "Member.java").write_text("class Member {}\n")
+    scripts = {"mvn": MAVEN % (f'cp "{FOUND_JARS}"/*.jar "$to"' if is_real else 'touch "$to/ecj-1.jar"')}
+    if not is_real:
+        scripts["java"] = ECJ_SAYS
+    for name, text in scripts.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    done = run(
+        [sys.executable, "-c", PREPARE, str(broken), "prepare", "--client", "java:3.9.1"], check=False, **CAPTURED
+    )
+    assert done.returncode == 70
+    assert "Client.java does not compile" in done.stderr
+    assert "The method undefined() is undefined for the type Client" in done.stderr
+    assert not list((cache / "clients").glob("java-*")), "what is not complete is not there"
 
 
 def test_a_missing_toolchain_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.contract.events import DefectPrecondition
+from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
@@ -150,6 +152,47 @@ def test_a_process_that_can_t_begin_its_transactions_fails_its_lane_alone(make: 
     lane.stop_sending()
     lane.await_outcomes()
     assert lane.falls_silent(3)
+
+
+IMPLIED = "1 message(s) implicitly acked by subsequent batch success (msgids 1..1, last acked 2)"
+
+
+@pytest.mark.parametrize(
+    ("client", "idempotence", "told", "problem"),
+    [
+        ("librdkafka 2.3.0", True, 1, ""),
+        # Whose log nobody asked for can't excuse itself by it.
+        ("librdkafka 2.3.0", False, 0, "a producer has no event 'log'"),
+        ("kafka-python", True, 0, "a producer has no event 'log'"),
+    ],
+)
+def test_the_log_of_a_process_tells_of_a_known_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str, idempotence: bool, told: int, problem: str
+) -> None:
+    said = CLIENT.replace('"produce":', f'"produce":\n        tell("log", line="127.0.0.1:1/1: orders [0] {IMPLIED}")')
+    said = said.replace('version="1"', f'version="{getattr(chosen(client), "version", "")}"')
+    monkeypatch.setattr(ChosenClient, "command", [sys.executable, "-c", said])
+    lane = LaneSpec(lane="orders", client=client, idempotence=idempotence)
+    tables, reservations = LoadTables(tmp_path, [lane]), Reservations(tmp_path)
+    met: list[DefectPrecondition] = []
+    settings = LoadSettings(
+        bootstrap_servers="127.0.0.1:1",
+        workload=WorkloadSpec(settle_timeout=0.1),
+        tables=tables,
+        reservations=reservations,
+        on_notice=print,
+        on_change=print,
+        on_precondition=met.append,
+    )
+    load = LaneLoad(lane, settings)
+    load.start()
+    (producer,) = load._processes
+    wait_until(lambda: met or producer.failed_for_good, "the line to be taken", timeout=30)
+    load.close()
+    tables.close()
+    reservations.close()
+    assert (len(met[:1]), problem in producer.failed_for_good) == (told, True)
+    assert [(one.defect, one.partition, one.messages) for one in met[:1]] == [("KAFKA-15591", 0, 1)] * told
 
 
 NO_CLUSTER = "127.0.0.1:1"

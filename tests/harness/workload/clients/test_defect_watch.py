@@ -1,6 +1,7 @@
 """The precondition of a known defect, as a producer's own log tells it."""
 
 import runpy
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,12 +13,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.events import DefectPrecondition
+from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
-from kafka_chaos.harness.workload.clients.defect_watch import watched
+from kafka_chaos.harness.workload.clients.defect_watch import watch_of, watched
+from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.plugin.application.producing import loading
 
@@ -128,7 +133,51 @@ def send_from_application(folder: Path, configs: dict[str, Any], seconds: float)
     return told
 
 
-SENDERS = pytest.mark.parametrize("sending", [send_recorded, send_from_application])
+def send_from_process(folder: Path, configs: dict[str, Any], seconds: float) -> list[DefectPrecondition]:
+    told: list[DefectPrecondition] = []
+    writer, reservations = HistoryWriter(folder / "produced"), Reservations(folder)
+    order = {
+        "role": "producer",
+        "lane": "a",
+        "topic": "a",
+        "partitions": 1,
+        "bootstrap_servers": configs["bootstrap.servers"],
+        "client_id": "a-0",
+        "configs": configs,
+        "producer_id": 0,
+        "first_partition": 0,
+        "record_size": 100,
+        "acks": "all",
+        "idempotence": True,
+        "max_in_flight": 5,
+        "linger_ms": 5,
+        "delivery_timeout_ms": 60_000,
+        "log": True,
+    }
+    command = [sys.executable, str(ADAPTERS / "client.py"), "librdkafka"]
+    producer = ProcessProducer(
+        lambda taker: SupervisedProcess(command, order, taker, name="a-0", on_notice=print),
+        lane="a",
+        producer_id=0,
+        partitions=InTurn(1),
+        writer=writer,
+        reservations=reservations,
+        watch=watch_of(configs, told.append, lane="a", topic="a", producer_id=0),
+    )
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not told:
+        producer.send(10)
+        producer.poll(0.02)
+    assert producer.failed_for_good == ""
+    gone = threading.Event()
+    gone.set()
+    producer.finish(0.0, gone)
+    writer.close()
+    reservations.close()
+    return told
+
+
+SENDERS = pytest.mark.parametrize("sending", [send_recorded, send_from_application, send_from_process])
 Sending = Callable[[Path, dict[str, Any], float], list[DefectPrecondition]]
 
 
