@@ -33,6 +33,8 @@ ACKS = ("0", "1", "all")
 CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
 """The topics in which coordinators keep what they know of groups, and of transactions."""
 MOST_PARTITIONS = 100_000
+MOST_REPLICAS = 9
+"""Of a partition: a state of the model names each of them."""
 CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
 
 
@@ -41,7 +43,8 @@ class InternalTopic:
     """How the log of coordinators is kept, `__consumer_offsets` or `__transaction_state`; raises `LaneError`."""
 
     replication_factor: int | None = field(
-        default=None, metadata=key("replicas of each partition; by default, as many as the lane's topic has")
+        default=None,
+        metadata=key("replicas of each partition; by default, as many as the lane's topic has", most=MOST_REPLICAS),
     )
     min_insync_replicas: int = field(default=1, metadata=key("`min.insync.replicas`"))
     unclean_leader_election: bool = field(default=False, metadata=key("`unclean.leader.election.enable`"))
@@ -71,7 +74,8 @@ class Lane:
     )
     partitions: int = field(default=1, metadata=key("partitions of the topic"))
     replication_factor: int = field(
-        default=3, metadata=key("replicas of each partition, at most one a broker", ge=1, le=9)
+        default=3,
+        metadata=key("replicas of each partition, at most one a broker", most=MOST_REPLICAS, ge=1, le=MOST_REPLICAS),
     )
     min_insync_replicas: int = field(default=1, metadata=key("`min.insync.replicas` of the topic", ge=1))
     unclean_leader_election: bool = field(default=False, metadata=key("`unclean.leader.election.enable` of the topic"))

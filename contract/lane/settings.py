@@ -15,14 +15,22 @@ from kafka_chaos.contract.command.errors import LaneError
 
 
 def key(
-    meaning: str, *, least: int = 1, choices: tuple[str | None, ...] = (), expected: str = "", **of_experiments: int
+    meaning: str,
+    *,
+    least: int = 1,
+    most: int | None = None,
+    choices: tuple[str | None, ...] = (),
+    expected: str = "",
+    **of_experiments: int,
 ) -> dict[str, Any]:
     """The metadata of a key: what it means, as part of a sentence, and which values any lane may have.
 
-    `least`: of whole numbers, and how many characters of a text. `expected` describes the values for people, where
-    their type and `choices` do not. `of_experiments`: further bounds, `ge` and `le`, of lanes that the harness runs.
+    `least`: of whole numbers, and how many characters of a text; `most`: of whole numbers. `expected` describes the
+    values for people, where their type and `choices` do not. `of_experiments`: further bounds, `ge` and `le`, of lanes
+    that the harness runs.
     """
-    return {"description": meaning, "least": least, "choices": choices, "expected": expected, **of_experiments}
+    bounds = {"least": least, "most": most, "choices": choices}
+    return {"description": meaning, "expected": expected, **bounds, **of_experiments}
 
 
 def check(settings: Any, at: str = "") -> None:
@@ -45,8 +53,12 @@ def _checked(value: Any, kind: str, key: Mapping[str, Any]) -> tuple[bool, str]:
     if key["choices"]:
         return value in key["choices"], f"one of {', '.join(map(str, key['choices']))}"
     if kind == "int":
-        holds = isinstance(value, int) and is_number and value >= key["least"]
-        return holds, f"a whole number of at least {key['least']}"
+        least, most = key["least"], key["most"]
+        holds = isinstance(value, int) and is_number and value >= least and (most is None or value <= most)
+        return (
+            holds,
+            f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}",
+        )
     if kind == "float":
         return is_number and 0 <= value <= 1, "a share from 0 to 1"
     if kind == "bool":

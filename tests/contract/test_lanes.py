@@ -65,6 +65,7 @@ KRAFT = {"kafka_version": "4.3.1", "metadata_mode": "kraft"}
         ({"loop": {"source": "in", "offsets": "after", "group": {"commits": "auto"}}}, "loop.group.commits"),
         ({"loop": {"source": "in", "offsets": "after", "group": {"members": 0}}}, "loop.group.members"),
         ({"loop": {"source": "in", "offsets": "after", "group": {"protocol": "consumer"}}}, "loop.group.protocol"),
+        ({"consumer_offsets": {"replication_factor": 10**9}}, "internal topic.replication_factor"),
         ({"loop": {"source": "in"}}, "transactional"),
         ({"loop": {"source": "in", "offsets": "after"}, "transactional": {}}, "transactional"),
         ({"loop": {"source": "in"}, "transactional": {"producers": 2}}, "transactional.producers"),
