@@ -6,8 +6,7 @@ What these bring is what is observed, and how that compares with the model. A st
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
@@ -24,18 +23,10 @@ Seen = TypeVar("Seen")
 Compared = TypeVar("Compared", bound=_Comparison)
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement(Generic[Seen, Compared]):
-    """The last observation, and its comparison with the model."""
-
-    observation: Seen
-    comparison: Compared
-
-
 def await_agreement(
     observe: Callable[[], Seen], compare: Callable[[Seen], Compared], *, timeout: float, interval: float = 0.1
-) -> Agreement[Seen, Compared]:
-    """The first two equal observations in a row that the model allows, or the last one and how it differs.
+) -> tuple[Seen, Compared]:
+    """The first two equal observations in a row that the model allows, or the last one; and how it compares.
 
     An observation is not one moment, so one alone may have been of none. Raises `KafkaChaosError` where nothing
     could be observed, or nothing that lasts.
@@ -70,7 +61,7 @@ def await_agreement(
             raise ClusterFailure(f"observations of the cluster never became stable{seen}") from trouble
     assert last is not None
     assert comparison is not None
-    return Agreement(last, comparison)
+    return last, comparison
 
 
 def await_no_difference(differs: Callable[[], str | None], what: str, *, timeout: float) -> None:

@@ -11,9 +11,10 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kafka_chaos.contract.command.errors import KafkaChaosError
-from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER, release
 from kafka_chaos.faults.network.packet_filter import Rules
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
@@ -24,6 +25,9 @@ from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.protocol import PROTOCOLS
+from kafka_chaos.reference_model.protocol.rules import rules_in
 
 BEFORE_KIP_101: Mapping[str, object] = {
     # The same binaries truncate to the high watermark, as brokers did before leader epochs; records stay in format v2.
@@ -76,30 +80,25 @@ class ClusterProfile:
         return replace(self, name=name, metadata_mode=KRAFT, kafka_version=version, configs=configs)
 
     @property
-    def watermark_waits_for_min_isr(self) -> bool:
-        """Whether these brokers hold the high watermark while the ISR is too small (KAFKA-15583, since 3.7)."""
-        return self.spec.version.at_least("3.7")
-
-    @property
-    def resigns_without_majority(self) -> bool:
-        """Whether an active controller without a majority resigns (KAFKA-15489, since 3.7)."""
-        return self.spec.version.at_least("3.7")
-
-    @property
-    def asks_before_election(self) -> bool:
-        """Whether a controller asks the others whether it could win before it begins an election (KIP-996)."""
-        return self.spec.version.at_least("4.0")
-
-    @property
     def voters(self) -> tuple[int, ...]:
         """The node ids of the controllers, where there are several: they may fail."""
         several = self.metadata_mode == KRAFT and self.controllers > 1
         return tuple(CONTROLLER_IDS + number for number in range(1, self.controllers + 1)) if several else ()
 
-    @property
-    def elects_eligible(self) -> bool:
-        """Whether the controller elects leaders from the eligible leader replicas, too (KIP-966)."""
-        return bool(self.spec.elects_from_elr)
+    def model(self, **topic: Any) -> ClusterConfig:
+        """The model's configuration of a topic on such a cluster; `topic` has the keys that are its own."""
+        rules, version = rules_in(self.kafka_version, self.metadata_mode, self.elr), release(self.kafka_version)
+        return ClusterConfig(
+            protocol=PROTOCOLS[self.protocol],
+            lag_is_short=self.lag_is_short,
+            kraft=self.metadata_mode == KRAFT,
+            watermark_waits_for_min_isr=rules.watermark_waits,
+            elects_eligible=rules.elects_eligible,
+            controllers=self.voters,
+            resigns_without_majority=version >= (3, 7),
+            asks_before_election=version >= (4, 0),
+            **topic,
+        )
 
     @property
     def spec(self) -> ClusterLayout:

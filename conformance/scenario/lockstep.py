@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kafka_chaos.conformance.engine import Agreement, await_agreement
+from kafka_chaos.conformance.engine import await_agreement
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, StepRecord
 from kafka_chaos.contract.command.errors import KafkaChaosError
@@ -187,7 +187,7 @@ class LockStep:
         self.notify("step", (self.act, record))
         return record
 
-    def _agree(self) -> Agreement[Observation, Comparison[Any]]:
+    def _agree(self) -> tuple[Observation, Comparison[Any]]:
         """The observation once the model allows it, or its difference."""
         return await_agreement(self.observer.observe, self.model.compare, timeout=SETTLE_TIMEOUT)
 
@@ -208,11 +208,11 @@ def take_together(sentence: str, act: Callable[[], object], parts: Sequence[tupl
         seen = list(threads.map(lambda part: part[0]._agree(), parts))
     seconds = time.monotonic() - start
     disagreements = []
-    for (stage, _), found, count in zip(parts, seen, states, strict=True):
-        stage.model.narrow(found.observation)
-        record = stage._note(sentence, seconds, found.observation, found.comparison, count)
-        if not found.comparison.conforms:
-            what = "; ".join(str(difference) for difference in found.comparison.differences)
+    for (stage, _), (observation, comparison), count in zip(parts, seen, states, strict=True):
+        stage.model.narrow(observation)
+        record = stage._note(sentence, seconds, observation, comparison, count)
+        if not comparison.conforms:
+            what = "; ".join(str(difference) for difference in comparison.differences)
             disagreements.append(f"{stage.act.name}, step {record.number} ({sentence}) {what}")
     if disagreements:
         raise ScenarioViolation("\n".join(disagreements))

@@ -14,10 +14,8 @@ from kafka_chaos.conformance.scenario.lockstep import Listener
 from kafka_chaos.conformance.scenario.observe import BrokerReads, ReplicaObserver
 from kafka_chaos.conformance.scenario.record import ActRecord, ScenarioRecord
 from kafka_chaos.conformance.scenario.stage import Stage
-from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
-from kafka_chaos.reference_model.protocol import PROTOCOLS
 
 ModelOf = Callable[[ClusterConfig, frozenset[ClusterState]], ClusterModel]
 
@@ -72,27 +70,18 @@ class Play:
         self, lease: ClusterLease, name: str, topic: Topic, *, controller: int, reads: BrokerReads | None = None
     ) -> Iterator[Stage]:
         """A new topic on a running cluster, whose controller is known, and its model."""
-        profile = lease.profile
         made = self._make_topic(lease, name, topic)
         everyone = (*topic.replicas, *topic.others)
-        config = ClusterConfig(
+        config = lease.profile.model(
             brokers=everyone,
             assignment=tuple(topic.replicas),
             controller=controller,
-            protocol=PROTOCOLS[profile.protocol],
             min_insync_replicas=topic.min_insync_replicas,
             unclean_leader_election=topic.unclean_leader_election,
-            lag_is_short=profile.lag_is_short,
-            watermark_waits_for_min_isr=profile.watermark_waits_for_min_isr,
-            kraft=profile.metadata_mode == KRAFT,
-            elects_eligible=profile.elects_eligible,
-            controllers=profile.voters,
-            resigns_without_majority=profile.resigns_without_majority,
-            asks_before_election=profile.asks_before_election,
         )
         epoch = lease.metadata.controller_epoch()
         model = self.model_of(config, frozenset([_beginning(config, epoch)]))
-        act = ActRecord(name, profile.name, profile.protocol, everyone, dict(topic.names))
+        act = ActRecord(name, lease.profile.name, lease.profile.protocol, everyone, dict(topic.names))
         self.record.acts.append(act)
         self.notify("act", act)
         with Clients(lease.cluster.bootstrap_servers, made) as clients:

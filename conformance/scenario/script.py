@@ -43,10 +43,8 @@ _PLACE = re.compile(r"\{([\w ]+)\}")
 _OF_ACTS = frozenset(
     {"act", "cluster", "steps", "transactional", "group", "reads", "before", "coordinator_last"}
 )  # fmt: skip
-_WHEN: Mapping[str, Callable[[ClusterProfile], bool]] = {
-    "eligible": lambda profile: profile.elects_eligible,
-    "not eligible": lambda profile: not profile.elects_eligible,
-}
+_WHEN = {"eligible": True, "not eligible": False}
+"""Whether leaders are elected from the eligible leader replicas, too (KIP-966)."""
 
 
 def play_acts(play: Play, acts: Sequence[Mapping[str, Any]], file: Mapping[str, Any]) -> None:
@@ -112,7 +110,7 @@ class _Script:
 
     def _take_one(self, step: dict[str, Any]) -> None:
         when = step.pop("when", None)
-        if when is not None and not _WHEN[when](acted(self.stage).lease.profile):
+        if when is not None and acted(self.stage).lease.profile.model().elects_eligible is not _WHEN[when]:
             return
         verb = next(iter(step))
         value = step.pop(verb)

@@ -16,7 +16,6 @@ from unittest.mock import MagicMock
 import pytest
 
 from kafka_chaos.conformance.controllers.requests import STALE_CONTROLLER_EPOCH
-from kafka_chaos.conformance.engine import Agreement
 from kafka_chaos.conformance.scenario import fault_steps
 from kafka_chaos.conformance.scenario import observed as observed_module
 from kafka_chaos.conformance.scenario import play as play_module
@@ -90,9 +89,9 @@ class ModelStage(Stage):
             seen = replace(seen, group=observe_group(min(group.states, key=_stays), group.setup))
         return seen
 
-    def _agree(self) -> Agreement[Observation, Comparison[Any]]:
+    def _agree(self) -> tuple[Observation, Comparison[Any]]:
         seen = self.look()
-        return Agreement(seen, self.model.compare(seen))
+        return seen, self.model.compare(seen)
 
     def await_seen(self, sentence: str, condition: Callable[[Observation], bool], *, timeout: float = 40) -> None:
         self.model.states = self.model.settle(self.model.states)
@@ -173,9 +172,9 @@ class ModelTransactions(transactions_stage.TransactionsStage):
         (state,) = self.model.states
         return Observation(transactions=observe_transactions(state, self.model.config))
 
-    def _agree(self) -> Agreement[Observation, Comparison[Any]]:
+    def _agree(self) -> tuple[Observation, Comparison[Any]]:
         seen = self.look()
-        return Agreement(seen, self.model.compare(seen))
+        return seen, self.model.compare(seen)
 
     @property
     def coordinator(self) -> int:
