@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kafka_chaos.conformance.reproduce.claims import Claim
 from kafka_chaos.conformance.reproduce.playing.actions import remarks
+from kafka_chaos.conformance.templates import markdown
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.files import write_whole
 
@@ -100,19 +101,10 @@ def load(path: Path, kafka: str) -> Results:
 
 def page(results: Results) -> str:
     """The page: what was shown, lane by lane, and why the rest was not."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=False,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     claims = list(results.of.values())
-    return environment.get_template("page.md.jinja").render(
+    return markdown(
+        Path(__file__).with_name("page.md.jinja"),
+        {},
         kafka=results.kafka,
         claims=claims,
         missed=_by_reason((one.refused or one.missed, one) for one in claims),

@@ -44,6 +44,11 @@ class Tally:
         found = (verdict for verdict in Verdict if getattr(self, verdict.value))
         return Verdict.gravest(found, of_none=Verdict.UNKNOWN)
 
+    @property
+    def median(self) -> float:
+        """The median of the seconds."""
+        return median(self.seconds)
+
     def plus(self, other: Tally) -> Tally:
         """Both tallies as one."""
         return Tally(
