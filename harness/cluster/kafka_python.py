@@ -10,7 +10,7 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka.errors import InvalidReceiveError, KafkaError
+    from kafka.errors import InvalidReceiveError
     from kafka.net.sasl.scram import ScramClient
     from kafka.protocol import admin, consumer, metadata, producer, sasl  # Define all messages, also unnamed ones.
     from kafka.protocol.admin import DescribeQuorumRequest
@@ -43,4 +43,4 @@ with warnings.catch_warnings():
     from kafka.record.default_records import DefaultRecordBatch
     from kafka.record.legacy_records import LegacyRecordBatch
     from kafka.record.memory_records import MemoryRecordsBuilder
-    from kafka.record.util import calc_crc32c, size_of_varint
+    from kafka.record.util import calc_crc32c

@@ -1,9 +1,9 @@
 """Segment files as batches and records, each with its place in the file.
 
 Every whole batch is returned with what its header says, its checksum compared; where a file stops making sense, as
-after a crash, the rest is reported as a torn tail and not raised. Record bodies are decoded by kafka-python. Layout:
-https://kafka.apache.org/39/documentation/#recordbatch. A message of the formats before v2 (Kafka 0.11) is a batch of
-its own, or of those that are compressed in it, without leader epoch and producer.
+after a crash, the rest is reported as a torn tail and not raised. Headers and record bodies are decoded by
+kafka-python. Layout: https://kafka.apache.org/39/documentation/#recordbatch. A message of the formats before v2
+(Kafka 0.11) is a batch of its own, or of those that are compressed in it, without leader epoch and producer.
 """
 
 from __future__ import annotations
@@ -11,16 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kafka_chaos.contract.command.errors import KafkaChaosError
-from kafka_chaos.harness.cluster.kafka_python import (
-    DefaultRecordBatch,
-    KafkaError,
-    LegacyRecordBatch,
-    calc_crc32c,
-    size_of_varint,
-)
+from kafka_chaos.harness.cluster.kafka_python import DefaultRecordBatch, LegacyRecordBatch, calc_crc32c
 
 SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 HEADER_SIZE = DefaultRecordBatch.HEADER_STRUCT.size
@@ -29,9 +24,7 @@ MAGIC_AT: int = LegacyRecordBatch.MAGIC_OFFSET
 LEGACY_SIZES = (26, 34)
 """Of an empty message of formats v0 and v1; the latter has a timestamp."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-NO_SEQUENCE = NO_PRODUCER = NO_LEADER_EPOCH = NO_TIMESTAMP = -1
-
-_MAX_SEQUENCE = 2**31 - 1
+NO_PRODUCER = NO_LEADER_EPOCH = -1
 
 
 class SegmentError(KafkaChaosError):
@@ -40,26 +33,19 @@ class SegmentError(KafkaChaosError):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of a log.
-
-    `timestamp` is in milliseconds since the epoch, `size` in bytes within its batch, uncompressed. `sequence` is the
-    idempotent producer's, -1 without one. `control` records are transaction markers: no consumer sees them.
-    """
+    """One record of a log. `control` records are transaction markers: no consumer sees them."""
 
     offset: int
     leader_epoch: int
     producer_id: int
     producer_epoch: int
-    sequence: int
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
-    timestamp: int
-    size: int
-    control: bool = False
+    control: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """One record batch: `position` and `size` in bytes within `file`; offsets inclusive.
 
@@ -68,30 +54,38 @@ class Batch:
 
     file: str
     position: int
-    size: int
     base_offset: int
     last_offset: int
-    leader_epoch: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
     count: int
     compression: str
-    transactional: bool
-    control: bool
     data: bytes = field(repr=False, compare=False)
+    leader_epoch: int = NO_LEADER_EPOCH
+    producer_id: int = NO_PRODUCER
+    producer_epoch: int = NO_PRODUCER
+    transactional: bool = False
+    control: bool = False
 
     def records(self) -> tuple[Record, ...]:
         """Its records, decompressed and decoded; raises `SegmentError` where that is impossible."""
-        if self.legacy:
-            return tuple(self._legacy_record(found) for found in _messages(self.place, self.data))
-        try:
-            return tuple(self._record(found) for found in DefaultRecordBatch(self.data))
-        except (KafkaError, ValueError, IndexError, TypeError, OverflowError) as error:
-            raise SegmentError(f"{self.place}: its records can't be read: {error}") from error
-        except Exception as error:
-            # The compression libraries raise what they like.
-            raise SegmentError(f"{self.place}: {self.compression} can't decompress it: {error!r}") from error
+        return tuple(
+            Record(
+                int(found.offset),
+                self.leader_epoch,
+                self.producer_id,
+                self.producer_epoch,
+                # A control record's key and value are the marker itself; kafka-python keeps them apart.
+                found.key,
+                found.value,
+                () if self.legacy else tuple(found.headers),
+                self.control,
+            )
+            for found in _decoded(self.place, self.data)
+        )
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return len(self.data)
 
     @property
     def legacy(self) -> bool:
@@ -108,50 +102,17 @@ class Batch:
         """Its place, for messages."""
         return f"{self.file}: batch of offset {self.base_offset} at position {self.position}"
 
-    def _record(self, found: object) -> Record:
-        offset = int(found.offset)  # type: ignore[attr-defined]
-        body = int(found.size_in_bytes)  # type: ignore[attr-defined]
-        return Record(
-            offset=offset,
-            leader_epoch=self.leader_epoch,
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-            sequence=_sequence(self.base_sequence, offset - self.base_offset),
-            # A control record's key and value are the marker itself; kafka-python keeps them apart.
-            key=found.key,  # type: ignore[attr-defined]
-            value=found.value,  # type: ignore[attr-defined]
-            headers=tuple(found.headers),  # type: ignore[attr-defined]
-            timestamp=int(found.timestamp),  # type: ignore[attr-defined]
-            size=body + size_of_varint(body),
-            control=self.control,
-        )
-
-    def _legacy_record(self, found: Any) -> Record:
-        return Record(
-            offset=int(found.offset),
-            leader_epoch=self.leader_epoch,
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch,
-            sequence=self.base_sequence,
-            key=found.key,
-            value=found.value,
-            headers=(),
-            timestamp=NO_TIMESTAMP if found.timestamp is None else int(found.timestamp),
-            size=LEGACY_SIZES[self.data[MAGIC_AT]] + len(found.key or b"") + len(found.value or b""),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """The tail after the last whole batch of a file: `size` bytes from `position` on, and why they are no batch.
+    """What is no whole batch, from `position` to the end of a file, and why.
 
-    `cut_short`: they may be the beginning of a batch.
+    `cut_short`: it may be the beginning of a batch.
     """
 
     position: int
-    size: int
     reason: str
-    cut_short: bool
+    cut_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +121,6 @@ class Segment:
 
     file: str
     base_offset: int
-    size: int
     batches: tuple[Batch, ...]
     torn: TornTail | None
 
@@ -185,12 +145,12 @@ def read_segment(file: str, data: bytes) -> Segment:
     position = 0
     while position < len(data):
         found = _read_batch(file, data, position)
-        if isinstance(found, _Refusal):
-            torn = TornTail(position, len(data) - position, found.reason, found.cut_short)
+        if isinstance(found, TornTail):
+            torn = found
             break
         batches.append(found)
         position += found.size
-    return Segment(file, base_offset_of(file), len(data), tuple(batches), torn)
+    return Segment(file, base_offset_of(file), tuple(batches), torn)
 
 
 def records_of(batches: tuple[Batch, ...]) -> Iterator[Record]:
@@ -199,97 +159,54 @@ def records_of(batches: tuple[Batch, ...]) -> Iterator[Record]:
         yield from batch.records()
 
 
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    reason: str
-    cut_short: bool = False
-
-
-def _read_batch(file: str, data: bytes, position: int) -> Batch | _Refusal:
-    """The batch at `position`, or the reason why there is none."""
+def _read_batch(file: str, data: bytes, position: int) -> Batch | TornTail:
+    """The batch, or the message of format v0 or v1, at `position`, or the reason why there is none."""
     left = len(data) - position
-    if left > MAGIC_AT and data[position + MAGIC_AT] < len(LEGACY_SIZES):
-        return _read_message(file, data, position)
-    if left < HEADER_SIZE:
-        return _Refusal(f"{left} bytes are less than a batch header's {HEADER_SIZE}", cut_short=True)
+    magic = data[position + MAGIC_AT] if left > MAGIC_AT else None
+    legacy = magic is not None and magic < len(LEGACY_SIZES)
+    what, least = ("message", LEGACY_SIZES[magic]) if magic is not None and legacy else ("batch", HEADER_SIZE)
+    if not legacy and left < least:
+        return TornTail(position, f"{left} bytes are less than a batch header's {least}", cut_short=True)
     size = LENGTH_END + int.from_bytes(data[position + 8 : position + LENGTH_END], "big", signed=True)
-    if size < HEADER_SIZE:
-        return _Refusal(f"a batch length of {size} bytes is less than its header's {HEADER_SIZE}")
-    magic = data[position + MAGIC_AT]
-    if magic != 2:
-        return _Refusal(f"magic {magic}, expected 2")
+    if size < least:
+        return TornTail(position, f"a {what} length of {size} bytes is less than the least, {least}")
+    if not legacy and magic != 2:
+        return TornTail(position, f"magic {magic}, expected 2")
     if left < size:
-        return _Refusal(f"the batch has {size} bytes, {left} are there", cut_short=True)
+        return TornTail(position, f"the {what} has {size} bytes, {left} are there", cut_short=True)
     whole = data[position : position + size]
-    header = DefaultRecordBatch(whole[:HEADER_SIZE])
-    if calc_crc32c(memoryview(whole)[DefaultRecordBatch.ATTRIBUTES_OFFSET :]) != header.crc:
-        return _Refusal("the batch's checksum differs")
+    header = LegacyRecordBatch(whole, magic) if legacy else DefaultRecordBatch(whole[:HEADER_SIZE])
+    if not (header.validate_crc() if legacy else _has_its_checksum(whole, header)):
+        return TornTail(position, f"the {what}'s checksum differs")
     codec = header.compression_type
-    return Batch(
-        file=file,
-        position=position,
-        size=size,
+    compression = CODECS[codec] if codec < len(CODECS) else f"codec {codec}"
+    here = partial(Batch, file=file, position=position, data=whole, compression=compression)
+    if legacy:
+        # A compressed message has the last offset of those in it.
+        inside = _decoded(f"{file}: message at position {position}", whole) if codec else ()
+        offsets = [found.offset for found in inside] or [header.base_offset]
+        return here(base_offset=offsets[0], last_offset=offsets[-1], count=len(offsets))
+    return here(
         base_offset=header.base_offset,
         last_offset=header.last_offset,
+        count=header.records_count,
         leader_epoch=header.leader_epoch,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        count=header.records_count,
-        compression=CODECS[codec] if codec < len(CODECS) else f"codec {codec}",
         transactional=header.is_transactional,
         control=header.is_control_batch,
-        data=whole,
     )
 
 
-def _read_message(file: str, data: bytes, position: int) -> Batch | _Refusal:
-    """The message of format v0 or v1 at `position`, or the reason why there is none."""
-    left = len(data) - position
-    size = LENGTH_END + int.from_bytes(data[position + 8 : position + LENGTH_END], "big", signed=True)
-    least = LEGACY_SIZES[data[position + MAGIC_AT]]
-    if size < least:
-        return _Refusal(f"a message length of {size} bytes is less than an empty one's {least}")
-    if left < size:
-        return _Refusal(f"the message has {size} bytes, {left} are there", cut_short=True)
-    whole = data[position : position + size]
-    header = LegacyRecordBatch(whole, whole[MAGIC_AT])
-    if not header.validate_crc():
-        return _Refusal("the message's checksum differs")
-    codec = header.compression_type
-    # A compressed message has the last offset of those in it.
-    offsets = (
-        [header.base_offset]
-        if codec == 0
-        else [found.offset for found in _messages(f"{file}: message at position {position}", whole)]
-    )
-    return Batch(
-        file=file,
-        position=position,
-        size=size,
-        base_offset=offsets[0],
-        last_offset=offsets[-1],
-        leader_epoch=NO_LEADER_EPOCH,
-        producer_id=NO_PRODUCER,
-        producer_epoch=NO_PRODUCER,
-        base_sequence=NO_SEQUENCE,
-        count=len(offsets),
-        compression=CODECS[codec] if codec < len(CODECS) else f"codec {codec}",
-        transactional=False,
-        control=False,
-        data=whole,
-    )
+def _has_its_checksum(whole: bytes, header: Any) -> bool:
+    return bool(calc_crc32c(memoryview(whole)[DefaultRecordBatch.ATTRIBUTES_OFFSET :]) == header.crc)
 
 
-def _messages(place: str, data: bytes) -> tuple[Any, ...]:
-    """A message of format v0 or v1, or those that are compressed in it; raises `SegmentError`."""
+def _decoded(place: str, data: bytes) -> tuple[Any, ...]:
+    """The records of a batch, or the messages that are compressed in one; raises `SegmentError`."""
     try:
-        return tuple(LegacyRecordBatch(data, data[MAGIC_AT]))
+        magic = data[MAGIC_AT]
+        return tuple(LegacyRecordBatch(data, magic) if magic < len(LEGACY_SIZES) else DefaultRecordBatch(data))
     except Exception as error:
-        # The compression libraries raise what they like.
-        raise SegmentError(f"{place}: it can't be decompressed: {error!r}") from error
-
-
-def _sequence(base: int, delta: int) -> int:
-    """Sequence numbers wrap around to 0 behind the largest int32."""
-    return NO_SEQUENCE if base == NO_SEQUENCE else (base + delta) % (_MAX_SEQUENCE + 1)
+        # kafka-python's own errors, and the compression libraries raise what they like.
+        raise SegmentError(f"{place}: its records can't be read: {error!r}") from error

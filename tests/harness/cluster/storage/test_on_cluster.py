@@ -92,8 +92,6 @@ def test_records_are_those_that_kafka_s_own_tool_prints(cluster: Cluster, make_t
         assert record.offset == int(line["offset"])
         assert record.leader_epoch == int(line["partitionLeaderEpoch"])
         assert (record.producer_id, record.producer_epoch) == (int(line["producerId"]), int(line["producerEpoch"]))
-        assert record.sequence == int(line["sequence"])
-        assert record.timestamp == int(line.get("CreateTime", line.get("LogAppendTime", "-1")))
         assert [key for key, _ in record.headers] == ["a", "b"]
     assert {batch.compression for batch in replica.batches} == {"none", "gzip", "snappy", "lz4", "zstd"}
     others = [read_replica(cluster.brokers[number], topic, 0) for number in (1, 3)]
