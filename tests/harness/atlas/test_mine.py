@@ -54,36 +54,26 @@ def test_missing_keys_have_the_client_s_defaults(
     assert (settings.client, dict(settings.lane)) == (client, lane)
 
 
-def test_an_idempotent_producer_has_as_many_requests_in_flight_as_its_kind_can_have(tmp_path: Path) -> None:
-    settings = read_settings(settings_in(tmp_path, "enable.idempotence=true"), "sarama")
-    assert settings.lane["max_in_flight"] == 1
-
-
-def test_keys_that_runs_do_not_vary_are_named(tmp_path: Path) -> None:
-    assert read_settings(settings_in(tmp_path, "linger.ms=5", "acks=all", "retries=3")).ignored == [
-        "linger.ms",
-        "retries",
-    ]
+def test_keys_that_runs_do_not_vary_are_named_and_idempotence_bounds_requests_in_flight(tmp_path: Path) -> None:
+    assert read_settings(settings_in(tmp_path, "enable.idempotence=true"), "sarama").lane["max_in_flight"] == 1
+    ignored = read_settings(settings_in(tmp_path, "linger.ms=5", "acks=all", "retries=3")).ignored
+    assert ignored == ["linger.ms", "retries"]
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "client", "message"),
     [
-        ("acks=2", "acks: '2': expected 0, 1, all or -1"),
-        ("enable.idempotence=yes", "enable.idempotence: 'yes': expected true or false"),
-        ("max.in.flight=0", "'0': expected a whole number of at least 1"),
-        ("min.insync.replicas=two", "min.insync.replicas: 'two': expected a whole number"),
-        ("acks", "settings.properties:1: 'acks': expected KEY=VALUE"),
+        ("acks=2", None, "acks: '2': expected 0, 1, all or -1"),
+        ("enable.idempotence=yes", None, "enable.idempotence: 'yes': expected true or false"),
+        ("max.in.flight=0", None, "'0': expected a whole number of at least 1"),
+        ("min.insync.replicas=two", None, "min.insync.replicas: 'two': expected a whole number"),
+        ("acks", None, "settings.properties:1: 'acks': expected KEY=VALUE"),
+        ("", "go", "--client 'go': expected librdkafka"),
     ],
 )
-def test_a_wrong_value_is_refused(tmp_path: Path, line: str, message: str) -> None:
+def test_a_wrong_value_is_refused(tmp_path: Path, line: str, client: str | None, message: str) -> None:
     with pytest.raises(UsageFailure, match=message):
-        read_settings(settings_in(tmp_path, line))
-
-
-def test_a_client_that_there_is_not_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageFailure, match="--client 'go': expected librdkafka"):
-        read_settings(settings_in(tmp_path), "go")
+        read_settings(settings_in(tmp_path, line), client)
 
 
 def test_cells_of_the_client_are_preferred(tmp_path: Path) -> None:

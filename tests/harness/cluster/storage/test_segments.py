@@ -1,6 +1,7 @@
 """Segment bytes → batches and records: round trips through kafka-python's builder, torn tails, damage."""
 
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -202,37 +203,32 @@ def test_an_empty_file_holds_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("parse", "text", "message"),
     [
-        ("1\n0\n", "f, line 1: version 1, expected 0"),
-        ("x\n0\n", "f, line 1: version is 'x'"),
-        ("0\n", "f, line 2: missing, expected the number of entries"),
-        ("0\n2\nt 0 1\n", "f, line 2: 2 entries announced, 1 lines follow"),
-        ("0\n1\nt 0 1\nt 1 1\n", "f, line 2: 1 entries announced, 2 lines follow"),
-        ("0\n1\nt 0\n", "f, line 3: 't 0', expected 'topic partition offset'"),
-        ("0\n1\nt 0  1\n", "f, line 3: 't 0  1', expected"),
-        ("0\n2\nt 0 1\nt -1 1\n", "f, line 4: partition is '-1', expected a whole number of 0 or more"),
-        ("0\n1\nt 0 ٣\n", "f, line 3: offset is '٣'"),
-        ("0\n2\nt 0 1\nt 0 2\n", "f, line 4: t-0 occurs twice"),
+        (parse_offsets, "1\n0\n", "f, line 1: version 1, expected 0"),
+        (parse_offsets, "x\n0\n", "f, line 1: version is 'x'"),
+        (parse_offsets, "0\n", "f, line 2: missing, expected the number of entries"),
+        (parse_offsets, "0\n2\nt 0 1\n", "f, line 2: 2 entries announced, 1 lines follow"),
+        (parse_offsets, "0\n1\nt 0 1\nt 1 1\n", "f, line 2: 1 entries announced, 2 lines follow"),
+        (parse_offsets, "0\n1\nt 0\n", "f, line 3: 't 0', expected 'topic partition offset'"),
+        (parse_offsets, "0\n1\nt 0  1\n", "f, line 3: 't 0  1', expected"),
+        (parse_offsets, "0\n2\nt 0 1\nt -1 1\n", "f, line 4: partition is '-1', expected a whole number of 0 or more"),
+        (parse_offsets, "0\n1\nt 0 ٣\n", "f, line 3: offset is '٣'"),
+        (parse_offsets, "0\n2\nt 0 1\nt 0 2\n", "f, line 4: t-0 occurs twice"),
+        (parse_leader_epochs, "0\n1\n0\n", "f, line 3: '0', expected 'epoch start-offset'"),
+        (
+            parse_leader_epochs,
+            "0\n2\n3 0\n2 5\n",
+            "f, line 4: epoch 2 from 5 on is older than the line before, epoch 3 from 0 on",
+        ),
+        (parse_leader_epochs, "0\n2\n1 5\n2 4\n", "f, line 4: epoch 2 from 4 on is older"),
     ],
 )
-def test_offsets_that_kafka_would_not_write_are_refused(text: str, message: str) -> None:
+def test_checkpoints_that_kafka_would_not_write_are_refused(
+    parse: Callable[[str, str], object], text: str, message: str
+) -> None:
     with pytest.raises(CheckpointError) as refusal:
-        parse_offsets("f", text)
-    assert message in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("0\n1\n0\n", "f, line 3: '0', expected 'epoch start-offset'"),
-        ("0\n2\n3 0\n2 5\n", "f, line 4: epoch 2 from 5 on is older than the line before, epoch 3 from 0 on"),
-        ("0\n2\n1 5\n2 4\n", "f, line 4: epoch 2 from 4 on is older"),
-    ],
-)
-def test_epochs_that_kafka_would_not_write_are_refused(text: str, message: str) -> None:
-    with pytest.raises(CheckpointError) as refusal:
-        parse_leader_epochs("f", text)
+        parse("f", text)
     assert message in str(refusal.value)
 
 
