@@ -210,7 +210,7 @@ class Stages:
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
         with running.loaded() as load:
             topics = [lane.topic_name for lane in phase.lanes]
-            view = ClusterView(cluster, admin, loops=loops, clients=load.clients, topics=topics)
+            view = ClusterView(cluster, admin, loops=loops, clients=load, topics=topics)
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:
                 if phase.steps is None:
                     self.follow_schedule(phase, injector)

@@ -77,10 +77,15 @@ class PhaseLoad:
             for lane in self.lanes.values():
                 stack.callback(lane.close)
 
-    @property
-    def clients(self) -> LoadClients:
-        """The clients of all lanes, for faults to hit."""
-        return LoadClients(self.lanes)
+    def clients(self, lane: str, role: str) -> Sequence[ClientProcess]:
+        """Those of the lane's clients that run as processes of their own, for faults to hit; see `ClusterControl`."""
+        return self.lanes[lane].processes(role) if lane in self.lanes else ()
+
+    def start_again(self, clients: Sequence[object]) -> None:
+        """Let new ones take the places of those that a fault has ended."""
+        for client in clients:
+            if isinstance(client, ClientProcess):
+                client.start()
 
     @property
     def counts(self) -> Mapping[str, tuple[int, int, int]]:
@@ -170,20 +175,3 @@ class PhaseLoad:
                     document["groups"][group] = named
         if groups:
             write_whole(self._groups_file, json.dumps(document, indent=1) + "\n")
-
-
-class LoadClients:
-    """The clients of a load that are processes of their own, by lane."""
-
-    def __init__(self, lanes: Mapping[str, LaneLoad]) -> None:
-        self._lanes = lanes
-
-    def clients(self, lane: str, role: str) -> Sequence[ClientProcess]:
-        """Those of the lane's clients that run; see `ClusterControl`."""
-        return self._lanes[lane].processes(role) if lane in self._lanes else ()
-
-    def start_again(self, clients: Sequence[object]) -> None:
-        """Let new ones take the places of those that a fault has ended."""
-        for client in clients:
-            if isinstance(client, ClientProcess):
-                client.start()

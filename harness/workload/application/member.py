@@ -121,15 +121,9 @@ class Member:
         self, offsets: Sequence[TopicPartition], send: Callable[[], object], *, producer_id: int, transaction: int
     ) -> None:
         """Commit offsets in a transaction, by `send`; raises what it raises."""
-        places, errors = self._places(None, offsets), self.commits.errors
-        number = self.commits.asks(places, producer_id=producer_id, transaction=transaction)
-        try:
+        places = self._places(None, offsets)
+        with self.commits.in_transaction(places, producer_id=producer_id, transaction=transaction):
             send()
-        except KafkaException as failure:
-            certain = self.commits.errors == errors
-            self.commits.learns(number, dict.fromkeys(places, failure.args[0]), certain=certain)
-            raise
-        self.commits.learns(number, {}, certain=True)
 
     def learns(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         """The client's callback: the answer to what was asked for, or to a commit of the client's own."""

@@ -12,12 +12,14 @@ from __future__ import annotations
 import itertools
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.harness.workload.groups.assignment import Assignment, Tell
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost
 
 _REFUSALS = "ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_INSTANCE_ID"
 _SINCE_KIP_848 = "STALE_MEMBER_EPOCH FENCED_MEMBER_EPOCH"
@@ -123,6 +125,20 @@ class Commits:
             ns=time.monotonic_ns() if since_ns is None else since_ns,
         )
         return number
+
+    @contextmanager
+    def in_transaction(
+        self, offsets: Mapping[int, int], *, producer_id: int, transaction: int | None
+    ) -> Iterator[None]:
+        """The block sends offsets to a transaction: with what it raises, they have failed."""
+        number, errors = self.asks(offsets, producer_id=producer_id, transaction=transaction), self.errors
+        try:
+            yield
+        except (KafkaException, ProducerLost) as failure:
+            error = failure.error if isinstance(failure, ProducerLost) else failure.args[0]
+            self.learns(number, dict.fromkeys(offsets, error), certain=self.errors == errors)
+            raise
+        self.learns(number, {}, certain=True)
 
     def learns(self, number: int, failed: Mapping[int, KafkaError], *, certain: bool) -> None:
         """The commit was answered; `failed` are the partitions with an error. `certain`: no connection failed."""

@@ -241,16 +241,14 @@ class LoopProcessing:
             producer.abort()
             return True
         offsets = next_offsets(messages)
-        number = member.commits.asks(offsets, producer_id=outputs.producer_id, transaction=outputs.transaction)
-        errors = member.commits.errors
+        sends = member.commits.in_transaction(offsets, producer_id=outputs.producer_id, transaction=outputs.transaction)
         try:
-            producer.send_offsets(member.commits.partitions(offsets), member.client.consumer_group_metadata())
+            with sends:
+                producer.send_offsets(member.commits.partitions(offsets), member.client.consumer_group_metadata())
         except ProducerLost as lost:
-            member.commits.learns(number, dict.fromkeys(offsets, lost.error), certain=errors == member.commits.errors)
             if not lost.error.txn_requires_abort():
                 producer.abandon()
                 raise
             producer.abort(lost.error)
             return True
-        member.commits.learns(number, {}, certain=True)
         return producer.commit() != COMMITTED

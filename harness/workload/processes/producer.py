@@ -19,6 +19,7 @@ from kafka_chaos.harness.workload.clients.chunk import CHUNK, Chunk, SentRows
 from kafka_chaos.harness.workload.clients.defect_watch import Watch
 from kafka_chaos.harness.workload.clients.outcome import Outcome
 from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.producers import Acknowledged
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach, SupervisedProcess, Taker
@@ -32,7 +33,7 @@ Start = Callable[[Taker], SupervisedProcess]
 """Starts a process whose events this taker gets."""
 
 
-class ProcessProducer:
+class ProcessProducer(Acknowledged):
     """One producer of one lane. `send`, `poll` and `finish` belong to one thread.
 
     Records go to the partitions in turn, as in `RecordedProducer`. `failed_for_good`: why it is given no more records.
@@ -51,13 +52,12 @@ class ProcessProducer:
         transactional_id: str | None = None,
         watch: Watch | None = None,
     ) -> None:
+        super().__init__()
         self.lane = lane
         self.producer_id = producer_id
         self.sent = 0
         self.answered = 0
         self.flushed = 0
-        self.longest_gap_ns = 0
-        self._last_ns = 0
         self._rows = SentRows(lane, producer_id, partitions, writer)
         self._reserved = ReservedSeqs(
             reservations, lane=lane, producer_id=producer_id, transactional_id=transactional_id
@@ -67,11 +67,6 @@ class ProcessProducer:
         self._has_ended = threading.Event()
         self._process = start(self)
         self.client = ProcessTransactions(self._process, lambda: self.unanswered, lambda: not self._has_ended.is_set())
-
-    @property
-    def acknowledged(self) -> int:
-        """Records acknowledged so far."""
-        return self._rows.acknowledged
 
     @property
     def unanswered(self) -> int:
@@ -216,8 +211,7 @@ class ProcessProducer:
             if offsets is not None:
                 np.frombuffer(chunk.offset, dtype=np.int64)[rows] = offsets
             chunk.done += len(rows)
-            self.longest_gap_ns = max(self.longest_gap_ns, now - self._last_ns if self._last_ns else 0)
-            self._last_ns = now
+            self.acknowledges(now, len(rows))
         else:
             for seq in seqs.tolist():
                 self._rows.settle(seq, outcome, str(error))

@@ -19,6 +19,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, ManyProducers
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
+from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.01
 _DELIVERY_TIMEOUT = 5.0
@@ -80,7 +81,7 @@ class TransactionalProducing(ManyProducers):
         """Let the producers write transactions until `sending` is cleared; raises what a producer raised."""
         for producer in self._ids:
             producer.start(sending)
-        while sending.is_set() and not any(producer.error for producer in self._ids):
+        while sending.is_set() and not any(producer.worker.error for producer in self._ids):
             time.sleep(_TICK)
         sending.clear()
 
@@ -119,7 +120,7 @@ class _Incarnations:
         on_notice: Callable[[str], None],
         chance: random.Random,
     ) -> None:
-        self.error: Exception | None = None
+        self.worker = Worker(self._run, name=f"producer-{transactional_id}")
         self._id = transactional_id
         self._settings = settings
         self._connect = connect
@@ -136,22 +137,18 @@ class _Incarnations:
     def start(self, sending: threading.Event) -> None:
         """Write transactions while `sending` is set."""
         self._sending = sending
-        self._thread = threading.Thread(target=self._run, name=f"producer-{self._id}", daemon=True)
-        self._thread.start()
+        self.worker.start()
 
     def join(self) -> int:
         """Wait for the thread; returns how many records its incarnations left without an answer."""
-        self._thread.join()
-        if self.error is not None:
-            raise self.error
+        self.worker.join()
+        self.worker.raise_error()
         return self._uncertain
 
     def _run(self) -> None:
         try:
             self._current = self._begin()
             self._write_paced()
-        except Exception as error:  # noqa: BLE001 - raised again in join()
-            self.error = error
         finally:
             if self._current is not None:
                 self._uncertain += self._current.abandon()

@@ -90,7 +90,7 @@ def loaded(cluster: Cluster, admin: ClusterAdmin, folder: Path, events: list[Eve
     create_topic(admin, lane, brokers=3)
     admin.await_full_isr([lane.lane])
     with run.loaded() as load:
-        view = ClusterView(cluster, admin, clients=load.clients)
+        view = ClusterView(cluster, admin, clients=load)
         with Injector(view, FaultEvents(bus, phase="main", lanes=run.lanes), seed=3) as injector:
             yield lane.lane, injector
 
