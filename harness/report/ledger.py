@@ -56,32 +56,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The run's ledger. `left_out`: evidence that the run did not collect; `tables`: rows of the run's files.
-
-    `cross_check`: what the plain checker looked at, and where it disagrees with Spark; empty where nothing says so.
-    """
+    """The run's ledger. `left_out`: evidence that the run did not collect; `tables`: rows of the run's files."""
 
     rows: Sequence[Row]
     tables: Sequence[Cell]
     left_out: Sequence[str]
     watermark_reports: int
-    cross_check: str
+    cross_check: contract.CrossCheck | None
 
     @property
     def by_lane(self) -> Mapping[str, Row]:
         """The lines by lane."""
         return {row.lane: row for row in self.rows}
-
-    @property
-    def summary(self) -> str:
-        """How many lanes have all the evidence that their predictions ask for, in one sentence."""
-        short = sum(not row.complete for row in self.rows)
-        if not short:
-            return (
-                f"The evidence of {'the lane' if len(self.rows) == 1 else f'all {len(self.rows)} lanes'} is complete."
-            )
-        verb = "has" if short == 1 else "have"
-        return f"{short:,} of {counted(len(self.rows), 'lane')} {verb} incomplete evidence."
 
 
 def ledger_of(evidence: Evidence) -> Ledger | None:
@@ -92,13 +78,13 @@ def ledger_of(evidence: Evidence) -> Ledger | None:
     ledgers = {lane: _read(reader, entry["ledger"]) for lane, entry in evidence.judged.items() if entry.get("ledger")}
     if not ledgers:
         return None
-    look = _read(TypeAdapter(contract.CrossCheck), evidence.cross_check) if evidence.cross_check else None
+    look = evidence.cross_check
     readable = {lane: ledger for lane, ledger in ledgers.items() if ledger is not None}
     return Ledger(
         rows=[_row(lane, ledger) for lane, ledger in ledgers.items()],
         tables=[_table(name, _read(of_tables, table)) for name, table in evidence.verified_tables.items()],
         left_out=_left_out(readable),
-        cross_check=_cross_check(look),
+        cross_check=_read(TypeAdapter(contract.CrossCheck), look) if look else None,
         watermark_reports=sum(ledger.high_watermark_reports for ledger in readable.values()),
     )
 
@@ -181,17 +167,3 @@ def _left_out(ledgers: Mapping[str, contract.Ledger]) -> list[str]:
         for sentence in ledger.left_out:
             lanes.setdefault(sentence, []).append(lane)
     return [text if len(at) == len(ledgers) else f"{text} ({join(at)})" for text, at in lanes.items()]
-
-
-def _cross_check(look: contract.CrossCheck | None) -> str:
-    if look is None:
-        return ""
-    if look.problem is not None:
-        return f"No cross-check: {look.problem}."
-    seen = f"Cross-check by the plain checker: {counted(look.lanes, 'lane')}, {look.rows:,} of "
-    named = [
-        f"{one.lane}: {one.anomaly} is {one.spark} by Spark, {one.plain} by this checker."
-        for one in look.disagreements[:20]
-    ]
-    agrees = f"It disagrees. {' '.join(named)}" if named else "It agrees with Spark."
-    return f"{seen}{counted(look.of_rows, 'row')}. {agrees}"

@@ -1,4 +1,4 @@
-"""Predicted against observed: the content of each cell of the matrix, and the run in a few sentences.
+"""Predicted against observed: the content of each cell of the matrix, and what is said of it.
 
 Guarantee: a cell is a deviation exactly if it is a reason for the lane's verdict. An anomaly that the model permits or
 requires, and that was found, is a confirmation.
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, Cause
 from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import clients_described
@@ -128,22 +127,6 @@ def quiet_columns(table: Sequence[Row]) -> list[str]:
     return sentences
 
 
-def story(table: Sequence[Row], verdict: Verdict) -> str:
-    """The verdict in one sentence."""
-    bad = [row for row in table if row.verdict is Verdict.VIOLATION]
-    unclear = [row for row in table if row.verdict is Verdict.UNKNOWN]
-    match verdict:
-        case Verdict.CONFORMS:
-            return "Every lane showed what the model had predicted for its configuration, and nothing else."
-        case Verdict.VIOLATION:
-            return f"{counted(len(bad), 'lane')} of {len(table)} broke the prediction for {_their(bad)} configuration."
-        case _:
-            return (
-                f"The evidence of {counted(len(unclear), 'lane')} of {len(table)} does not suffice for a verdict; "
-                "no lane broke its prediction."
-            )
-
-
 def confirmations(table: Sequence[Row]) -> list[str]:
     """For each anomaly that was found where it may occur: how many, and in how many lanes."""
     sentences = []
@@ -158,12 +141,9 @@ def confirmations(table: Sequence[Row]) -> list[str]:
     return sentences
 
 
-def kept_promises(table: Sequence[Row]) -> str:
+def safe_lanes(table: Sequence[Row]) -> int:
     """How many lanes had a loss forbidden and lost nothing."""
-    safe = [row for row in table if row.cell(Anomaly.LOST_WRITE).state == "clean"]
-    if not safe:
-        return ""
-    return f"No acknowledged record was lost in the {counted(len(safe), 'lane')} where the configuration forbids it."
+    return sum(row.cell(Anomaly.LOST_WRITE).state == "clean" for row in table)
 
 
 def _row(evidence: Evidence, name: str) -> Row:
@@ -220,7 +200,3 @@ def _state(predicted: str, found: int, verdict: Verdict, *, unread: bool) -> str
 def _unread(evidence: Evidence, anomaly: AnyAnomaly) -> bool:
     """Without a final log, an unseen record may only be unread: unknown, not a violation."""
     return anomaly is Anomaly.UNSEEN and not evidence.tables.get("log")
-
-
-def _their(lanes: Sequence[Row]) -> str:
-    return "its" if len(lanes) == 1 else "their"

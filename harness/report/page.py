@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.lane.families import CAUSED, Cause
-from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.report import ledger, matrix, offsets, sequence
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import SLOT_NS, LaneSeries, Series
@@ -71,11 +70,11 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "script": Markup(static("report.js")),
         "evidence": evidence,
         "verdict": evidence.verdict,
-        "story": matrix.story(everything, evidence.verdict),
+        "everything": everything,
+        "timeline_events": timeline_events,
         "confirmations": matrix.confirmations(everything),
-        "kept_promises": matrix.kept_promises(everything),
+        "safe_lanes": matrix.safe_lanes(everything),
         "reasons": [(row.lane, reason) for row in table for reason in row.reasons][:60],
-        "facts": _facts(evidence, timeline_events, everything),
         "missing": evidence.missing,
         "table": table,
         "left_out": len(everything) - len(table),
@@ -117,26 +116,6 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
 
 def _severity(row: matrix.Row) -> int:
     return (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS).index(row.verdict)
-
-
-def _facts(evidence: Evidence, timeline_events: TimelineEvents, table: Sequence[matrix.Row]) -> list[tuple[str, str]]:
-    proven = sum(fault.proven for fault in timeline_events.faults)
-    produced = sum(int(entry.get("produced") or 0) for entry in evidence.judged.values())
-    faults = len(timeline_events.faults)
-    facts = [("lanes", f"{len(table):,}"), ("records produced", f"{produced:,}")]
-    if faults:
-        facts.append(("faults", f"{faults}, {'all' if proven == faults else proven} proven"))
-    if timeline_events.seconds is not None:
-        facts.append(("took", clock(timeline_events.seconds)))
-    kafka = as_dict(evidence.recorded.get("versions")).get("kafka")
-    if kafka:
-        in_kraft = as_dict(evidence.experiment.get("cluster")).get("metadata_mode") == KRAFT
-        facts.append(("Kafka", f"{kafka} (KRaft)" if in_kraft else str(kafka)))
-    if evidence.started:
-        facts.append(("started", f"{evidence.started} UTC"))
-    if "seed" in evidence.experiment:
-        facts.append(("seed", str(evidence.experiment["seed"])))
-    return facts
 
 
 def summary_of(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str, str]:

@@ -10,7 +10,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kafka_chaos.harness.report.svg import Scale, clean, compact, duration, trim
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.harness.report.svg import Scale, clean, clock, compact, duration, trim
 
 
 def label(name: str) -> str:
@@ -45,7 +46,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["label"] = label
+    made.filters.update(label=label, counted=counted, clock=clock)
     return made
 
 

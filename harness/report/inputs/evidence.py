@@ -6,7 +6,7 @@ expected. Everything else may be missing or broken; `missing` then names it with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,8 +98,9 @@ def read_evidence(run_dir: Path) -> Evidence:
     verdict, judged, document = read_verdict(run_dir / VERDICT_FILE)
     lanes = named_entries(run_dir / LANES_FILE)[0]
     missing: list[str] = []
-    prediction = _optional_json(run_dir / PREDICTION_FILE, missing)
-    text = _optional_text(run_dir / EXPERIMENT_FILE, missing)
+    predicting, asked = run_dir / PREDICTION_FILE, run_dir / EXPERIMENT_FILE
+    prediction = _optional_object(predicting, _optional_text(predicting, missing), parsed, missing)
+    text = _optional_text(asked, missing)
     tables = {name: tuple(sorted((run_dir / name).glob("*.parquet"))) for name in (*_TABLE_LACKS, *_OF_SOME_LANES)}
     lacks = _TABLE_LACKS | {
         name: lack
@@ -113,8 +114,8 @@ def read_evidence(run_dir: Path) -> Evidence:
         verdict=verdict,
         judged=judged,
         lanes=_with_clients(lanes, events),
-        predicted=as_dict(as_dict(prediction).get("lanes")),
-        experiment=_parse_yaml(text, missing),
+        predicted=as_dict(prediction.get("lanes")),
+        experiment=_optional_object(asked, text, parsed_yaml, missing),
         experiment_text=text,
         events=events,
         tables=tables,
@@ -163,20 +164,11 @@ def _optional_text(path: Path, missing: list[str]) -> str:
         return ""
 
 
-def _optional_json(path: Path, missing: list[str]) -> Any:
-    text = _optional_text(path, missing)
+def _optional_object(path: Path, text: str, parse: Callable[[str], Any], missing: list[str]) -> Mapping[str, Any]:
     try:
-        return parsed(text) if text else None
+        return as_dict(parse(text)) if text else {}
     except ValueError:
-        missing.append(f"{path.name} is not valid JSON: no {_LACKS[path.name]}")
-        return None
-
-
-def _parse_yaml(text: str, missing: list[str]) -> Mapping[str, Any]:
-    try:
-        return as_dict(parsed_yaml(text)) if text else {}
-    except ValueError:
-        missing.append(f"experiment.yaml is not valid YAML: no {_LACKS['experiment.yaml']}")
+        missing.append(f"{path.name} is not valid {path.suffix[1:].upper()}: no {_LACKS[path.name]}")
         return {}
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from kafka_chaos.contract import events as contract
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
@@ -18,6 +19,9 @@ from kafka_chaos.verification.inputs.documents.events import Place
 
 _Changed = contract.LeaderChanged | contract.LeaderElected | contract.IsrChanged | contract.LogTruncated
 _OfPartition = _Changed | contract.HighWatermark | contract.LastStableOffset
+T = TypeVar("T")
+E = TypeVar("E")
+P = TypeVar("P", bound=_OfPartition)
 WHOLE_RUN = "run"
 """Name of the one phase of a run that recorded none."""
 
@@ -120,46 +124,34 @@ class TimelineEvents:
 
 def timeline_events_of(evidence: Evidence) -> TimelineEvents:
     """The timeline's events of a run."""
-    leaders: defaultdict[Place, list[Change]] = defaultdict(list)
-    isrs: defaultdict[Place, list[Change]] = defaultdict(list)
-    elections: defaultdict[Place, list[contract.LeaderElected]] = defaultdict(list)
-    truncations: defaultdict[Place, list[contract.LogTruncated]] = defaultdict(list)
-    controllers: list[Change] = []
+    events = evidence.events
     members: defaultdict[str, list[MemberChange]] = defaultdict(list)
-    notices, seconds = 0, None
-    for event in evidence.events:
-        match event:
-            case contract.LeaderChanged():
-                leaders[_place(event)].append(Change(event.ts_ns, _broker(event.leader)))
-            case contract.LeaderElected():
-                elections[_place(event)].append(event)
-            case contract.LogTruncated():
-                truncations[_place(event)].append(event)
-            case contract.IsrChanged():
-                isr = " ".join(map(str, sorted(event.isr)))
-                isrs[_place(event)].append(Change(event.ts_ns, isr or "nobody"))
-            case contract.ControllerChanged():
-                controllers.append(Change(event.ts_ns, _broker(event.controller)))
-            case contract.MemberChanged():
-                member = event.member.removeprefix(f"{event.group}-")
-                members[event.group].append(MemberChange(event.ts_ns, member, event.change))
-            case contract.ClientNotice():
-                notices += 1
-            case contract.RunEnded():
-                seconds = event.seconds
+    for one in _of(events, contract.MemberChanged):
+        members[one.group].append(MemberChange(one.ts_ns, one.member.removeprefix(f"{one.group}-"), one.change))
     return TimelineEvents(
         phases=_phases(evidence),
-        faults=_faults(evidence.events),
-        leaders=leaders,
-        isrs=isrs,
-        elections=elections,
-        truncations=truncations,
-        controllers=controllers,
-        offsets=_offsets(evidence.events),
+        faults=_faults(events),
+        leaders=_by_place(events, contract.LeaderChanged, lambda one: Change(one.ts_ns, _broker(one.leader))),
+        isrs=_by_place(events, contract.IsrChanged, lambda one: Change(one.ts_ns, _isr(one.isr))),
+        elections=_by_place(events, contract.LeaderElected, lambda one: one),
+        truncations=_by_place(events, contract.LogTruncated, lambda one: one),
+        controllers=[Change(one.ts_ns, _broker(one.controller)) for one in _of(events, contract.ControllerChanged)],
+        offsets=_offsets(events),
         members=members,
-        notices=notices,
-        seconds=seconds,
+        notices=len(_of(events, contract.ClientNotice)),
+        seconds=next((one.seconds for one in reversed(_of(events, contract.RunEnded))), None),
     )
+
+
+def _of(events: Iterable[contract.Event], kind: type[E]) -> list[E]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def _by_place(events: Iterable[contract.Event], kind: type[P], shown: Callable[[P], T]) -> dict[Place, list[T]]:
+    found: defaultdict[Place, list[T]] = defaultdict(list)
+    for event in _of(events, kind):
+        found[_place(event)].append(shown(event))
+    return found
 
 
 def _offsets(events: Iterable[contract.Event]) -> dict[Place, list[Offsets]]:
@@ -192,6 +184,10 @@ def _place(event: _OfPartition) -> Place:
 
 def _broker(broker: int | None) -> str:
     return "nobody" if broker is None else str(broker)
+
+
+def _isr(brokers: Iterable[int]) -> str:
+    return " ".join(map(str, sorted(brokers))) or "nobody"
 
 
 def _phases(evidence: Evidence) -> tuple[Phase, ...]:

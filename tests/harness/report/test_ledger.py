@@ -98,7 +98,7 @@ def test_a_complete_lane_is_complete_at_a_glance(tmp_path: Path) -> None:
         ("1 of 1", "whole"),
     ]
     assert len(row.cells) == len(COLUMNS)
-    assert found.summary == "The evidence of the lane is complete."
+    assert "The evidence of the lane is complete." in page_of(tmp_path / "run").text
 
 
 NO_PROOF = replace(KILL, problem="not proven")
@@ -148,7 +148,7 @@ def test_what_was_left_out_is_named_once(tmp_path: Path) -> None:
     everywhere, here = "no replicas/: replica_divergence is not judged", "no events.jsonl"
     found = read(tmp_path, {"a": ledger(left_out=(everywhere,)), "b": ledger(left_out=(everywhere, here))})
     assert found.left_out == [everywhere, f"{here} (b)"]
-    assert found.summary == "The evidence of all 2 lanes is complete."
+    assert "The evidence of all 2 lanes is complete." in page_of(tmp_path / "run").text
 
 
 def test_a_verdict_without_a_ledger_still_has_a_report(tmp_path: Path) -> None:
@@ -202,10 +202,9 @@ def test_the_cross_check_is_in_words(tmp_path: Path, look: CrossCheck, text: str
     run = run_with(tmp_path, {"a": ledger()})
     verdict = json.loads((run / "verdict.json").read_text())
     (run / "verdict.json").write_text(json.dumps({**verdict, "cross_check": asdict(look)}))
-    found = ledger_of(read_evidence(run))
-    assert found is not None
-    assert found.cross_check.endswith(text)
+    assert text in page_of(run).text
 
 
 def test_a_verdict_without_a_cross_check_claims_none(tmp_path: Path) -> None:
-    assert read(tmp_path, {"a": ledger()}).cross_check == ""
+    assert read(tmp_path, {"a": ledger()}).cross_check is None
+    assert "ross-check" not in page_of(tmp_path / "run").text

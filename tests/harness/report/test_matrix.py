@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 import report_runs as runs
+from test_page import page_of
 
-from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.harness.report import matrix
@@ -82,8 +83,23 @@ def test_sentences_count_confirmations_and_kept_promises(tmp_path: Path) -> None
     ]
     table = matrix.rows(read_evidence(runs.write(tmp_path / "run", lanes, verdicts)))
     assert matrix.confirmations(table) == ["Lost write: 1,500 in a and b, where it is permitted."]
-    assert "in the 1 lane where" in matrix.kept_promises(table)
-    assert "nothing else" in matrix.story(table, Verdict.CONFORMS)
+    text = page_of(tmp_path / "run").text
+    assert "No acknowledged record was lost in the 1 lane where the configuration forbids it." in text
+    assert "configuration, and nothing else." in text
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "story"),
+    [
+        (("violation", "conforms"), "1 lane of 2 broke the prediction for its configuration."),
+        (("violation", "violation"), "2 lanes of 2 broke the prediction for their configuration."),
+        (("unknown", "conforms"), "The evidence of 1 lane of 2 does not suffice for a verdict; no lane broke"),
+    ],
+)
+def test_the_verdict_is_one_sentence(tmp_path: Path, verdicts: tuple[str, str], story: str) -> None:
+    judged = [runs.judged(name, verdict=verdict) for name, verdict in zip("ab", verdicts, strict=True)]
+    run = runs.write(tmp_path / "run", [runs.lane("a"), runs.lane("b")], judged, verdict=verdicts[0])
+    assert story in page_of(run).text
 
 
 def test_settings_tell_lanes_apart() -> None:
