@@ -9,7 +9,7 @@ import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import Event, LaneJudged, RunEnded, RunStarted, Step
-from kafka_chaos.harness.report.listeners.chosen import JobSummary, JunitFile, chosen_listeners, write_job_summary
+from kafka_chaos.harness.report.listeners.chosen import WholeRun, chosen_listeners, write_job_summary
 
 STARTED = RunStarted(run_id="r", experiment="demo", lanes=("good", "bad", "open"))
 
@@ -31,7 +31,7 @@ FAILED = [STARTED, RunEnded(verdict="none", seconds=3.0)]
 
 
 def junit(tmp_path: Path, events: list[Event]) -> ElementTree.Element:
-    listener = JunitFile(tmp_path / "junit.xml")
+    (listener,) = chosen_listeners(junit=tmp_path / "junit.xml")
     for event in events:
         listener(event)
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot().find("testsuite")
@@ -69,7 +69,7 @@ def test_a_violation_that_was_accepted_is_skipped_and_says_so(tmp_path: Path) ->
     assert [suite.get(key) for key in ("failures", "skipped")] == ["0", "1"]
     (skipped,) = suite.iter("skipped")
     assert skipped.get("message") == f"violation: {'; '.join(reasons)}"
-    summary = JobSummary({"GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")})
+    summary = WholeRun("job-summary.md.j2", (tmp_path / "summary.md").write_text)
     for event in events:
         summary(event)
     assert "| bad | ⚠️ violation | " in (tmp_path / "summary.md").read_text()
@@ -86,10 +86,11 @@ def test_a_run_that_failed_before_its_plan_still_leaves_a_file(tmp_path: Path) -
     assert junit(tmp_path, [RunEnded(verdict="none", seconds=0.1)]).get("errors") == "1"
 
 
-def test_the_job_s_summary_is_a_table_of_the_lanes(tmp_path: Path) -> None:
+def test_the_job_s_summary_is_a_table_of_the_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "summary.md"
     path.write_text("before\n")
-    listener = JobSummary({"GITHUB_STEP_SUMMARY": str(path)})
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(path))
+    (listener,) = chosen_listeners()
     for event in FINISHED:
         listener(event)
     lines = path.read_text().splitlines()
@@ -116,4 +117,4 @@ def test_options_choose_listeners_and_a_folder_that_is_not_there_is_refused(
     with pytest.raises(UsageFailure, match=r"--junit: .*there is no folder .*create it first"):
         chosen_listeners(junit=tmp_path / "nowhere" / "junit.xml")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    assert [type(one) for one in chosen_listeners()] == [JobSummary]
+    assert [type(one) for one in chosen_listeners()] == [WholeRun]
