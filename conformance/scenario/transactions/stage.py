@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from kafka_chaos.conformance.scenario.clients import read_to_end
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterProfile
@@ -43,28 +45,19 @@ class TransactionsStage(LockStep):
 
     def initialise(self, producer: str, *, id: str = ID, timeout_ms: int = TIMEOUT_MS) -> None:
         """A producer begins: the next incarnation of its transactional id."""
-        self.take(
-            f"Producer {producer} begins with transactional id {id}.",
-            lambda: self.clients.initialise(producer, self.observer.ids[id], timeout_ms=timeout_ms),
-            transaction_step("initialise", producer=producer, id=id),
+        act = partial(self.clients.initialise, producer, self.observer.ids[id], timeout_ms=timeout_ms)
+        self._take(
+            f"Producer {producer} begins with transactional id {id}.", act, "initialise", producer=producer, id=id
         )
 
     def write(self, producer: str, record: str, *, partition: int = 0) -> None:
         """A record of the producer's transaction; the first one begins it."""
-        self.take(
-            f"{producer} writes {record} to partition {partition}.",
-            lambda: self.clients.write(producer, record, partition),
-            transaction_step("write", producer=producer, record=record, partition=partition),
-        )
+        self._write(f"{producer} writes {record} to partition {partition}.", producer, record, partition)
 
     def commit_offset(self, producer: str, offset: int) -> None:
         """The group's offset becomes part of the producer's transaction."""
-        partition = self.model.config.offset_partition
-        self.take(
-            f"{producer} adds the group's offset {offset} to its transaction.",
-            lambda: self.clients.write(producer, str(offset), partition),
-            transaction_step("write", producer=producer, record=str(offset), partition=partition),
-        )
+        sentence = f"{producer} adds the group's offset {offset} to its transaction."
+        self._write(sentence, producer, str(offset), self.model.config.offset_partition)
 
     def feed(self, *records: str) -> None:
         """Records for a loop, in the topic whose offsets the group commits: a fact, and no step of the model."""
@@ -91,9 +84,7 @@ class TransactionsStage(LockStep):
 
     def crash(self, producer: str) -> None:
         """The producer is gone, and its transaction stays open."""
-        self.take(
-            f"{producer} is gone.", lambda: self.clients.crash(producer), transaction_step("crash", producer=producer)
-        )
+        self._take(f"{producer} is gone.", partial(self.clients.crash, producer), "crash", producer=producer)
 
     def hold_end(self, producer: str, *, commit: bool) -> None:
         """A link to the coordinator holds the producer's next EndTxn, whose answer it gives up waiting for."""
@@ -113,11 +104,11 @@ class TransactionsStage(LockStep):
         self._held.append((fault, coordinator))
         asks = f"{producer} asks for {_end_of(commit)}"
         sentence = f"{asks}, and gives up waiting: a link holds the request on its way to the coordinator."
-        self.take(sentence, hold, transaction_step("hold_end", producer=producer, commit=commit))
+        self._take(sentence, hold, "hold_end", producer=producer, commit=commit)
 
     def release(self) -> None:
         """Let the held requests arrive."""
-        self.take("The request that was held arrives.", self._release, transaction_step("release"))
+        self._take("The request that was held arrives.", self._release, "release")
 
     def await_time_out(self) -> None:
         """The coordinator ends a transaction that has been open for too long."""
@@ -126,11 +117,8 @@ class TransactionsStage(LockStep):
             seen = self.observer.observe().transactions
             return seen is not None and seen.transactions[ID].state != "Ongoing"
 
-        self.take(
-            "transaction.timeout.ms passes.",
-            lambda: wait_until(ended, "the coordinator to end the transaction", timeout=90, interval=0.2),
-            transaction_step("time_out", id=ID),
-        )
+        wait = partial(wait_until, ended, "the coordinator to end the transaction", timeout=90, interval=0.2)
+        self._take("transaction.timeout.ms passes.", wait, "time_out", id=ID)
 
     # --- Faults ----------------------------------------------------------------------------------------------------
 
@@ -140,22 +128,18 @@ class TransactionsStage(LockStep):
         at = Target(f"broker:{leader}", "broker", number=leader)
         fault = Hold(target=at, api="WriteTxnMarkers", sender=f"broker:{source}")
         self._held.append((fault, leader))
-        self.take(
-            f"A link holds the markers that the coordinator, broker {source}, sends to the leader of partition "
-            f"{partition}.",
-            lambda: fault.inject(self.lease.view, (self.node(leader),)),
-            transaction_step("hold_markers", partition=partition),
-        )
+        markers = f"the markers that the coordinator, broker {source}, sends to the leader of partition {partition}"
+        hold = partial(fault.inject, self.lease.view, (self.node(leader),))
+        self._take(f"A link holds {markers}.", hold, "hold_markers", partition=partition)
 
     def release_markers(self) -> None:
         """Markers that are held arrive."""
-        self.take("The marker that was held arrives.", self._release, transaction_step("release_markers"))
+        self._take("The marker that was held arrives.", self._release, "release_markers")
 
     def kill_coordinator(self) -> None:
         """SIGKILL of the coordinator; another broker takes over."""
         broker = self._killed = self.coordinator
-        self.take(f"The coordinator, broker {broker}, is killed (SIGKILL).", self.node(broker).kill,
-                 transaction_step("fail_over"))  # fmt: skip
+        self._take(f"The coordinator, broker {broker}, is killed (SIGKILL).", self.node(broker).kill, "fail_over")
 
     # --- What is there ---------------------------------------------------------------------------------------------
 
@@ -220,12 +204,16 @@ class TransactionsStage(LockStep):
             fault, broker = self._held.pop()
             fault.heal(self.lease.view, (self.node(broker),))
 
+    def _write(self, sentence: str, producer: str, record: str, partition: int) -> None:
+        act = partial(self.clients.write, producer, record, partition)
+        self._take(sentence, act, "write", producer=producer, record=record, partition=partition)
+
     def _end(self, producer: str, *, commit: bool) -> None:
-        self.take(
-            f"{producer} asks for {_end_of(commit)}.",
-            lambda: self.clients.end(producer, commit=commit),
-            transaction_step("end", producer=producer, commit=commit),
-        )
+        act = partial(self.clients.end, producer, commit=commit)
+        self._take(f"{producer} asks for {_end_of(commit)}.", act, "end", producer=producer, commit=commit)
+
+    def _take(self, sentence: str, act: Callable[[], object], action: str, **arguments: Any) -> None:
+        self.take(sentence, act, transaction_step(action, **arguments))
 
 
 def _end_of(commit: bool) -> str:
