@@ -15,7 +15,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from kafka_chaos.harness.cluster.containers.labels import owner_is_alive, run_labels
 from kafka_chaos.harness.errors import ClusterFailure
@@ -69,10 +69,6 @@ class Healing:
         """Heal; raises `ClusterFailure`."""
         run_command(self.what, self.text, timeout=self.timeout, environment=self.environment)
 
-    def to_json(self) -> dict[str, object]:
-        """As the journal has it."""
-        return {"what": self.what, "text": self.text, "timeout": self.timeout, "environment": dict(self.environment)}
-
 
 @dataclass
 class BreakJournal:
@@ -90,7 +86,7 @@ class BreakJournal:
             if not self._open:
                 file.begin({"step": "begin", "labels": run_labels(self.run_id, keep=False)})
             self._open.add(number)
-            file.note({"step": "broken", "number": number, **healing.to_json()})
+            file.note({"step": "broken", "number": number, **asdict(healing)})
             return number
 
     def healed(self, number: int) -> None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.files import text_in
 from kafka_chaos.harness.cluster.containers.labels import SecretFolder
 
@@ -42,35 +41,6 @@ class SecuredListener:
     broker_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
     client_config_file: Path | None = None
-
-
-def check_security(mode: str) -> None:
-    """Refuse what is not a security mode."""
-    if mode not in SECURITY_MODES:
-        raise UsageFailure(f"security: {mode!r} is not valid: expected {', '.join(SECURITY_MODES)}")
-
-
-def listener_properties(mode: str) -> dict[str, str]:
-    """A broker's properties for its client listener."""
-    protocol = {PLAINTEXT: "PLAINTEXT", SASL_SSL: "SASL_SSL", MTLS: "SSL"}[mode]
-    properties = {"listener.security.protocol.map": f"CLIENT:{protocol},REPLICATION:PLAINTEXT,CONTROL:PLAINTEXT"}
-    if mode == PLAINTEXT:
-        return properties
-    client = "listener.name.client."
-    properties |= {
-        f"{client}ssl.keystore.type": "PEM",
-        f"{client}ssl.keystore.location": f"{_PEM_FOLDER}/broker.pem",
-        f"{client}ssl.truststore.type": "PEM",
-        f"{client}ssl.truststore.location": f"{_PEM_FOLDER}/ca.pem",
-    }
-    if mode == MTLS:
-        return {**properties, f"{client}ssl.client.auth": "required"}
-    login_module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-    return {
-        **properties,
-        f"{client}sasl.enabled.mechanisms": MECHANISM,
-        f"{client}{MECHANISM.lower()}.sasl.jaas.config": login_module,
-    }
 
 
 def make_listener(mode: str, *, run_id: str, maker: Scratch) -> SecuredListener:

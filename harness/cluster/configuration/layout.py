@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.command.errors import UsageFailure
@@ -10,7 +10,7 @@ from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, ZOOKEEPER
 from kafka_chaos.harness.cluster.configuration.server_properties import check_keys
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, check_version, oldest_of
-from kafka_chaos.harness.cluster.security import PLAINTEXT, check_security
+from kafka_chaos.harness.cluster.security import PLAINTEXT, SECURITY_MODES
 
 LEAST_DISK_MIB = 256
 USUAL_DISK_MIB = 4096
@@ -57,94 +57,77 @@ class ClusterLayout:
     security: str = PLAINTEXT
 
     def __post_init__(self) -> None:
-        check_security(self.security)
-        if self.metadata_mode not in METADATA_MODES:
-            expected = " or ".join(METADATA_MODES)
-            raise UsageFailure(f"metadata_mode: {self.metadata_mode!r} is not valid: expected {expected}")
-        check_version(self.kafka_version, self.metadata_mode)
-        self._check_broker_versions()
-        if not 1 <= self.brokers <= 9:
-            raise UsageFailure(f"brokers: {self.brokers} is not valid: expected 1 to 9")
-        if self.log_directories not in (1, 2):
-            raise UsageFailure(f"log_directories: {self.log_directories} is not valid: expected 1 or 2")
-        if self.disk_mib and self.disk_mib < LEAST_DISK_MIB:
-            raise UsageFailure(f"disk_mib: {self.disk_mib} is not valid: expected at least {LEAST_DISK_MIB}, or 0")
-        if self.metadata_mode == KRAFT:
-            self._check_kraft()
-        else:
-            self._check_zookeeper()
-        if self.links and self.security != PLAINTEXT:
-            raise UsageFailure(
-                f"security: {self.security} is not valid where connections pass links, which can't read what is "
-                f"encrypted: expected {PLAINTEXT}"
-            )
-        if self.elr and not self.oldest.elr:
-            raise UsageFailure(f"elr: true is not valid: Kafka {self.oldest.number} has no eligible leader replicas")
-        self._check_configs()
+        for refusal in self._refusals():
+            raise UsageFailure(refusal)
 
     def at_least(self, version: str) -> bool:
         """Whether all brokers are of this version of Kafka, or later."""
         return self.oldest.at_least(version)
 
-    def _check_broker_versions(self) -> None:
+    def _refusals(self) -> Iterator[str]:
+        """What is not valid, in a sentence each; what comes later may rest on what was valid before."""
+        mode, brokers = self.metadata_mode, range(1, self.brokers + 1)
+        if self.security not in SECURITY_MODES:
+            yield f"security: {self.security!r} is not valid: expected {', '.join(SECURITY_MODES)}"
+        if mode not in METADATA_MODES:
+            yield f"metadata_mode: {mode!r} is not valid: expected {' or '.join(METADATA_MODES)}"
+        check_version(self.kafka_version, mode)
         for broker, number in self.broker_versions.items():
-            if not 1 <= broker <= self.brokers:
-                raise UsageFailure(f"broker_versions: {broker} is not a broker: expected 1 to {self.brokers}")
-            check_version(number, self.metadata_mode)
-
-    def _check_kraft(self) -> None:
-        if self.zookeepers:
-            raise UsageFailure(f"zookeepers: {self.zookeepers} is not valid: a cluster in KRaft mode has none")
-        if self.migration_controllers:
-            raise UsageFailure("migration_controllers: a cluster in KRaft mode has nowhere to migrate to: leave it out")
-        if self.controllers not in (0, 1, 3):
-            raise UsageFailure(f"controllers: {self.controllers} is not valid: expected 0, 1 or 3")
-        if self.controller is not None:
-            raise UsageFailure(
-                f"controller: {self.controller} is not valid: in KRaft mode the controllers elect the active one; "
-                "leave it out"
-            )
-
-    def _check_zookeeper(self) -> None:
-        if self.zookeepers not in (None, 1, 3):
-            raise UsageFailure(f"zookeepers: {self.zookeepers} is not valid: expected 1 or 3")
-        if self.controllers:
-            raise UsageFailure(
-                f"controllers: {self.controllers} is not valid: in ZooKeeper mode a broker is controller; set "
-                f"metadata_mode to {KRAFT}"
-            )
-        if self.migration_controllers:
-            self._check_migration()
-        if self.security != PLAINTEXT and not self.oldest.has_pem:
-            raise UsageFailure(
-                f"security: {self.security} is not valid: Kafka {self.oldest.number} reads no certificates in PEM; "
-                f"expected {PLAINTEXT}, or Kafka 2.7 and later"
-            )
-        if self.controller is not None and not 1 <= self.controller <= self.brokers:
-            raise UsageFailure(f"controller: {self.controller} is not a broker: expected 1 to {self.brokers}")
-
-    def _check_migration(self) -> None:
-        if self.migration_controllers not in (1, 3):
-            raise UsageFailure(f"migration_controllers: {self.migration_controllers} is not valid: expected 0, 1 or 3")
-        if any(KRAFT not in version.modes for version in (self.version, *self.versions)):
-            raise UsageFailure(
-                f"migration_controllers: Kafka {self.oldest.number} has no KRaft mode here to migrate to"
-            )
-        if self.security != PLAINTEXT:
-            raise UsageFailure(
-                f"security: {self.security} is not valid with migration_controllers: expected {PLAINTEXT}"
-            )
-        if self.links:
-            raise UsageFailure("links: true is not valid with migration_controllers, which would have none")
-
-    def _check_configs(self) -> None:
-        mode = self.metadata_mode
+            if broker not in brokers:
+                yield f"broker_versions: {broker} is not a broker: expected 1 to {self.brokers}"
+            check_version(number, mode)
+        if not 1 <= self.brokers <= 9:
+            yield f"brokers: {self.brokers} is not valid: expected 1 to 9"
+        if self.log_directories not in (1, 2):
+            yield f"log_directories: {self.log_directories} is not valid: expected 1 or 2"
+        if self.disk_mib and self.disk_mib < LEAST_DISK_MIB:
+            yield f"disk_mib: {self.disk_mib} is not valid: expected at least {LEAST_DISK_MIB}, or 0"
+        yield from self._refused_with_kraft() if mode == KRAFT else self._refused_with_zookeeper()
+        secured = f"security: {self.security} is not valid"
+        if self.links and self.security != PLAINTEXT:
+            why = "where connections pass links, which can't read what is encrypted"
+            yield f"{secured} {why}: expected {PLAINTEXT}"
+        if self.elr and not self.oldest.elr:
+            yield f"elr: true is not valid: Kafka {self.oldest.number} has no eligible leader replicas"
         for version in self.versions:
             check_keys("broker", self.broker_configs, kafka_version=version.number, metadata_mode=mode)
         for broker, configs in self.configs_of.items():
-            if not 1 <= broker <= self.brokers:
-                raise UsageFailure(f"configs_of: {broker} is not a broker: expected 1 to {self.brokers}")
+            if broker not in brokers:
+                yield f"configs_of: {broker} is not a broker: expected 1 to {self.brokers}"
             check_keys("broker", configs, kafka_version=self.version_of(broker).number, metadata_mode=mode)
+
+    def _refused_with_kraft(self) -> Iterator[str]:
+        if self.zookeepers:
+            yield f"zookeepers: {self.zookeepers} is not valid: a cluster in KRaft mode has none"
+        if self.migration_controllers:
+            yield "migration_controllers: a cluster in KRaft mode has nowhere to migrate to: leave it out"
+        if self.controllers not in (0, 1, 3):
+            yield f"controllers: {self.controllers} is not valid: expected 0, 1 or 3"
+        if self.controller is not None:
+            why = "in KRaft mode the controllers elect the active one; leave it out"
+            yield f"controller: {self.controller} is not valid: {why}"
+
+    def _refused_with_zookeeper(self) -> Iterator[str]:
+        secured = f"security: {self.security} is not valid"
+        if self.zookeepers not in (None, 1, 3):
+            yield f"zookeepers: {self.zookeepers} is not valid: expected 1 or 3"
+        if self.controllers:
+            why = f"in ZooKeeper mode a broker is controller; set metadata_mode to {KRAFT}"
+            yield f"controllers: {self.controllers} is not valid: {why}"
+        if self.migration_controllers not in (0, 1, 3):
+            yield f"migration_controllers: {self.migration_controllers} is not valid: expected 0, 1 or 3"
+        if self.migration_controllers:
+            if any(KRAFT not in version.modes for version in (self.version, *self.versions)):
+                yield f"migration_controllers: Kafka {self.oldest.number} has no KRaft mode here to migrate to"
+            if self.security != PLAINTEXT:
+                yield f"{secured} with migration_controllers: expected {PLAINTEXT}"
+            if self.links:
+                yield "links: true is not valid with migration_controllers, which would have none"
+        if self.security != PLAINTEXT and not self.oldest.has_pem:
+            why = f"Kafka {self.oldest.number} reads no certificates in PEM"
+            yield f"{secured}: {why}; expected {PLAINTEXT}, or Kafka 2.7 and later"
+        if self.controller is not None and not 1 <= self.controller <= self.brokers:
+            yield f"controller: {self.controller} is not a broker: expected 1 to {self.brokers}"
 
     @property
     def version(self) -> KafkaVersion:

@@ -22,7 +22,7 @@ from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
-from kafka_chaos.harness.cluster.security import PLAINTEXT, listener_properties
+from kafka_chaos.harness.cluster.security import PLAINTEXT
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -87,7 +87,7 @@ def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, con
         owned |= _listeners(spec, node)
         owned["listeners"] = ",".join([owned["listeners"], *controls])
     else:
-        owned |= {**listener_properties(PLAINTEXT), "listeners": ",".join(controls)}
+        owned |= {**DEFAULTS["listener"][PLAINTEXT], "listeners": ",".join(controls)}
     return _text({**_defaults(spec, "kraft", version), **_texts({**_own(spec, node), **configs}), **owned})
 
 
@@ -125,7 +125,7 @@ def _listeners(spec: ClusterLayout, node: Node) -> dict[str, str]:
     return {
         "listeners": f"CLIENT://0.0.0.0:{CLIENT_PORT},REPLICATION://0.0.0.0:{REPLICATION_PORT}",
         "advertised.listeners": f"CLIENT://127.0.0.1:{node.host_port},REPLICATION://{node.name}:{REPLICATION_PORT}",
-        **listener_properties(spec.security),
+        **DEFAULTS["listener"][spec.security],
         "inter.broker.listener.name": "REPLICATION",
     }
 
@@ -179,7 +179,7 @@ def _text(values: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in values.items())
 
 
-OWNED_BROKER_KEYS = frozenset(toml_of(__package__, "defaults.toml")["owned"])
+OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
 """Keys that the harness sets itself: an experiment may not."""
 
 AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
