@@ -98,7 +98,7 @@ def page_of(run: Path, series: Series | None = None) -> Page:
     return Page(render(evidence, timeline_events_of(evidence), series or Series()))
 
 
-def test_shows_each_part_in_order(tmp_path: Path) -> None:
+def test_shows_each_part_in_order_and_explains_a_lane_before_the_first_one_is_named(tmp_path: Path) -> None:
     page = page_of(full_run(tmp_path), series_of("orders"))
     parts = [
         "Conforms",
@@ -116,24 +116,33 @@ def test_shows_each_part_in_order(tmp_path: Path) -> None:
     ]
     places = [page.text.index(part) for part in parts]
     assert places == sorted(places)
+    assert page.text.index("A lane is one topic together with one producer configuration.") < page.text.index("orders")
 
 
-def test_the_matrix_sets_the_prediction_against_what_was_found(tmp_path: Path) -> None:
+def test_the_matrix_sets_the_prediction_against_what_was_found_and_proofs_are_in_words(tmp_path: Path) -> None:
     page = page_of(full_run(tmp_path))
     headings, cells = page.row("Lane"), page.row("ordersacks=1")
     assert cells[headings.index("lost write")] == "permitted● 20 found"
     assert cells[headings.index("phantom")] == "forbidden✓ none"
     assert cells[headings.index("Verdict")] == "✓ conforms"
     assert page.row("safeacks=all")[headings.index("lost write")] == "forbidden✓ none"
+    assert page.row("load/pause-1")[-1] == '✓ frozen by the cgroup freezerraw values{"broker-1": {"freezer": "FROZEN"}}'
+    assert not [tag for tag, attributes in page.tags if tag == "details" and "open" in attributes], "on demand"
 
 
-def test_lanes_are_summed_up(tmp_path: Path) -> None:
+def test_lanes_are_summed_up_and_losses_traced_to_the_epoch_that_dropped_them(tmp_path: Path) -> None:
     page = page_of(full_run(tmp_path), series_of("orders"))
     summary = [row for row in page.rows if row and row[0] == "orders" and len(row) == 9]
     assert [" ".join(cell.split()) for cell in summary[0]] == [
         "orders", "100", "100", "2 / 5", "20", "1", "not recorded", "2.0 s", "✓ conforms",
     ]  # fmt: skip
     assert page.row("safe")[0].startswith("safe")
+    lost = "First case: truncation: broker 1 dropped offsets 40 to 59."
+    assert page.row("lost write")[1:4] == ["offset 40 to 59", "20", lost]
+    doubled = "First case: unexplained: first at partition 0, offset 65."
+    assert page.row("duplicate")[1:] == ["offset 70", "1", doubled]
+    assert "seq 7 to 9" in page.text
+    assert "For the first case, no cause is recorded." in page.text
 
 
 def test_clients_stand_side_by_side_where_lanes_have_several(tmp_path: Path) -> None:
@@ -160,29 +169,6 @@ def test_records_without_a_cause_are_counted(tmp_path: Path) -> None:
     summaries = {row[0]: row for row in reversed(page.rows) if len(row) == len(headings)}
     place = headings.index("Unexplained")
     assert (summaries["orders"][place], summaries["safe"][place]) == ("7", "0")
-
-
-def test_a_lane_is_explained_before_the_first_one_is_named(tmp_path: Path) -> None:
-    page = page_of(full_run(tmp_path), series_of("orders"))
-    assert page.text.index("A lane is one topic together with one producer configuration.") < page.text.index("orders")
-
-
-def test_proofs_are_in_words_with_the_raw_values_on_demand(tmp_path: Path) -> None:
-    page = page_of(full_run(tmp_path))
-    assert page.row("load/pause-1")[-1] == '✓ frozen by the cgroup freezerraw values{"broker-1": {"freezer": "FROZEN"}}'
-    open_tags = [attributes for tag, attributes in page.tags if tag == "details" and "open" in attributes]
-    assert not open_tags
-
-
-def test_losses_are_traced_to_the_epoch_that_dropped_them(tmp_path: Path) -> None:
-    page = page_of(full_run(tmp_path), series_of("orders"))
-    lost = page.row("lost write")
-    assert lost[1:3] == ["offset 40 to 59", "20"]
-    assert lost[3] == "First case: truncation: broker 1 dropped offsets 40 to 59."
-    doubled = "First case: unexplained: first at partition 0, offset 65."
-    assert page.row("duplicate")[1:] == ["offset 70", "1", doubled]
-    assert "seq 7 to 9" in page.text
-    assert "For the first case, no cause is recorded." in page.text
 
 
 def test_a_violation_comes_first_with_its_reasons(tmp_path: Path) -> None:
@@ -248,9 +234,8 @@ def test_loads_nothing_from_anywhere(tmp_path: Path) -> None:
     assert "@import" not in html
 
 
-def test_ids_are_unique_and_what_refers_to_them_finds_them(tmp_path: Path) -> None:
-    run = full_run(tmp_path)
-    page = page_of(run, series_of("orders"))
+def test_ids_are_unique_references_find_them_and_tables_have_captions_and_scoped_headings(tmp_path: Path) -> None:
+    page = page_of(full_run(tmp_path), series_of("orders"))
     ids = page.values("id")
     assert len(ids) == len(set(ids))
     labels = {word for value in page.values("aria-labelledby") for word in value.split()}
@@ -259,10 +244,6 @@ def test_ids_are_unique_and_what_refers_to_them_finds_them(tmp_path: Path) -> No
     pictures = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("role") == "img"]
     assert len(pictures) == 3
     assert all(picture["aria-labelledby"] for picture in pictures)
-
-
-def test_tables_have_captions_and_scoped_headings(tmp_path: Path) -> None:
-    page = page_of(full_run(tmp_path), series_of("orders"))
     tags = [tag for tag, _ in page.tags]
     assert tags.count("table") == tags.count("caption")
     assert all(attributes.get("scope") for tag, attributes in page.tags if tag == "th")
