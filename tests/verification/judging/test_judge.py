@@ -1,5 +1,6 @@
 """From counts to verdicts: every reason to violate, to doubt and to conform."""
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -27,41 +28,50 @@ BEHIND = "no consumer reached the end of partition 0, offset 9: the last offset 
 
 
 @pytest.mark.parametrize(
-    ("lane", "verdict", "reasons"),
+    ("judged", "verdict", "reasons"),
     [
-        (verdict_of(run(), counts={Anomaly.DUPLICATE: 3}), "violation", ["duplicate is forbidden and was found: 3"]),
-        (verdict_of(run(), statuses=PERMITTED, counts={LOSS: 3}), "conforms", []),
-        (verdict_of(run(), statuses=PERMITTED), "conforms", []),
-        (verdict_of(run(), statuses=REQUIRED, counts={LOSS: 1}), "conforms", []),
-        (verdict_of(run(), statuses=REQUIRED), "violation", ["lost_write is required and was not found"]),
         (
-            verdict_of(run(log=False), statuses={Anomaly.OFFSET_GAP: Status.REQUIRED}),
+            lambda: verdict_of(run(), counts={Anomaly.DUPLICATE: 3}),
+            "violation",
+            ["duplicate is forbidden and was found: 3"],
+        ),
+        (lambda: verdict_of(run(), statuses=PERMITTED, counts={LOSS: 3}), "conforms", []),
+        (lambda: verdict_of(run(), statuses=PERMITTED), "conforms", []),
+        (lambda: verdict_of(run(), statuses=REQUIRED, counts={LOSS: 1}), "conforms", []),
+        (lambda: verdict_of(run(), statuses=REQUIRED), "violation", ["lost_write is required and was not found"]),
+        (
+            lambda: verdict_of(run(log=False), statuses={Anomaly.OFFSET_GAP: Status.REQUIRED}),
             "unknown",
             ["offset_gap is required and could not be judged: there is no final log (log/)"],
         ),
-        (verdict_of(run(), None), "unknown", ["empty history: nothing was produced"]),
+        (lambda: verdict_of(run(), None), "unknown", ["empty history: nothing was produced"]),
         (
-            verdict_of(run(), replace(FULL, acknowledged=0, first_acknowledged_ns=None)),
+            lambda: verdict_of(run(), replace(FULL, acknowledged=0, first_acknowledged_ns=None)),
             "unknown",
             ["nothing was acknowledged: no record could be lost"],
         ),
         (
-            verdict_of(run(), replace(FULL, stored=0)),
+            lambda: verdict_of(run(), replace(FULL, stored=0)),
             "unknown",
             ["log/ holds no record of this lane, although 10 were acknowledged"],
         ),
-        (verdict_of(run(), replace(FULL, doubled=2)), "unknown", ["log/ holds 2 rows twice"]),
-        (verdict_of(run(log=False), replace(FULL, read_end=8), counts={Anomaly.UNSEEN: 1}), "unknown", [f"{BEHIND} 8"]),
+        (lambda: verdict_of(run(), replace(FULL, doubled=2)), "unknown", ["log/ holds 2 rows twice"]),
         (
-            verdict_of(run(), replace(FULL, read_end=3), counts={Anomaly.PHANTOM: 1}),
+            lambda: verdict_of(run(log=False), replace(FULL, read_end=8), counts={Anomaly.UNSEEN: 1}),
+            "unknown",
+            [f"{BEHIND} 8"],
+        ),
+        (
+            lambda: verdict_of(run(), replace(FULL, read_end=3), counts={Anomaly.PHANTOM: 1}),
             "violation",
             ["phantom is forbidden and was found: 1", f"{BEHIND} 3"],
         ),
     ],
 )
 def test_counts_and_evidence_make_a_verdict_with_its_reasons(
-    lane: LaneVerdict, verdict: str, reasons: list[str]
+    judged: Callable[[], LaneVerdict], verdict: str, reasons: list[str]
 ) -> None:
+    lane = judged()
     assert (lane.verdict, list(lane.reasons)) == (verdict, reasons)
 
 
