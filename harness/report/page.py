@@ -7,7 +7,7 @@ so. Every text from the run is escaped.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -20,7 +20,7 @@ from kafka_chaos.harness.report.inputs.series import SLOT_NS, LaneSeries, Series
 from kafka_chaos.harness.report.inputs.trace import has_trace, read_trace
 from kafka_chaos.harness.report.pages import environment, lateness, static
 from kafka_chaos.harness.report.svg import clock, duration
-from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts, short
+from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
 from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, style_sheet
 
@@ -40,18 +40,18 @@ LEVELS = (
 
 def render(evidence: Evidence, timeline_events: TimelineEvents, series: Series) -> str:
     """The page at the most detail that stays below `LIMIT`."""
+    page = environment().get_template("report.html.j2")
+    return at_most_detail(lambda detail: page.render(_context(evidence, timeline_events, series, detail)))
+
+
+def at_most_detail(draw: Callable[[Detail], str]) -> str:
+    """A page as `draw` fills it, at the most detail that stays below `LIMIT`."""
     page = ""
     for detail in LEVELS:
-        page = _render(evidence, timeline_events, series, detail)
+        page = draw(detail)
         if len(page.encode()) < LIMIT:
             return page
-    raise AssertionError(f"a report without details takes {len(page):,} characters")
-
-
-def _render(evidence: Evidence, timeline_events: TimelineEvents, series: Series, detail: Detail) -> str:
-    templates = environment()
-    templates.filters["short"] = short
-    return templates.get_template("report.html.j2").render(_context(evidence, timeline_events, series, detail))
+    raise AssertionError(f"a page without details takes {len(page):,} characters")
 
 
 def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series, detail: Detail) -> dict[str, Any]:
@@ -64,7 +64,6 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         for phase in (*timeline_events.phases, None)
     ]
     named = [(phase.name if phase else "other lanes", members) for phase, members in phases if members]
-    charts = draw_charts(table, timeline_events, series, detail)
     return {
         "style": Markup(static("report.css")) + style_sheet() + sequence.style_sheet(),
         "script": Markup(static("report.js")),
@@ -75,12 +74,9 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "confirmations": matrix.confirmations(everything),
         "safe_lanes": matrix.safe_lanes(everything),
         "reasons": [(row.lane, reason) for row in table for reason in row.reasons][:60],
-        "missing": evidence.missing,
         "table": table,
-        "left_out": len(everything) - len(table),
         "phases": named,
         "anomalies": matrix.columns(everything),
-        "meanings": {anomaly: anomaly.meaning for anomaly in matrix.columns(everything)},
         "states": matrix.STATES,
         "notable": matrix.notable_anomalies(everything),
         "quiet_columns": matrix.quiet_columns(everything),
@@ -89,15 +85,12 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "placed": {row.lane: (name, row.verdict) for name, members in named for row in members},
         "ledger": ledger.ledger_of(evidence),
         "ledger_columns": ledger.COLUMNS,
-        "charts": charts,
-        "charts_left_out": len(table) - len(charts),
+        "charts": draw_charts(table, timeline_events, series, detail),
         "faults": [(fault, _fault_times(fault, timeline_events)) for fault in timeline_events.faults[: detail.events]],
-        "faults_left_out": max(0, len(timeline_events.faults) - detail.events),
-        "notices": timeline_events.notices,
         "panels": offsets.panels(series, timeline_events, lines=detail.lines, most=detail.panels),
         "panel_count": len({(found.lane, found.partition, found.producer_id) for found in series.ranges}),
-        "panel_limit": detail.panels,
-        "has_findings": bool(series.ranges),
+        "detail": detail,
+        "series": series,
         "traces": _traces(table, evidence)[: max(10, detail.rows // 4)],
         "configurations": [
             (name, matrix.settings(lane), lane) for name, lane in evidence.lanes.items() if name in kept
@@ -106,7 +99,6 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "cluster": as_dict(evidence.experiment.get("cluster")),
         "workloads": _workloads(evidence),
         "experiment_text": evidence.experiment_text[: detail.text],
-        "experiment_cut": len(evidence.experiment_text) > detail.text,
         "commands": _commands(evidence),
         "sequences": _sequences(evidence) if detail.charts else [],
         "kind_class": kind_class,

@@ -28,6 +28,15 @@ def lateness(late: float | None) -> str:
     return f"{late:.1f} s late" if late is not None and late > LATE else ""
 
 
+_LONGEST_NAME = 120
+
+
+def short(name: object) -> str:
+    """A name that fits a line; the rest of a longer one is cut off."""
+    text = str(name)
+    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+
+
 def join(words: Iterable[str]) -> str:
     """`a, b and c`."""
     *most, last = list(words) or [""]
@@ -46,7 +55,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(label=label, counted=counted, clock=clock)
+    made.filters.update(label=label, counted=counted, clock=clock, short=short)
     return made
 
 

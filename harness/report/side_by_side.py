@@ -15,9 +15,9 @@ from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.evidence import Evidence
 from kafka_chaos.harness.report.inputs.series import Series
-from kafka_chaos.harness.report.page import LEVELS, LIMIT, summary_of
+from kafka_chaos.harness.report.page import at_most_detail, summary_of
 from kafka_chaos.harness.report.pages import environment, label, static
-from kafka_chaos.harness.report.timeline.charts import Chart, Detail, draw_charts, longest_ns, short
+from kafka_chaos.harness.report.timeline.charts import Chart, Detail, draw_charts, longest_ns
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
 from kafka_chaos.harness.report.timeline.frame import patterns, style_sheet
 
@@ -73,12 +73,7 @@ class LanePair:
 
 def render(sides: tuple[Side, Side], differences: Sequence[Difference]) -> str:
     """The page at the most detail that stays below the limit of reports; `differences`: those of settings."""
-    page = ""
-    for detail in LEVELS:
-        page = _render(sides, differences, detail)
-        if len(page.encode()) < LIMIT:
-            return page
-    raise AssertionError(f"a page without details takes {len(page):,} characters")
+    return at_most_detail(lambda detail: _render(sides, differences, detail))
 
 
 def _render(sides: tuple[Side, Side], differences: Sequence[Difference], detail: Detail) -> str:
@@ -89,9 +84,8 @@ def _render(sides: tuple[Side, Side], differences: Sequence[Difference], detail:
     # Lanes with another verdict come first.
     pairs = sorted(pairs, key=lambda pair: len(set(pair.verdicts)) == 1)
     changed = sum(len(set(pair.verdicts)) > 1 for pair in pairs)
-    templates = environment()
-    templates.filters["short"] = short
-    return templates.get_template("side_by_side.html.j2").render(
+    page = environment().get_template("side_by_side.html.j2")
+    return page.render(
         style=Markup(static("report.css")) + style_sheet(),
         fault_patterns=patterns(),
         runs=[side.evidence for side in sides],

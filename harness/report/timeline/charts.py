@@ -15,6 +15,7 @@ from markupsafe import Markup
 from kafka_chaos.contract.lane.groups import loop_group_of
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.series import ErrorCount, Series
+from kafka_chaos.harness.report.pages import short
 from kafka_chaos.harness.report.timeline import elections
 from kafka_chaos.harness.report.timeline.activity import ORDINARY, Activity, EventText, gravest
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
@@ -23,8 +24,6 @@ from kafka_chaos.harness.report.timeline.members import draw_group
 from kafka_chaos.harness.report.timeline.picture import Strip, draw
 from kafka_chaos.harness.report.timeline.transactions import draw_transactions
 from kafka_chaos.verification.inputs.documents.events import Place
-
-_LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,6 @@ class Chart:
     errors: Sequence[ErrorCount]
     skipped_epochs: Sequence[str]
     activities: Sequence[Activity]
-
-
-def short(name: object) -> str:
-    """A name that fits a line; the rest of a longer one is cut off."""
-    text = str(name)
-    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
 
 
 def draw_charts(
