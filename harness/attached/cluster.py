@@ -21,7 +21,7 @@ from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from kafka_chaos.harness.cluster.configuration.server_properties import known_keys
+from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.experiment.known_configs import REBALANCE, refused_of
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError
 from kafka_chaos.harness.waiting import wait_until

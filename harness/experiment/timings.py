@@ -14,8 +14,8 @@ from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS, Timings
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
+from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS
 from kafka_chaos.harness.experiment.known_configs import brokers_configs
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import Experiment

@@ -23,7 +23,7 @@ from kafka_chaos.contract.lane.configuration import (
 )
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
 from kafka_chaos.contract.lane.groups import GroupAnomaly
-from kafka_chaos.harness.cluster.configuration.server_properties import AUTHORIZER_KEYS, known_keys
+from kafka_chaos.harness.cluster.configuration.keys import AUTHORIZER_KEYS, known_keys
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 
 

@@ -13,12 +13,9 @@ import pytest
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.events import FaultProven, Step
+from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.cluster.configuration.server_properties import (
-    broker_properties,
-    check_keys,
-    zookeeper_properties,
-)
+from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties, zookeeper_properties
 from kafka_chaos.harness.cluster.containers.engine import check_memory
 from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner, owner_is_alive, run_labels
 from kafka_chaos.harness.cluster.containers.network import free_ports

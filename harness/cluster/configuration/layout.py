@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, ZOOKEEPER
-from kafka_chaos.harness.cluster.configuration.server_properties import check_keys
+from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, check_version, oldest_of
 from kafka_chaos.harness.cluster.security import PLAINTEXT, SECURITY_MODES

@@ -1,27 +1,18 @@
 """The properties of brokers, controllers and ZooKeeper servers: their own settings over those of defaults.toml.
 
-A default that a version of Kafka does not have is not written for it. A broker only warns of a key that it does not
-know, and then runs without it: unknown keys are refused with the nearest known name. `keys.json` has the keys that
-Kafka's own classes list, each with the first and the last of the supported versions that have it, null for the newest
-(`benchmarks/versions.py --keys` writes it).
+A default that a version of Kafka does not have is not written for it.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.lane.configuration import config_text
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
-from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
-from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
+from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS, known_keys
+from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
 from kafka_chaos.harness.cluster.security import PLAINTEXT
 
 if TYPE_CHECKING:
@@ -44,9 +35,6 @@ CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
 """Brokers before 0.11 truncate by the high watermarks on disk, and keep Kafka's default."""
 
 GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
-
-DEFAULTS: Mapping[str, Any] = toml_of(__package__, "defaults.toml")
-"""Properties by group of servers, in defaults.toml."""
 
 
 def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
@@ -177,46 +165,3 @@ def _texts(configs: Mapping[str, object]) -> dict[str, str]:
 
 def _text(values: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in values.items())
-
-
-OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
-"""Keys that the harness sets itself: an experiment may not."""
-
-AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
-"""Keys of brokers that belong to Kafka's authorizer, which no class lists."""
-
-
-@cache
-def known_keys(kind: str, kafka_version: str = KAFKA_VERSION) -> frozenset[str]:
-    """The configuration keys of a `broker` or a `topic` of a version of Kafka."""
-    listed = json.loads(files("kafka_chaos.harness.cluster.configuration").joinpath("keys.json").read_text())
-    version = known_version(kafka_version)
-    return frozenset(
-        key
-        for key, (first, last) in listed[kind].items()
-        if version.at_least(first) and (last is None or known_version(last).at_least(kafka_version))
-    )
-
-
-def check_keys(
-    kind: str,
-    configs: Mapping[str, object],
-    *,
-    owned: frozenset[str] = frozenset(),
-    kafka_version: str = KAFKA_VERSION,
-    metadata_mode: str | None = None,
-) -> None:
-    """Refuse the first key that a `broker` or a `topic` does not have, or that is the harness's own."""
-    owned = owned | OWNED_BROKER_KEYS if kind == "broker" else owned
-    for key in configs:
-        if key in owned:
-            raise UsageFailure(f"{kind} configuration {key}: set by the harness itself, it can't be given")
-        if key.startswith("zookeeper.") and metadata_mode == KRAFT:
-            raise UsageFailure(f"{kind} configuration {key}: a cluster in KRaft mode has no ZooKeeper")
-        names = known_keys(kind, kafka_version)
-        known = key in names or (kind == "broker" and key in AUTHORIZER_KEYS)
-        if not known and not key.startswith("listener.name."):
-            near = difflib.get_close_matches(key, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            whose = "Kafka" if kafka_version == KAFKA_VERSION else f"Kafka {kafka_version}"
-            raise UsageFailure(f"{kind} configuration {key}: {whose} has no such key{hint}")

@@ -10,7 +10,8 @@ from kafka_chaos.contract.command.errors import LaneError, UsageFailure
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.groups import CONSUMER
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
-from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS, GROUP_SESSION_TIMEOUT, check_keys
+from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS, check_keys
+from kafka_chaos.harness.cluster.configuration.server_properties import GROUP_SESSION_TIMEOUT
 from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.checks.faults import check_faults
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec

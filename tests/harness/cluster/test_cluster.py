@@ -17,7 +17,8 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.cluster import cluster as module
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep
-from kafka_chaos.harness.cluster.configuration.server_properties import PROPERTIES_FILE, known_keys
+from kafka_chaos.harness.cluster.configuration.keys import known_keys
+from kafka_chaos.harness.cluster.configuration.server_properties import PROPERTIES_FILE
 from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, remove_run
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN

@@ -31,7 +31,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.cluster.configuration.server_properties import DEFAULTS
+from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS
 from kafka_chaos.harness.cluster.containers import labels
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.image import scratch

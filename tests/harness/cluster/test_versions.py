@@ -17,7 +17,8 @@ from kafka_chaos.conformance.scenario.registry import all_scenarios
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties, known_keys, kraft_properties
+from kafka_chaos.harness.cluster.configuration.keys import known_keys
+from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties, kraft_properties
 from kafka_chaos.harness.cluster.containers.image import image_tag
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, known_version
 from kafka_chaos.harness.cluster.node import Node

@@ -1,0 +1,66 @@
+"""The configuration keys that versions of Kafka have, those that the harness sets itself, and their defaults.
+
+A broker only warns of a key that it does not know, and then runs without it: unknown keys are refused with the nearest
+known name. `keys.json` has the keys that Kafka's own classes list, each with the first and the last of the supported
+versions that have it, null for the newest (`benchmarks/versions.py --keys` writes it).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.lane.metadata import KRAFT
+from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
+from kafka_chaos.harness.cluster.containers.versions import known_version
+
+DEFAULTS: Mapping[str, Any] = toml_of(__package__, "defaults.toml")
+"""Properties by group of servers, in defaults.toml."""
+
+OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
+"""Keys that the harness sets itself: an experiment may not."""
+
+AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+"""Keys of brokers that belong to Kafka's authorizer, which no class lists."""
+
+
+@cache
+def known_keys(kind: str, kafka_version: str = KAFKA_VERSION) -> frozenset[str]:
+    """The configuration keys of a `broker` or a `topic` of a version of Kafka."""
+    listed = json.loads(files("kafka_chaos.harness.cluster.configuration").joinpath("keys.json").read_text())
+    version = known_version(kafka_version)
+    return frozenset(
+        key
+        for key, (first, last) in listed[kind].items()
+        if version.at_least(first) and (last is None or known_version(last).at_least(kafka_version))
+    )
+
+
+def check_keys(
+    kind: str,
+    configs: Mapping[str, object],
+    *,
+    owned: frozenset[str] = frozenset(),
+    kafka_version: str = KAFKA_VERSION,
+    metadata_mode: str | None = None,
+) -> None:
+    """Refuse the first key that a `broker` or a `topic` does not have, or that is the harness's own."""
+    owned = owned | OWNED_BROKER_KEYS if kind == "broker" else owned
+    for key in configs:
+        if key in owned:
+            raise UsageFailure(f"{kind} configuration {key}: set by the harness itself, it can't be given")
+        if key.startswith("zookeeper.") and metadata_mode == KRAFT:
+            raise UsageFailure(f"{kind} configuration {key}: a cluster in KRaft mode has no ZooKeeper")
+        names = known_keys(kind, kafka_version)
+        known = key in names or (kind == "broker" and key in AUTHORIZER_KEYS)
+        if not known and not key.startswith("listener.name."):
+            near = difflib.get_close_matches(key, names, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            whose = "Kafka" if kafka_version == KAFKA_VERSION else f"Kafka {kafka_version}"
+            raise UsageFailure(f"{kind} configuration {key}: {whose} has no such key{hint}")
