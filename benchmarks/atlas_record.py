@@ -37,7 +37,8 @@ def table(record: Sequence[LaneRun]) -> str:
     for row in sorted(together(record), key=lambda one: (one.cell.client, one.cell.settings)):
         shares = [f"{share.hits} (≤ {share.most:,})" if share.hits else "0" for share in row.shares.values()]
         gaps = "" if row.gaps is None else f"{row.gaps[0]:.1f} – {row.gaps[2]:.1f}"
-        lines.append(f"| {row.cell.client} | {row.settings} | {row.count} | {' | '.join(shares)} | {gaps} |")
+        lane = row.settings.replace(" · 3 replicas", "")
+        lines.append(f"| {row.cell.client} | {lane} | {row.count} | {' | '.join(shares)} | {gaps} |")
     return "\n".join(lines)
 
 
