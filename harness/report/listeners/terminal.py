@@ -67,6 +67,9 @@ class TerminalListener:
             self._console.print(f"[dim]{(event.ts_ns - self._start) / 1e9:6.1f} s[/dim]  {text}", highlight=False)
         for line in more:
             self._console.print(f"          {escape(line)}", highlight=False)
+        if text and self._live is not None:
+            # A fault may be over before the view is drawn the next time.
+            self._live.refresh()
 
     def _lines(self, event: Event) -> Sequence[str]:
         """The printed line of an event, and the lines below it; empty if nothing is printed."""
