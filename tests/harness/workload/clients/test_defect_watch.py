@@ -108,7 +108,8 @@ def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list
         on_precondition=told.append,
     )
     end = time.monotonic() + seconds
-    while time.monotonic() < end and not told:
+    # The line of a log comes before the outcome of the record that it is about.
+    while time.monotonic() < end and not (told and producer.unanswered < producer.sent):
         producer.send(10)
         producer.poll(0.02)
     producer.finish(0.1, threading.Event())
@@ -165,7 +166,8 @@ def send_from_process(folder: Path, configs: dict[str, Any], seconds: float) -> 
         watch=watch_of(configs, told.append, lane="a", topic="a", producer_id=0),
     )
     end = time.monotonic() + seconds
-    while time.monotonic() < end and not told:
+    # The line of a log comes before the outcome of the record that it is about.
+    while time.monotonic() < end and not (told and producer.unanswered < producer.sent):
         producer.send(10)
         producer.poll(0.02)
     assert producer.failed_for_good == ""
