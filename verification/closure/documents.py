@@ -52,7 +52,7 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
             for phase in run.events.phases.values()
             if phase.lanes is None or lane.lane in phase.lanes
         ],
-        "reports": {(report.lane, report.partition, report.leader_epoch) for report in run.events.reports},
+        "reports": {(*place, one.leader_epoch) for place, of in run.events.reports.items() for one in of},
         "faults": [
             (lane.lane, fault.fault_id, requested_ns)
             for lane in run.lanes

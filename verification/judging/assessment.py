@@ -159,7 +159,7 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
 
 
 def _reports(run: RunDirectory, lane: Lane) -> int:
-    return sum(report.lane == lane.lane for report in run.events.reports)
+    return sum(len(reports) for (name, _), reports in run.events.reports.items() if name == lane.lane)
 
 
 def _of_what_is_there(assessment: EvidenceAssessment) -> None:

@@ -13,7 +13,7 @@ from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOf
 from kafka_chaos.contract.lane.families import Cause
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.verification.inputs.documents.events import Change, is_unclean
+from kafka_chaos.verification.inputs.documents.events import Change, Place, is_unclean
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
@@ -65,7 +65,7 @@ def causes_of(run: RunDirectory) -> list[PartitionCauses]:
             changes = () if partition is None else run.events.changes.get((lane.lane, partition), ())
             chain = () if partition is None else run.checkpoints.epochs.get((lane.lane, partition), ())
             causes = _causes(lane, partition, sorted(changes, key=_order), faults, _owners(chain))
-            if partition is not None and (kept := _kept(run, lane, partition, chain)) is not None:
+            if partition is not None and (kept := _kept(run, lane, partition)) is not None:
                 causes = replace(causes, drops=[kept, *causes.drops])
             if causes.drops or causes.sends or causes.retries:
                 found.append(causes)
@@ -110,22 +110,22 @@ def _causes(
     )
 
 
-def _kept(run: RunDirectory, lane: Lane, partition: int, chain: Sequence[tuple[int, int]]) -> Drop | None:
+def knows_all_elections(run: RunDirectory, place: Place) -> bool:
+    """Whether each leader epoch of a partition is known, from 0 to the last one in checkpoints.json."""
+    epochs = {one.leader_epoch for one in run.events.changes.get(place, ()) if isinstance(one, LeaderElected)}
+    epochs |= {one.leader_epoch for one in run.events.kept.get(place, ()) if isinstance(one, PartitionOffline)}
+    chain = {epoch for epoch, _ in run.checkpoints.epochs.get(place, ())}
+    return bool(chain) and epochs.issuperset(range(max(chain | epochs) + 1))
+
+
+def _kept(run: RunDirectory, lane: Lane, partition: int) -> Drop | None:
     """The offsets that no leader's log lacked when it became leader, but for the first one's: no record there is lost.
 
     A leader drops nothing while it leads. So where a record is missing in the end, some later leader began at its
-    offset or before it. That needs all elections, from leader epoch 0 to the last one in checkpoints.json (`chain`).
+    offset or before it. That needs all elections.
     """
     won = [one for one in run.events.changes.get((lane.lane, partition), ()) if isinstance(one, LeaderElected)]
-    nobody = [one for one in run.events.kept.get((lane.lane, partition), ()) if isinstance(one, PartitionOffline)]
-    epochs = {one.leader_epoch for one in won} | {one.leader_epoch for one in nobody}
-    last = max((epoch for epoch, _ in chain), default=None)
-    if (
-        not won
-        or last is None
-        or lane.cleanup_policy is not None
-        or not epochs.issuperset(range(max(last, *epochs) + 1))
-    ):
+    if not won or lane.cleanup_policy is not None or not knows_all_elections(run, (lane.lane, partition)):
         return None
     later = sorted(won, key=lambda one: (one.leader_epoch, one.ts_ns))[1:]
     end = min((one.start_offset for one in later), default=None)

@@ -23,7 +23,7 @@ from kafka_chaos.contract.events import HighWatermark, LeaderElected, LogTruncat
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.protocol.rules import as_obeyed
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.causes import LOG_TIME_NS
+from kafka_chaos.verification.judging.causes import LOG_TIME_NS, knows_all_elections
 from kafka_chaos.verification.judging.this_run import State, load_of, numbered, unobservable
 
 UNEXPLAINED = "the model does not explain this"
@@ -36,7 +36,7 @@ class Observed:
     """The events of a partition, in the order of their times.
 
     `marks`: the reports of its high watermark. `states`: its ISRs; empty unless each of them was seen. `offline`: the
-    leader epochs without a leader. `last_epoch`: the last one that checkpoints.json names; None: it names none.
+    leader epochs without a leader.
     """
 
     elections: Sequence[LeaderElected]
@@ -44,14 +44,7 @@ class Observed:
     marks: Sequence[HighWatermark]
     states: Sequence[State]
     offline: frozenset[int]
-    last_epoch: int | None
-
-    @property
-    def all_elections(self) -> bool:
-        """Whether each leader epoch up to the last one is known."""
-        epochs = {won.leader_epoch for won in self.elections} | self.offline
-        known = max(epochs, default=0)
-        return self.last_epoch is not None and epochs.issuperset(range(max(self.last_epoch, known) + 1))
+    all_elections: bool
 
 
 def unexplained(run: RunDirectory, lane: Lane) -> list[str]:
@@ -95,10 +88,10 @@ def observed_of(run: RunDirectory, lane: Lane, partition: int) -> Observed:
     return Observed(
         elections=[one for one in changes if isinstance(one, LeaderElected)],
         truncations=[one for one in changes if isinstance(one, LogTruncated)],
-        marks=[one for one in run.events.reports if (one.lane, one.partition) == place],
+        marks=run.events.reports.get(place, ()),
         states=states,
         offline=frozenset(one.leader_epoch for one in kept if isinstance(one, PartitionOffline)),
-        last_epoch=max((epoch for epoch, _ in run.checkpoints.epochs.get(place, ())), default=None),
+        all_elections=knows_all_elections(run, place),
     )
 
 
@@ -141,10 +134,8 @@ def _short_members(seen: Observed, log_ends: Mapping[int, int | None]) -> Iterat
     for broker in sorted(seen.states[-1].isr if seen.states else ()):
         end = log_ends.get(broker)
         if end is not None and end < mark:
-            yield (
-                None,
-                f"the log of broker {broker} of the ISR ends at {end}; expected the high watermark {mark} at least",
-            )
+            problem = f"the log of broker {broker} of the ISR ends at {end}"
+            yield None, f"{problem}; expected the high watermark {mark} at least"
 
 
 def _odd_truncations(seen: Observed) -> Iterator[Problem]:

@@ -144,9 +144,9 @@ def groups_in(run: RunDirectory, lane: Lane, views: Mapping[str, View]) -> list[
 
 def _high_watermark_regression(run: RunDirectory, lane: Lane) -> list[Finding]:
     reports: dict[tuple[int, int], list[HighWatermark]] = defaultdict(list)
-    for report in sorted(run.events.reports, key=attrgetter("ts_ns")):
-        if report.lane == lane.lane:
-            reports[report.partition, report.leader_epoch].append(report)
+    for partition in range(lane.partitions):
+        for report in sorted(run.events.reports.get((lane.lane, partition), ()), key=attrgetter("ts_ns")):
+            reports[partition, report.leader_epoch].append(report)
     return [
         named(
             Anomaly.HIGH_WATERMARK_REGRESSION.value,

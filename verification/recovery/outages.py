@@ -144,11 +144,7 @@ def _transactions(run: RunDirectory, lane: Lane, last: int) -> Iterator[Outage]:
     for (name, partition), reports in run.events.stable.items():
         if name != lane.lane:
             continue
-        marks = [
-            (one.ts_ns, 0, one.high_watermark)
-            for one in run.events.reports
-            if (one.lane, one.partition) == (name, partition)
-        ]
+        marks = [(one.ts_ns, 0, one.high_watermark) for one in run.events.reports.get((name, partition), ())]
         stable, high, since = 0, 0, 0
         for ts_ns, is_stable, offset in sorted([*marks, *((ts_ns, 1, offset) for ts_ns, offset in reports)]):
             if is_stable:

@@ -158,7 +158,8 @@ def chosen(spark: SparkSession, run: RunDirectory, tables: Mapping[str, DataFram
     assert consumed is not None
     reports = None
     if run.events.reports:
-        rows = [tuple(getattr(report, name) for name in schemas.HIGH_WATERMARKS.names) for report in run.events.reports]
+        names = schemas.HIGH_WATERMARKS.names
+        rows = [tuple(getattr(one, name) for name in names) for of in run.events.reports.values() for one in of]
         reports = local_frame(spark, schemas.HIGH_WATERMARKS, rows)
     transactions, assignments, commits = (table(name) for name in ("transactions", "assignments", "commits"))
     return Frames(produced, consumed, table("log"), table("replicas"), reports, transactions, assignments, commits)

@@ -1,5 +1,6 @@
 """One lane, and what is judged of it with the evidence that a test gives it."""
 
+from itertools import groupby
 from pathlib import Path
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
@@ -34,7 +35,8 @@ def run(
     given = {"produced": True, "consumed": True, "log": log, "replicas": replicas}
     checkpoints = Checkpoints() if marks is None else Checkpoints({}, {("a", 0): marks}, True)
     tables = {name: Table(given=there) for name, there in given.items()}
-    return RunDirectory(Path("run"), (LANE,), tables, Events(faults, reports), checkpoints=checkpoints)
+    by_place = {place: [*of] for place, of in groupby(reports, lambda one: (one.lane, one.partition))}
+    return RunDirectory(Path("run"), (LANE,), tables, Events(faults, by_place), checkpoints=checkpoints)
 
 
 def verdict_of(

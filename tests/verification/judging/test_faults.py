@@ -116,7 +116,7 @@ def test_a_reported_fault_must_be_declared() -> None:
 
 
 def test_a_fault_from_outside_needs_no_report() -> None:
-    directory = replace(run(), events=Events((), (), {"a": ("kill",)}))
+    directory = replace(run(), events=Events((), {}, {"a": ("kill",)}))
     assert verdict_of(directory, lane=replace(LANE, faults=("kill",))).verdict == Verdict.CONFORMS
 
 

@@ -58,7 +58,7 @@ def found(
     if offline is not None:
         kept.append(PartitionOffline(ts_ns=29 * MS, controller=3, lane="a", partition=0, leader_epoch=offline))
     given = {"phases": {"load": Phase(None, 2 * MS, 60 * MS)}, "faults": (fault,), **events}
-    told = Events(changes={("a", 0): changes}, kept={("a", 0): kept}, reports=marks, **given)
+    told = Events(changes={("a", 0): changes}, kept={("a", 0): kept}, reports={("a", 0): marks}, **given)
     logs = {1: 200, 2: 200, 3: 200} if ends is None else ends
     checkpoints = Checkpoints(epochs={("a", 0): chain} if chain else {}, log_ends={("a", 0): logs})
     run = RunDirectory(path=None, lanes=(lane,), tables={}, events=told, checkpoints=checkpoints)

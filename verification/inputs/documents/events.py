@@ -98,14 +98,14 @@ class Events:
     """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
 
     `collects`: the tables that the run announced. `phases`: by name. `changes`: by lane and partition, who led it and
-    what its replicas dropped. `preconditions`: by lane those of known defects, each with the
-    time at which it occurred. `doubts`: by lane why it can't
-    conform. `stable`: by lane and partition the last stable offsets, with the moments they were reported at. `pauses`:
-    from when to when the harness did not run. `kept`: by lane and partition what the cluster kept of it.
+    what its replicas dropped. `reports`: by lane and partition those of its high watermark. `preconditions`: by lane
+    those of known defects, each with the time at which it occurred. `doubts`: by lane why it can't conform. `stable`:
+    by lane and partition the last stable offsets, with the moments they were reported at. `pauses`: from when to when
+    the harness did not run. `kept`: by lane and partition what the cluster kept of it.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
-    reports: tuple[contract.HighWatermark, ...] = ()
+    reports: Mapping[Place, Sequence[contract.HighWatermark]] = field(default_factory=dict)
     outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     collects: tuple[str, ...] = ()
     phases: Mapping[str, Phase] = field(default_factory=dict)
@@ -167,7 +167,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
         return Events()
     partitions = {lane.lane: lane.partitions for lane in lanes}
     faults: dict[str, FaultRecord] = {}
-    reports: list[contract.HighWatermark] = []
+    reports: dict[Place, list[contract.HighWatermark]] = {}
     outside: dict[str, tuple[str, ...]] = {}
     collects: tuple[str, ...] = ()
     phases: dict[str, Phase] = {}
@@ -181,8 +181,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
         try:
             match event := event_of(line, READ, exact=True):
                 case contract.HighWatermark():
-                    place_of(event, partitions)
-                    reports.append(event)
+                    reports.setdefault(place_of(event, partitions), []).append(event)
                 case contract.OutsideFaults():
                     for lane in _concerned(event.lanes, partitions) or partitions:
                         outside[lane] = (*outside.get(lane, ()), *event.kinds)
@@ -220,7 +219,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     _note(faults.setdefault(event.fault_id, FaultRecord(event.fault_id)), event, partitions)
         except ValueError as error:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error
-    told = (tuple(faults.values()), tuple(reports), outside, collects, phases, changes, preconditions, doubts)
+    told = (tuple(faults.values()), reports, outside, collects, phases, changes, preconditions, doubts)
     return Events(*told, stable, tuple(pauses), kept)
 
 

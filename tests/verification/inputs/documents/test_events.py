@@ -93,7 +93,8 @@ def test_elections_truncations_and_high_watermarks(tmp_path: Path) -> None:
         ],
         ("b", 0): [events.LogTruncated(ts_ns=3, broker=1, lane="b", partition=0, offset=7)],
     }
-    assert found.reports == (events.HighWatermark(ts_ns=4, **at, broker=2, leader_epoch=3, high_watermark=45),)
+    mark = events.HighWatermark(ts_ns=4, **at, broker=2, leader_epoch=3, high_watermark=45)
+    assert found.reports == {("a", 1): [mark]}
 
 
 def test_preconditions_of_known_defects(tmp_path: Path) -> None:
