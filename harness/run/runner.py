@@ -203,6 +203,8 @@ class Stages:
             outside=phase.outside(self.run.experiment.cluster.spec()),
         )
         self.run.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
+        # Of a cluster that stands, a broker may be on its way back: it would lead no topic that is made now.
+        admin.await_brokers(self.run.experiment.cluster.brokers)
         for lane in phase.lanes:
             create_topic(admin, lane, brokers=self.run.experiment.cluster.brokers)
         admin.await_full_isr(running.lanes)
