@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError
-from kafka_chaos.harness.experiment.file import load_experiment
+from kafka_chaos.harness.experiment.file import experiment_of, load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.replay import trial
 from kafka_chaos.harness.replay.command import replay_command, shrink_command
@@ -105,6 +105,20 @@ def test_no_run_starts_that_would_end_after_the_budget(tmp_path: Path, cluster: 
     trials = Trials(values, "main", Finding("acks1", Anomaly.LOST_WRITE), tmp_path, deadline=0.0)
     with pytest.raises(OutOfBudget):
         trials(tuple(values["phases"][0]["schedule"]))
+
+
+def test_the_load_of_producers_that_come_and_go_keeps_its_time(tmp_path: Path) -> None:
+    values = realised_values(write_run(tmp_path / "run"))
+    phase = values["phases"][0]
+    cut, one = (
+        Trials(values, "main", Finding("acks1", Anomaly.LOST_WRITE), tmp_path, deadline=1.0),
+        phase["schedule"][:1],
+    )
+    assert cut.experiment(one)["phases"][0]["schedule"][0]["at"] < one[0]["at"]
+    phase["lanes"][0]["lives"] = [{"at": phase["workload"]["duration"] - 0.1}]
+    kept = cut.experiment(one)
+    assert (kept["phases"][0]["schedule"], kept["phases"][0]["workload"]) == ([*one], phase["workload"])
+    experiment_of(kept, "the shrunk schedule")
 
 
 def test_a_replay_says_how_many_runs_show_each_finding(tmp_path: Path, cluster: Cluster) -> None:
