@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/planted_truncations.py [RUNS] [--minutes MINUTES]
 
 Each run of tests/harness/run/planted/planted.yaml has lanes with the bug and, on the same brokers, lanes without it.
-Runs are added to docs/planted-truncations.json until the bug took effect in RUNS of them in each of its lanes, or until
+Runs are added to benchmarks/planted_truncations.json until the bug took effect in RUNS of them in each of its lanes, or until
 so many minutes have passed; the next call continues. The table in docs/ledger.md is written from that. Exits
 with 1 where a lane in which the bug took effect is no violation, or one without it does not conform.
 """
@@ -24,9 +24,9 @@ from kafka_chaos.verification.judging.result import LaneVerdict
 from tests.harness.run.planted.runs import PLANTED, SOUND, planted_run
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "docs/planted-truncations.json"
+RESULTS = ROOT / "benchmarks/planted_truncations.json"
 PAGE = ROOT / "docs/ledger.md"
-BEGIN, END = "<!-- from docs/planted-truncations.json -->", "<!-- end of planted truncations -->"
+BEGIN, END = "<!-- from benchmarks/planted_truncations.json -->", "<!-- end of planted truncations -->"
 
 
 def row_of(lane: LaneVerdict, run_dir: Path) -> Row:

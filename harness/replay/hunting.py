@@ -29,11 +29,13 @@ from kafka_chaos.verification import RunVerdict
 
 _DRAWN = ("faults", "targets", "clusters", "clients")
 _VIOLATION = "violation"
+FAILED = "a client failed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Discovery:
-    """What a lane showed against its prediction. `name`: the known defect that explains it, or else what it is."""
+    """What a lane showed against its prediction, or what ended a client of it (`anomaly` FAILED). `name`: the known
+    defect that explains it, or else what it is."""
 
     name: str
     lane: str
@@ -183,8 +185,11 @@ class Hunt:
 
 
 def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Discovery]:
-    """What the violations of a run are. `clients`: by lane."""
+    """What the violations of a run are, and the known errors that ended clients. `clients`: by lane."""
     for lane in verdict.lanes:
+        for defect in ALL_DEFECTS.values():
+            if defect.error and any(defect.error in reason for reason in lane.reasons):
+                yield Discovery(name=defect.id, lane=lane.lane, anomaly=FAILED, is_explained=True)
         for reason in lane.reasons if lane.verdict == _VIOLATION else ():
             anomaly = reason.partition(" ")[0]
             if anomaly in ALL_ANOMALIES:

@@ -48,7 +48,7 @@ class KnownDefect:
     """A defect: the `rule` that it breaks, the `precondition` without which it does not occur, and its `effect`.
 
     `versions` says in which versions of the component it was seen, `shown` which experiment or scenario shows it, or
-    why none does.
+    why none does. `error`: part of the error with which it ends a client.
     """
 
     id: str
@@ -59,6 +59,7 @@ class KnownDefect:
     precondition: str
     effect: str
     shown: str
+    error: str = ""
 
     def concerns(self, lane: Lane) -> bool:
         """Whether a lane uses what the defect is in, and the model knows the rule that it breaks."""
@@ -66,7 +67,7 @@ class KnownDefect:
 
     def to_json(self) -> dict[str, str]:
         """The form of `predict --json`."""
-        return {name: getattr(self, name) for name in self.__slots__ if name != "shown"}
+        return {name: getattr(self, name) for name in self.__slots__ if name not in ("shown", "error")}
 
 
 def _given() -> Mapping[str, KnownDefect]:

@@ -197,6 +197,7 @@ def test_discoveries_have_the_names_of_what_explains_them() -> None:
         _judged("a", [duplicate, lost], explained={duplicate: (("librdkafka-4953",),)}),
         _judged("b", ["reordered is forbidden and was found: 2", "no evidence of broker 2"]),
         _judged("c", ["no evidence of broker 2"], verdict=Verdict.UNKNOWN),
+        _judged("d", ["its producer KafkaError{Unable to reconstruct MessageSet (of 9)}"], verdict=Verdict.UNKNOWN),
     ]
     verdict = RunVerdict(Path("run"), Verdict.VIOLATION, tuple(lanes))
     found = list(discoveries(verdict, {"a": "librdkafka 2.3.0", "b": "kafkajs 2.2.4", "c": "java 3.9.1"}))
@@ -204,6 +205,7 @@ def test_discoveries_have_the_names_of_what_explains_them() -> None:
         ("librdkafka-4953", True),
         ("lost_write of librdkafka 2.3.0", False),
         ("reordered of kafkajs 2.2.4 (perhaps kafkajs-1005)", False),
+        ("librdkafka-4736", True),
     ]
 
 
