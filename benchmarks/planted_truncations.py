@@ -3,9 +3,9 @@
     .venv/bin/python benchmarks/planted_truncations.py [RUNS] [--minutes MINUTES]
 
 Each run of tests/harness/run/planted/planted.yaml has lanes with the bug and, on the same brokers, lanes without it.
-Runs are added to benchmarks/planted_truncations.json until the bug took effect in RUNS of them in each of its lanes, or until
-so many minutes have passed; the next call continues. The table in docs/ledger.md is written from that. Exits
-with 1 where a lane in which the bug took effect is no violation, or one without it does not conform.
+Runs are added to planted_truncations.json, beside this file, until the bug took effect in RUNS of them in each of its
+lanes, or until so many minutes have passed; the next call continues. The table in docs/ledger.md is written from that.
+Exits with 1 where a lane in which the bug took effect is no violation, or one without it does not conform.
 """
 
 from __future__ import annotations
