@@ -104,12 +104,12 @@ def _as_written(place: Place, values: Mapping[Any, Any]) -> Place:
     return place
 
 
-def dump_experiment(experiment: Experiment, extra: Mapping[str, Any]) -> str:
-    """The experiment as YAML with all defaults, followed by `extra`."""
+def dump_experiment(experiment: Experiment, extra: Mapping[str, Any] | None = None) -> str:
+    """The experiment as YAML: with all defaults, followed by `extra`, or without any."""
     yaml = YAML()
     yaml.default_flow_style = False
     buffer = io.StringIO()
-    yaml.dump({**experiment.model_dump(mode="json"), **extra}, buffer)
+    yaml.dump({**experiment.model_dump(mode="json", exclude_defaults=extra is None), **(extra or {})}, buffer)
     return buffer.getvalue()
 
 

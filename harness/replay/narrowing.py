@@ -85,7 +85,7 @@ class Narrowing:
         farther = self.controls.keys() - {self.nearest}
         self._set_lanes([lane for lane in self.phase["lanes"] if lane["lane"] not in farther])
         experiment = experiment_of(self.trials.experiment(self.schedule), str(into))
-        text = dump_experiment(experiment, {})
+        text = dump_experiment(experiment)
         write_whole(into, text)
         page = environment().overlay(autoescape=False).get_template("draft.md.j2")
         draft = into.with_suffix(".md")
@@ -116,10 +116,11 @@ class Narrowing:
         return f"{self.hits[lane]} of {counted(self.runs, 'run')}"
 
     def _confirmed(self) -> Shrinking | None:
-        """With the finding's lane alone if it shows it so, else with all lanes."""
+        """With the finding's lane alone, and a producer that stays, if it shows it so; else with more."""
         every = list(self.phase["lanes"])
         alone = [lane for lane in every if lane["lane"] == self.finding.lane and not lane.get("loop")]
-        for lanes in (alone, every) if 0 < len(alone) < len(every) else (every,):
+        staying = [{**lane, "lives": []} for lane in alone if lane.get("lives")]
+        for lanes in [one for one in (staying, alone if len(alone) < len(every) else [], every) if one]:
             self._set_lanes(lanes)
             shrinking = Shrinking(self.trials, self.say)
             try:
@@ -160,11 +161,12 @@ class Narrowing:
         self.phase["lanes"] = list(lanes)
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
-        """By log, the lines that the run without faults has none like; the first ones."""
-        usual = {line for lines in lines_of(self.quiet[0]).values() for line in lines} if self.quiet else set()
+        """By log, the lines that the run without faults has none like, nor a log before; not those of controls."""
+        told = {line for lines in lines_of(self.quiet[0]).values() for line in lines} if self.quiet else set()
         for name, lines in lines_of(self.shown_by or self.run_dir).items():
-            new = [line for form, line in lines.items() if form not in usual]
-            if new:
+            new = [line for form, line in lines.items() if form not in told]
+            if new and not name.startswith(tuple(f"client-{control}-" for control in self.controls)):
+                told |= lines.keys()
                 yield name, new[:_MOST_LINES]
 
 

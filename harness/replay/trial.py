@@ -10,10 +10,9 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.file import dump_experiment, experiment_of
+from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.replay.shrinking import OutOfBudget, Schedule
 from kafka_chaos.harness.report.listeners.waiting import duration
 from kafka_chaos.harness.run.runner import run_experiment
@@ -118,7 +117,3 @@ class Trials:
         load = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail
         workload = phase["workload"] if keeps_time else {**phase["workload"], "duration": round(load, 1)}
         return {**self.values, "phases": [{**phase, "schedule": [] if quiet else moved, "workload": workload}]}
-
-    def write(self, schedule: Schedule, into: Path) -> None:
-        """Write the experiment with this schedule as a file."""
-        write_whole(into, dump_experiment(experiment_of(self.experiment(schedule), str(into)), {}))
