@@ -111,6 +111,7 @@ atlas: setup
 	$(BIN)/kafka-chaos atlas --minutes $(ATLAS_MINUTES) --record $(RECORD) || [ $$? -le 2 ]
 	$(BIN)/python benchmarks/forecasts.py $(RECORD)
 	$(BIN)/python benchmarks/observed_traces.py runs/atlas/*/runs/2*
+	$(BIN)/python benchmarks/verdicts_kept.py runs/atlas/*/runs/2*
 
 # Makes the record of the nights before the one that ships.
 atlas-record: .venv/.installed
