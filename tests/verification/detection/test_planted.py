@@ -1,6 +1,7 @@
 """Each anomaly planted alone, at borders and in pairs, one lane per plant: found exactly, and nothing else."""
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -226,16 +227,18 @@ ALONE: list[Callable[[LaneHistory, int], object]] = [
 ]
 
 
-BY_DAY = (lost_write, skipped_poll)
-"""One for each kind of gate: what is compared by identities, the order of the log, and consumers' reads."""
+BY_DAY = ((lost_write, Method.RUNS), (skipped_poll, Method.BLOCKS))
+"""One for each prefilter, and for each kind of gate: what is compared by identities, and consumers' reads."""
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("method", [Method.RUNS, Method.BLOCKS])
 @pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize(
-    "plant",
-    [pytest.param(plant, id=plant.__name__, marks=[] if plant in BY_DAY else [pytest.mark.slow]) for plant in ALONE],
+    ("plant", "method"),
+    [
+        pytest.param(*one, id=f"{one[0].__name__}-{one[1]}", marks=[] if one in BY_DAY else [pytest.mark.slow])
+        for one in product(ALONE, (Method.RUNS, Method.BLOCKS))
+    ],
 )
 def test_an_anomaly_that_is_alone_in_its_run(
     tmp_path: Path,
