@@ -170,6 +170,7 @@ def examine(session: SparkSession, run: RunDirectory, frames: Frames, method: Me
         facts={**facts, **cases.facts},
         observed=cases.observed,
         write=lambda folder: _write(folder, cases.rows if cases.observed else None, found),
+        related=survey.related,
         of_groups=groups.rows if groups else {},
     )
 

@@ -120,7 +120,7 @@ def _judged_once(
     """
     predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
     examined = examine()
-    verdict = concluded(resolved(run, frames), examined, predictions, engine)
+    verdict = concluded(resolved(run, frames, examined.related), examined, predictions, engine)
     if write and run.path is not None:
         output.write_findings(run.path, partial(_write, run, examined))
     return verdict

@@ -71,7 +71,7 @@ def lane_tables(shape: LaneShape, seed: int = 0) -> LaneTables:
     written, copies = _append(shape, random, produced, batch_of)
     log, lost = _number(shape, produced, written, copies)
     _acknowledge(shape, produced, log, lost)
-    consumed = _follow(shape, log)
+    consumed = _follow(shape, log, produced["invoke_ns"][log["row"]])
     expected = {"duplicate": int((log["copy"] == 1).sum()), "lost_write": lost["seq"].size}
     expected["inconsistent_offset"] = 0 if shape.acks == "0" else _reused_offsets(log, lost)
     del log["copy"]
@@ -186,10 +186,14 @@ def _reused_offsets(log: Columns, lost: Columns) -> int:
     return int(np.isin(lost["partition"] * width + lost["offset"], used).sum())
 
 
-def _follow(shape: LaneShape, log: Columns) -> Columns:
-    """Every consumer reads the log in the order of appending; after a restart it continues under a new name."""
+def _follow(shape: LaneShape, log: Columns, sent_ns: Longs) -> Columns:
+    """Every consumer reads the log in the order of appending; after a restart it continues under a new name.
+
+    It starts so late that no record is read before it was sent, at `sent_ns`.
+    """
     size = log["offset"].size
     order = np.arange(size)
+    start_ns = int((sent_ns - order * 10_000).max(initial=0)) + 5_000_000
     parts = []
     for consumer in range(shape.consumers):
         life = order * (shape.restarts + 1) // max(size, 1)
@@ -197,7 +201,7 @@ def _follow(shape: LaneShape, log: Columns) -> Columns:
             {
                 "consumer": consumer * 1000 + life,
                 **{name: log[name] for name in ("partition", "offset", "producer_id", "seq")},
-                "poll_ns": order * 10_000 + 5_000_000 + consumer,
+                "poll_ns": order * 10_000 + start_ns + consumer,
             }
         )
     names = ("consumer", "partition", "offset", "producer_id", "seq", "poll_ns")

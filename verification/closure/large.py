@@ -30,6 +30,7 @@ from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables.blocks import hashed
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.history import local_frame
+from kafka_chaos.verification.tables.scope import Related
 
 _TEXTS = {column.name for columns in TABLES.values() for column in columns if column.type == "string"}
 _TEXTS |= {"fault", "judged", "place", "source"}
@@ -54,12 +55,28 @@ MOST_COLLECTED = 1_000_000
 """The rows of transactions/, assignments/ and commits/ that are compared without Spark."""
 
 
-def rows_of_frames(run: RunDirectory, frames: Frames) -> list[tuple[int, str, int, str]]:
+def _views_of(related: Related) -> dict[str, Iterable[stored.Row]]:
+    """The views on produced/ and consumed/."""
+    sent: list[stored.Row] = []
+    for row in related.sent:
+        key, times = (row["lane"], row["producer_id"]), (row["first_ns"], row["last_ns"])
+        inside = row["in_transactions"]
+        sent.append((*key, None, *(row[name] for name in _FLAGS), row["n"] - inside, *times))
+        if inside:
+            sent.append((*key, 0, *(0 for _ in _FLAGS), inside, *times))
+    return {"sent": sent, "early": [(lane, _EARLY % (producer, seq), n) for lane, producer, seq, n in related.early]}
+
+
+def rows_of_frames(
+    run: RunDirectory, frames: Frames, related: Related | None = None
+) -> list[tuple[int, str, int, str]]:
     """Of what does not resolve: number of the relation, lane, how many rows, a place.
 
     Spark only adds up where what it adds up to fits into memory: it takes longer to plan all relations than SQLite to
-    evaluate them.
+    evaluate them. `related`: what a prefilter has added up already; it suffices where no other table rests on it.
     """
+    if related is not None and not any(name in frames.tables() for name in _SPECIAL):
+        return evaluated({**documents(run), **_views_of(related)})
     if sum(run.tables[name].rows for name in _SPECIAL) <= MOST_COLLECTED:
         return evaluated(_collected_views(run, frames))
     session = frames.produced.sparkSession

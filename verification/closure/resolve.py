@@ -13,30 +13,30 @@ from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
 
 if TYPE_CHECKING:
     from kafka_chaos.verification.tables.evidence import Frames
-
-MOST_IN_MEMORY = 1_000_000
-"""The rows of a run that are compared without Spark."""
+    from kafka_chaos.verification.tables.scope import Related
 
 
-def resolved(run: RunDirectory, frames: Frames | None = None) -> RunDirectory:
-    """The run with its doubts. `frames`: its tables in Spark, which evaluates the relations of a larger run."""
+def resolved(run: RunDirectory, frames: Frames | None = None, related: Related | None = None) -> RunDirectory:
+    """The run with its doubts.
+
+    `frames`: its tables in Spark, which adds up what relations ask of a larger run; `related`: that, if it is known.
+    """
     doubts: defaultdict[str, list[Doubt]] = defaultdict(list)
     for lane, texts in _of_experiment(run).items():
         doubts[lane] += map(Doubt, texts)
-    for number, lane, n, place in sorted(_unresolved(run, frames)):
+    for number, lane, n, place in sorted(_unresolved(run, frames, related)):
         doubts[lane].append(doubt(number, n, place))
     return replace(run, doubts=dict(doubts))
 
 
-def _unresolved(run: RunDirectory, frames: Frames | None) -> list[tuple[int, str, int, str]]:
-    are_files = run.path is not None and not any(table.counted for table in run.tables.values())
-    if frames is None or (are_files and run.rows <= MOST_IN_MEMORY):
+def _unresolved(run: RunDirectory, frames: Frames | None, related: Related | None) -> list[tuple[int, str, int, str]]:
+    if frames is None or run.fits_into_memory:
         from kafka_chaos.verification.closure.small import rows_of_relations
 
         return rows_of_relations(run)
     from kafka_chaos.verification.closure.large import rows_of_frames
 
-    return rows_of_frames(run, frames)
+    return rows_of_frames(run, frames, related)
 
 
 def _of_experiment(run: RunDirectory) -> dict[str, list[str]]:

@@ -9,6 +9,9 @@ still occupies its position, as the end of a partition or as a read, but counts 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -47,7 +50,7 @@ def _cases(
     )
 
 
-def lost_write(records: DataFrame, *, final_log: bool) -> DataFrame:
+def lost_write(records: DataFrame, final_log: bool) -> DataFrame:
     """Outcome `ok`, not in the final log. Counted in identities.
 
     Without a final log: it has an offset, a record at or past that offset was read in its partition, and nobody read
@@ -104,7 +107,7 @@ def truncated_read(records: DataFrame) -> DataFrame:
     return _cases(gone, Anomaly.TRUNCATED_READ, "first_read")
 
 
-def unseen(records: DataFrame, *, final_log: bool) -> DataFrame:
+def unseen(records: DataFrame, final_log: bool) -> DataFrame:
     """In the final log, delivered to no consumer, in a partition that some consumer read to the end.
 
     Without a final log: acknowledged past the highest offset read (the lane is then unknown, not violated).
@@ -250,3 +253,34 @@ def high_watermark_regression(reports: DataFrame) -> DataFrame:
     )
     cause = "format_string('leader epoch %d, before: %d', leader_epoch, previous)"
     return _cases(lower, Anomaly.HIGH_WATERMARK_REGRESSION, cause=cause, anonymous=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """How an anomaly is found: by which function, from which `tables` (`findings.find`; not without the first one).
+
+    `problems`: a prefilter that finds none of them (`Scope.absent`) has proven that there is no case.
+    """
+
+    cases: Callable[..., DataFrame]
+    tables: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+FINDERS: Mapping[Anomaly, Finder] = {
+    Anomaly.LOST_WRITE: Finder(lost_write, ("records", "final_log"), ("lost",)),
+    Anomaly.DUPLICATE: Finder(duplicate, ("records",), ("copied",)),
+    Anomaly.FALSE_FAILURE: Finder(false_failure, ("records",), ("denied",)),
+    Anomaly.PHANTOM: Finder(phantom, ("seen",), ("denied",)),
+    # Two records share a place only if the log has two there, or if it lacks one where that was shown.
+    Anomaly.INCONSISTENT_OFFSET: Finder(inconsistent_offset, ("shown",), ("loose", "overlaps")),
+    Anomaly.OFFSET_MISMATCH: Finder(offset_mismatch, ("records",), ("loose",)),
+    Anomaly.TRUNCATED_READ: Finder(truncated_read, ("records",), ("truncated",)),
+    Anomaly.UNSEEN: Finder(unseen, ("records", "final_log"), ("unread",)),
+    Anomaly.REORDERED: Finder(reordered, ("stored", "ascending")),
+    Anomaly.NONMONOTONIC_POLL: Finder(nonmonotonic_poll, ("polls",)),
+    Anomaly.SKIPPED_POLL: Finder(skipped_poll, ("missed",)),
+    Anomaly.OFFSET_GAP: Finder(offset_gap, ("runs",)),
+    Anomaly.REPLICA_DIVERGENCE: Finder(replica_divergence, ("replicas", "limits")),
+    Anomaly.HIGH_WATERMARK_REGRESSION: Finder(high_watermark_regression, ("reports",)),
+}

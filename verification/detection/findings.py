@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache, partial, reduce
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -149,57 +150,59 @@ def _tables_of_cases(
     transactions: Transactions | None,
 ) -> dict[Anomaly, DataFrame]:
     """By anomaly, a table of its CASES in the lanes where it is judged; none if it has no case."""
-    scope, final_log = survey.scope, run.has_log
-    replicas, sums, reports = survey.frames.replicas, survey.frames.replica_sums, survey.frames.reports
-    small = is_small(run)
-    finders: dict[Anomaly, Callable[[], DataFrame]] = {}
-    if (records := scope.records) is not None:
-        finders[Anomaly.LOST_WRITE] = lambda: anomalies.lost_write(records, final_log=final_log)
-        finders[Anomaly.DUPLICATE] = lambda: anomalies.duplicate(records)
-        finders[Anomaly.FALSE_FAILURE] = lambda: anomalies.false_failure(records)
-        finders[Anomaly.UNSEEN] = lambda: _unseen(spark, run, survey, transactions)
-        if final_log:
-            finders[Anomaly.OFFSET_MISMATCH] = lambda: anomalies.offset_mismatch(records)
-            finders[Anomaly.TRUNCATED_READ] = lambda: anomalies.truncated_read(records)
-    if (seen := scope.seen) is not None:
-        finders[Anomaly.PHANTOM] = lambda: anomalies.phantom(seen)
-    if (shown := scope.shown) is not None:
-        finders[Anomaly.INCONSISTENT_OFFSET] = lambda: anomalies.inconsistent_offset(shown)
-    if (stored := scope.stored) is not None:
-        finders[Anomaly.REORDERED] = lambda: anomalies.reordered(stored, scope.ascending)
-    if (polls := scope.polls) is not None and (consumed := scope.consumed) is not None:
-        finders[Anomaly.NONMONOTONIC_POLL] = lambda: anomalies.nonmonotonic_poll(polls)
-        if (held := scope.held) is not None:
-            finders[Anomaly.SKIPPED_POLL] = lambda: anomalies.skipped_poll(
-                _missed(spark, run, scope, transactions, (polls, consumed, held))
-            )
-    if (runs := scope.runs) is not None:
-        finders[Anomaly.OFFSET_GAP] = lambda: anomalies.offset_gap(runs)
-    if replicas is not None and sums is not None:
-        limits = history.local_frame(spark, _LIMITS, _replica_limits(run, survey))
-        if (compared := replicas if small else suspects(replicas, sums, limits)) is not None:
-            finders[Anomaly.REPLICA_DIVERGENCE] = lambda: anomalies.replica_divergence(compared, limits)
-    if reports is not None:
-        finders[Anomaly.HIGH_WATERMARK_REGRESSION] = lambda: anomalies.high_watermark_regression(reports)
+    tables = _tables(spark, run, survey, transactions)
     found = {}
-    for anomaly, finder in finders.items():
-        if anomaly in scope.proven:
-            continue
+    for anomaly, finder in anomalies.FINDERS.items():
         exempt = [lane for lane, reasons in skipped.items() if anomaly in reasons]
-        if len(exempt) < len(run.lanes):
-            found[anomaly] = finder().where(~F.col("lane").isin(exempt)) if exempt else finder()
+        is_absent = finder.problems and survey.scope.absent.issuperset(finder.problems)
+        if is_absent or len(exempt) == len(run.lanes):
+            continue
+        given = [tables[name]() for name in finder.tables]
+        if given[0] is None:
+            continue
+        cases = finder.cases(*given)
+        if anomaly == Anomaly.UNSEEN and transactions is not None and run.has_log:
+            cases = _unseen(spark, survey, transactions, cases)
+        found[anomaly] = cases.where(~F.col("lane").isin(exempt)) if exempt else cases
     return found
 
 
+def _tables(
+    spark: SparkSession, run: RunDirectory, survey: Survey, transactions: Transactions | None
+) -> dict[str, Callable[[], Any]]:
+    """What `anomalies.FINDERS` find cases in: of the scope, the log or the brokers, None if there is nothing to find.
+
+    `missed`: `_missed`. `replicas`: below the `limits`, rows of blocks in which brokers may differ.
+    """
+    scope, frames = survey.scope, survey.frames
+    names = ("records", "seen", "shown", "stored", "ascending", "polls", "runs")
+
+    @cache
+    def limits() -> DataFrame:
+        return history.local_frame(spark, _LIMITS, _replica_limits(run, survey))
+
+    def replicas() -> DataFrame | None:
+        if frames.replicas is None or frames.replica_sums is None or is_small(run):
+            return frames.replicas
+        return suspects(frames.replicas, frames.replica_sums, limits())
+
+    return {
+        **{name: partial(getattr, scope, name) for name in names},
+        "final_log": lambda: run.has_log,
+        "missed": lambda: _missed(spark, run, scope, transactions),
+        "replicas": replicas,
+        "limits": limits,
+        "reports": lambda: frames.reports,
+    }
+
+
 def _missed(
-    spark: SparkSession,
-    run: RunDirectory,
-    scope: Scope,
-    transactions: Transactions | None,
-    tables: tuple[DataFrame, DataFrame, DataFrame],
-) -> DataFrame:
+    spark: SparkSession, run: RunDirectory, scope: Scope, transactions: Transactions | None
+) -> DataFrame | None:
     """The records that consumers stepped over although they were due to them (`stepped_over`)."""
-    missed = anomalies.stepped_over(*tables, doubtful=scope.doubtful)
+    if scope.polls is None or scope.consumed is None or scope.held is None:
+        return None
+    missed = anomalies.stepped_over(scope.polls, scope.consumed, scope.held, doubtful=scope.doubtful)
     if transactions is None:
         return missed
     # Used several times: to choose what is known to be committed, and to be compared with that.
@@ -207,16 +210,12 @@ def _missed(
     return due_to(spark, transactions, missed, has_log=run.has_log)
 
 
-def _unseen(spark: SparkSession, run: RunDirectory, survey: Survey, transactions: Transactions | None) -> DataFrame:
-    """Records that nobody read; in transactional lanes those that somebody was to be given."""
-    records, seen = survey.scope.records, survey.scope.seen
-    assert records is not None
-    found = anomalies.unseen(records, final_log=run.has_log)
-    if transactions is None or not run.has_log:
-        return found
-    assert seen is not None
+def _unseen(spark: SparkSession, survey: Survey, transactions: Transactions, found: DataFrame) -> DataFrame:
+    """Of records that nobody read, in transactional lanes those that somebody was to be given."""
+    assert survey.scope.seen is not None
     other = F.col("lane").isin(list(transactions.lanes))
-    return found.where(~other).unionByName(unseen_in(spark, transactions, survey.facts, found.where(other), seen))
+    due = unseen_in(spark, transactions, survey.facts, found.where(other), survey.scope.seen)
+    return found.where(~other).unionByName(due)
 
 
 def _replica_limits(run: RunDirectory, survey: Survey) -> list[tuple[str, int, int]]:

@@ -41,6 +41,9 @@ from kafka_chaos.verification.inputs.documents.reading import expect, read_versi
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 
+MOST_IN_MEMORY = 1_000_000
+"""The rows of a run that are compared without Spark."""
+
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
@@ -81,6 +84,12 @@ class RunDirectory:
     def rows(self) -> int:
         """The rows of all tables, by footer."""
         return sum(table.rows for table in self.tables.values())
+
+    @property
+    def fits_into_memory(self) -> bool:
+        """Whether what its tables say of each other is evaluated from its files, without Spark."""
+        are_files = self.path is not None and not any(table.counted for table in self.tables.values())
+        return are_files and self.rows <= MOST_IN_MEMORY
 
     def lane(self, name: str) -> Lane:
         """The lane of that name."""

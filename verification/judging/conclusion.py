@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.columns import OF_TRANSACTIONS
@@ -21,6 +22,9 @@ from kafka_chaos.verification.judging.assessment import HISTORY, unread
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts
+
+if TYPE_CHECKING:
+    from kafka_chaos.verification.tables.scope import Related
 
 FRAMES = "frames"
 """The name of a run that has no directory."""
@@ -39,6 +43,7 @@ class Examined:
     observed: Mapping[tuple[str, AnyAnomaly], Observation]
     write: Callable[[RunPath], None]
     of_groups: Mapping[str, int] = field(default_factory=dict)
+    related: Related | None = None
 
 
 def concluded(

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from kafka_chaos.verification.run_length.stride import Stride
 from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables.blocks import hashed, lane_key
-from kafka_chaos.verification.tables.history import OUTCOME_CODE, READ, SENT, STORED, gathered, local_frame
+from kafka_chaos.verification.tables.history import FAIL, OK, OUTCOME_CODE, READ, SENT, STORED, gathered, local_frame
 
 WORD = ("lane_key", "producer_id", "word")
 RUN = (*WORD, "partition", "shift")
@@ -34,6 +34,16 @@ CHAIN = ("lane_key", "reader", "partition")
 STEP_BITS = 6
 
 _KEYS = {"outcome": "int", "reader": "bigint", "start": "bigint"}
+_STAMP = {"first_complete_ns": ("min", "complete_ns")}
+_COUNTS = _STAMP | {
+    "first_ns": ("min", "invoke_ns"),
+    "last_ns": ("max", "invoke_ns"),
+    "timed": ("count", "complete_ns"),
+    "backwards": ("count_if", "complete_ns < invoke_ns"),
+    "in_transactions": ("count", "transaction"),
+    "sources": ("count", "coalesce(source_producer_id, source_seq)"),
+}
+"""What is known of the records of a run that were sent: by name a function and its argument."""
 _ENDS = ("first", "last", "first_seq", "last_seq", "whole")
 _OF_LANE = ("lane", "stride", "tick")
 _FIRST_STEP = f"shiftleft((word - pmod(word, stride)) div stride, {STEP_BITS})"
@@ -52,9 +62,9 @@ class Packing:
     """Turns rows into runs, at each lane's stride.
 
     Every table of runs has the same columns: source, RUN; outcome (of what was sent: a code, null for none of
-    them); reader and start (of reads: what was read at `offset` was polled at `start + tick · offset`); bits, n,
-    first_complete_ns (of what was sent); the lane's own (`lanes_frame`), null where lanes.json does not name it; the
-    run's first and last offset, first_seq and last_seq, and whether it holds everything between them: `whole`.
+    them); reader and start (of reads: what was read at `offset` was polled at `start + tick · offset`); bits, n;
+    `_COUNTS` (of what was sent); the lane's own (`lanes_frame`), null where lanes.json does not name it; the run's
+    first and last offset, first_seq and last_seq, and whether it holds everything between them: `whole`.
     """
 
     known: Mapping[str, Stride]
@@ -62,27 +72,29 @@ class Packing:
 
     def tables(self, produced: DataFrame, consumed: DataFrame, log: DataFrame) -> DataFrame:
         """PRODUCED, CONSUMED and LOG to runs, each marked with its source."""
-        return self._finished([self._sent(produced), self._read(consumed), self._stored(log)])
+        return self._finished([self._sent(produced, _COUNTS), self._read(consumed), self._stored(log)])
 
     def sent(self, produced: DataFrame) -> DataFrame:
-        """PRODUCED to runs."""
-        return self._finished([self._sent(produced)])
+        """PRODUCED to runs, of which only first_complete_ns is known."""
+        return self._finished([self._sent(produced, _STAMP)])
 
     def stored(self, log: DataFrame) -> DataFrame:
         """LOG to runs."""
         return self._finished([self._stored(log)])
 
-    def _sent(self, produced: DataFrame) -> DataFrame:
-        return self._packed(produced, SENT, {"outcome": OUTCOME_CODE}, "complete_ns")
+    def _sent(self, produced: DataFrame, counts: Mapping[str, tuple[str, str]]) -> DataFrame:
+        return self._packed(produced, SENT, {"outcome": OUTCOME_CODE}, counts)
 
     def _read(self, consumed: DataFrame) -> DataFrame:
         start = f"poll_ns - {self._of_lane('tick')} * offset"
-        return self._packed(consumed, READ, {"reader": hashed("consumer"), "start": start})
+        return self._packed(consumed, READ, {"reader": hashed("consumer"), "start": start}, {})
 
     def _stored(self, log: DataFrame) -> DataFrame:
-        return self._packed(log, STORED, {})
+        return self._packed(log, STORED, {}, {})
 
-    def _packed(self, table: DataFrame, source: int, keys: Mapping[str, str], stamp: str | None = None) -> DataFrame:
+    def _packed(
+        self, table: DataFrame, source: int, keys: Mapping[str, str], counts: Mapping[str, tuple[str, str]]
+    ) -> DataFrame:
         step, word = self._step()
         rows = table.selectExpr(
             lane_key(),
@@ -92,18 +104,20 @@ class Packing:
             f"offset - {step} AS shift",
             *(f"{text} AS {name}" for name, text in keys.items()),
             f"shiftleft(1L, cast({step} & {(1 << STEP_BITS) - 1} AS int)) AS bit",
-            *([stamp] if stamp else []),
+            *(f"{text} AS {name}" for name, (_, text) in counts.items()),
         )
-        stamped = f"min({stamp})" if stamp else "cast(NULL AS bigint)"
         packed = rows.groupBy(*RUN, *keys).agg(
-            F.expr("bit_or(bit) AS bits"), F.expr("count(1) AS n"), F.expr(f"{stamped} AS first_complete_ns")
+            F.expr("bit_or(bit) AS bits"),
+            F.expr("count(1) AS n"),
+            *(F.expr(f"{function}({name}) AS {name}") for name, (function, _) in counts.items()),
         )
+        counted = (name if name in counts else f"cast(NULL AS bigint) AS {name}" for name in _COUNTS)
         filled = (name if name in keys else f"cast(NULL AS {kind}) AS {name}" for name, kind in _KEYS.items())
-        return packed.selectExpr(f"{source} AS source", *RUN, *filled, "bits", "n", "first_complete_ns")
+        return packed.selectExpr(f"{source} AS source", *RUN, *filled, "bits", "n", *counted)
 
     def _finished(self, packed: list[DataFrame]) -> DataFrame:
         rows = reduce(DataFrame.union, packed).join(F.broadcast(self.lanes), "lane_key", "left")
-        columns = ("source", *RUN, *_KEYS, "bits", "n", "first_complete_ns", *_OF_LANE)
+        columns = ("source", *RUN, *_KEYS, "bits", "n", *_COUNTS, *_OF_LANE)
         steps = rows.selectExpr(
             *columns,
             f"{_FIRST_STEP} + bit_count((bits & -bits) - 1) AS first_step",
@@ -167,6 +181,22 @@ def members(runs: DataFrame) -> DataFrame:
         "*", f"{_number(step)} AS seq", f"{step} + shift AS offset"
     )
     return named.drop("bit", "bits", "shift", "n", "stride", *_ENDS)
+
+
+def related(runs: DataFrame) -> DataFrame:
+    """What relations ask of produced/, by lane and producer: n, `_COUNTS` (`timed` of acknowledgements), how many
+    acknowledgements have no time (`untimed`), and how many that were certainly not written have an offset (`refuted`).
+    """
+    columns = {
+        **{name: f"sum({name})" for name in ("n", "backwards", "in_transactions", "sources")},
+        "first_ns": "min(first_ns)",
+        "last_ns": "max(last_ns)",
+        "timed": f"sum(IF(outcome = {OK}, timed, 0L))",
+        "untimed": f"sum(IF(outcome = {OK}, n - timed, 0L))",
+        "refuted": f"sum(IF(outcome = {FAIL} AND first IS NOT NULL, n, 0L))",
+    }
+    sent = runs.where(f"source = {SENT}").groupBy("lane", "producer_id")
+    return sent.agg(*(F.expr(f"{text} AS {name}") for name, text in columns.items()))
 
 
 def pieces(runs: DataFrame, *, small: bool = False) -> DataFrame:

@@ -39,8 +39,9 @@ read, though a `fail` or never produced; `unread`: stored, but read nowhere; `tr
 """
 
 
-def candidate_words(packed: DataFrame) -> DataFrame:
-    """The words of identities that are not clean: WORD, and a column per possible problem (`REASONS`).
+def unclean_words(packed: DataFrame) -> DataFrame:
+    """The words of identities that are not clean, or `early`: WORD, a column per possible problem (`REASONS`), whether
+    the word is a `candidate`, and whether it was read before the first of it was sent (`early`).
 
     A word is clean if each identity was produced once, each `ok` is stored, at the place that it names if any, each
     stored record was produced, not as a `fail`, is at one place only, and was read there and nowhere else, and no
@@ -50,20 +51,26 @@ def candidate_words(packed: DataFrame) -> DataFrame:
         *RUN,
         *(f"IF({condition}, bits, 0L) AS {name}" for name, condition in _BITS.items()),
         f"IF(source = {SENT}, n, 0L) AS n_sent",
+        "first_ns AS sent_ns",
+        f"IF(source = {READ}, start + tick * first, NULL) AS read_ns",
     )
-    counted = F.expr("sum(n_sent) AS n_sent")
-    places = rows.groupBy(*RUN).agg(counted, *(F.expr(f"bit_or({name}) AS {name}") for name in _BITS))
+    sums = {"n_sent": "sum(n_sent)", "sent_ns": "min(sent_ns)", "read_ns": "min(read_ns)"}
+    counted = [F.expr(f"{text} AS {name}") for name, text in sums.items()]
+    places = rows.groupBy(*RUN).agg(*counted, *(F.expr(f"bit_or({name}) AS {name}") for name in _BITS))
     block = places.groupBy(*WORD).agg(
-        counted,
+        *counted,
         F.expr("sum(bit_count(stored)) AS places"),
         F.expr("max(read != stored) AS astray"),
         F.expr("max(((placed | claimed | read) & ~stored) != 0) AS loose"),
         *(F.expr(f"bit_or({name}) AS {name}") for name in ("sent", "ok", "open", "claimed", "stored", "read")),
     )
     named = block.selectExpr(
-        *WORD, *(f"{text} AS {name}" for name, text in REASONS.items()), "astray OR claimed != 0 AS odd"
+        *WORD,
+        *(f"{text} AS {name}" for name, text in REASONS.items()),
+        f"astray OR claimed != 0 OR {' OR '.join(f'({text})' for text in REASONS.values())} AS candidate",
+        "coalesce(read_ns < sent_ns, false) AS early",
     )
-    return named.where(f"odd OR {' OR '.join(REASONS)}").drop("odd")
+    return named.where("candidate OR early")
 
 
 def log_links(pieces_of_log: DataFrame) -> DataFrame:

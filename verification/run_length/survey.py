@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.run_length import encoding
 from kafka_chaos.verification.run_length import prefilter as run_prefilter
@@ -26,7 +25,7 @@ from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import LaneFacts
 from kafka_chaos.verification.tables.history import READ, STORED
 from kafka_chaos.verification.tables.refusals import require_unique_identities
-from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey, asked, keep, keys
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Related, Scope, Survey, asked, keep, keys
 
 BUCKET_BITS = 6
 PLACE = ("lane_key", "partition")
@@ -36,27 +35,14 @@ _MARKED = (*POSITION, "producer_id", "seq", "outcome", "source")
 
 @dataclass(frozen=True, slots=True)
 class _Doubts:
-    """The doubts that runs leave: their counts, and the tables in which they were counted.
+    """The doubts that runs leave: their `counts`, and the tables in which they were counted.
 
-    `words`: candidate words of identities, in `candidates`; `lost` to `loose`: those with this reason (`REASONS`).
-    `holes`, `overlaps`, `descents`: in `links` of the `log`'s pieces. `back`, `gaps`: in the links of `reads`. `twice`:
-    runs of `repeats`, which hold a read more than once.
+    words: candidate words of identities, in `candidates`; those with one of the `REASONS`. holes, overlaps, descents:
+    in `links` of the `log`'s pieces. back, gaps: in the links of `reads`. twice: runs of `repeats`, which hold a read
+    more than once.
     """
 
-    words: int
-    lost: int
-    copied: int
-    denied: int
-    unread: int
-    truncated: int
-    misread: int
-    loose: int
-    holes: int
-    overlaps: int
-    descents: int
-    back: int
-    gaps: int
-    twice: int
+    counts: Mapping[str, int]
     candidates: DataFrame
     log: DataFrame
     links: DataFrame
@@ -64,25 +50,9 @@ class _Doubts:
     repeats: DataFrame
 
     @property
-    def proven(self) -> frozenset[Anomaly]:
-        """The anomalies that are proven to have no case."""
-        doubts = {
-            Anomaly.LOST_WRITE: self.lost,
-            Anomaly.DUPLICATE: self.copied,
-            Anomaly.FALSE_FAILURE: self.denied,
-            Anomaly.PHANTOM: self.denied,
-            Anomaly.UNSEEN: self.unread,
-            Anomaly.TRUNCATED_READ: self.truncated,
-            Anomaly.OFFSET_MISMATCH: self.loose,
-            # Two records share a place only if the log has two there, or if it lacks one where that was shown.
-            Anomaly.INCONSISTENT_OFFSET: self.loose or self.overlaps,
-        }
-        return frozenset(anomaly for anomaly, count in doubts.items() if not count)
-
-    @property
     def in_order(self) -> bool:
         """Whether every producer's records are in the log in the order of their seqs, and no offset is taken twice."""
-        return not (self.descents or self.overlaps)
+        return not (self.counts["descents"] or self.counts["overlaps"])
 
 
 def by_runs(
@@ -91,55 +61,70 @@ def by_runs(
     """The survey of a run with a final log. `known`: the known strides of lanes."""
     usual = known.get("", Stride())
     strides = {lane.lane: known.get(lane.lane, usual) for lane in run.lanes}
-    packing = Packing(strides, encoding.lanes_frame(spark, strides))
     small = evidence.is_small(run)
+    packing = Packing(strides, encoding.lanes_frame(spark, strides))
     packed = history.gathered(keep(packing.tables(frames.produced, frames.consumed, log)), small=small)
-    facts, doubts = _doubts(run, frames, packed)
-    runs = doubts.log if doubts.holes else None
+    facts, related, doubts = _doubts(run, frames, packed)
+    count = doubts.counts
+    runs = doubts.log if count["holes"] else None
     out_of_order = _out_of_order(doubts)
-    if doubts.in_order and out_of_order is None and not doubts.words:
-        return Survey(frames, facts, Scope(runs=runs))
-    overlapping = doubts.links.where("overlap").select("lane", "partition").distinct() if doubts.overlaps else None
+    if doubts.in_order and out_of_order is None and not count["words"]:
+        return Survey(frames, facts, Scope(runs=runs), related)
+    overlapping = doubts.links.where("overlap").select("lane", "partition").distinct() if count["overlaps"] else None
     rows = run.rows
     wide = overlapping is not None or out_of_order is not None
-    evidence.tune(spark, rows if wide else min(rows, max(evidence.SMALL, 3 * 64 * doubts.words)))
-    expand = _Expand(packed, doubts.candidates, few=doubts.words <= MOST_BROADCAST, small=small)
+    evidence.tune(spark, rows if wide else min(rows, max(evidence.SMALL, 3 * 64 * count["words"])))
+    expand = _Expand(packed, doubts.candidates, few=count["words"] <= MOST_BROADCAST, small=small)
     ends = counts.ends(spark, facts, final_log=True)
-    return Survey(frames, facts, _scope(expand, frames, doubts, ends, runs, overlapping, out_of_order))
+    return Survey(frames, facts, _scope(expand, frames, doubts, ends, runs, overlapping, out_of_order), related)
 
 
-def _doubts(run: RunDirectory, frames: Frames, packed: DataFrame) -> tuple[dict[str, LaneFacts], _Doubts]:
-    """The facts and all doubts, counted in one job; a table without doubts is never computed separately."""
-    # In a small run the number of jobs matters; in a large one, nothing may be computed twice.
+def _early(packed: DataFrame, early: DataFrame) -> list[Row]:
+    """By lane and producer, the first seq that was read of these words, and how many they are."""
+    read = packed.where(f"source = {READ}").join(early, list(WORD), "left_semi")
+    words = read.groupBy("lane", *WORD).agg(F.min("first_seq").alias("seq"))
+    return words.groupBy("lane", "producer_id").agg(F.min("seq"), F.count("seq")).collect()
+
+
+def _doubts(
+    run: RunDirectory, frames: Frames, packed: DataFrame
+) -> tuple[dict[str, LaneFacts], Related | None, _Doubts]:
+    """The facts, what relations ask of a large run, and all doubts, counted in one job; a table without doubts is never
+    computed separately, and of those with doubts, only the words are used more than once."""
     small = evidence.is_small(run)
-    held = (lambda table: table) if small else keep
-    candidates = held(run_prefilter.candidate_words(packed))
-    log = held(encoding.pieces(packed.where(f"source = {STORED}"), small=small))
-    links = held(run_prefilter.log_links(log))
-    reads = held(run_prefilter.read_links(encoding.pieces(packed.where(f"source = {READ}"), small=small)))
+    words = run_prefilter.unclean_words(packed)
+    words = words if small else keep(words)
+    log = encoding.pieces(packed.where(f"source = {STORED}"), small=small)
+    links = run_prefilter.log_links(log)
+    reads = run_prefilter.read_links(encoding.pieces(packed.where(f"source = {READ}"), small=small))
     repeats = packed.where(f"source = {READ} AND n != bit_count(bits)")
     answers = asked(
         facts=counts.packed_facts(packed),
-        words=_times(candidates, words="true", **{name: name for name in run_prefilter.REASONS}),
+        words=_times(words, words="candidate", early="early", **{name: name for name in run_prefilter.REASONS}),
         links=_times(links, holes="hole", overlaps="overlap", descents="descent"),
         reads=_times(reads, back="back", gaps="NOT back"),
         repeats=_times(repeats, twice="true"),
+        **({} if run.fits_into_memory else {"related": encoding.related(packed)}),
     )
     facts = counts.facts_of(run, frames, answers.pop("facts"))
+    sent = answers.pop("related", None)
     found: dict[str, int] = {}
     for (row,) in answers.values():
         found.update(row)
     if found.pop("repeated"):
         require_unique_identities(run, frames)
+    early = _early(packed, words.where("early")) if found.pop("early") else ()
+    related = None if sent is None else Related(sent, early)
+    candidates = words.where("candidate")
     if small and found["words"]:
         candidates = keep(candidates, small=True)
-    return facts, _Doubts(candidates=candidates, log=log, links=links, reads=reads, repeats=repeats, **found)
+    return facts, related, _Doubts(found, candidates, log, links, reads, repeats)
 
 
 def _out_of_order(doubts: _Doubts) -> DataFrame | None:
     """(lane, partition) whose reads are out of order or skip an offset of the log; None if there are none."""
-    places = [doubts.reads.where("back"), doubts.repeats] if doubts.back or doubts.twice else []
-    if doubts.gaps:
+    places = [doubts.reads.where("back"), doubts.repeats] if doubts.counts["back"] or doubts.counts["twice"] else []
+    if doubts.counts["gaps"]:
         places.append(run_prefilter.held_holes(doubts.reads.where("NOT back"), doubts.log))
     if not places:
         return None
@@ -169,14 +154,14 @@ def _scope(
     seen = keep(expand.seen(ends), small=expand.small)
     clean_log = expand.clean_log()
     stored = history.places_in_log(seen)
-    shown = expand.shown(seen, clean_log) if doubts.loose else history.places_shown(seen)
+    shown = expand.shown(seen, clean_log) if doubts.counts["loose"] else history.places_shown(seen)
     ascending = clean_log
     if overlapping is not None:
         places = keep(expand.places(expand.within(clean_log, overlapping)))
         ascending = expand.outside(clean_log, overlapping)
         shown, stored = shown.union(places), stored.union(places)
     polls = consumed = held = None
-    if doubts.misread:
+    if doubts.counts["misread"]:
         # A phantom does not count as a step of its consumer, so the reads around it must be examined as rows.
         misread = seen.where("outcome IS NULL AND read").select("lane", "partition")
         out_of_order = keep((misread if out_of_order is None else out_of_order.union(misread)).distinct())
@@ -185,7 +170,7 @@ def _scope(
         polls = history.genuine(consumed, history.phantoms(seen))
         held = history.places_in_log(seen).union(expand.places(expand.within(clean_log, out_of_order)))
     return Scope(
-        proven=doubts.proven,
+        absent=frozenset(name for name, count in doubts.counts.items() if not count),
         seen=seen,
         records=keep(history.records(seen, together=() if expand.small else _TOGETHER), small=expand.small),
         shown=shown,

@@ -8,7 +8,7 @@ examined row by row as a whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
@@ -18,7 +18,6 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import LaneFacts
 
@@ -38,14 +37,14 @@ class Method(StrEnum):
 class Scope:
     """The tables for the functions in `anomalies.py`. None: these anomalies are proven to have no case.
 
-    `proven`: anomalies without a case, whatever the tables hold.
+    `absent`: problems that no record has (`anomalies.Finder`).
     `records`: for all anomalies that are counted in identities. `seen`: for phantoms. `stored` and `ascending`: for the
     order of the log. `polls`, `consumed` and `held`: for consumers' reads; `doubtful`: the only blocks in which one may
     have stepped over something (`anomalies.stepped_over`), None: all. `runs`: for holes; also None without a final log.
     `sums`: what blocks of the log hold for consumers (`held_blocks`), None: not known.
     """
 
-    proven: frozenset[Anomaly] = frozenset()
+    absent: frozenset[str] = frozenset()
     seen: DataFrame | None = None
     records: DataFrame | None = None
     shown: DataFrame | None = None
@@ -60,12 +59,25 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
+class Related:
+    """What relations ask of produced/ and consumed/ (`closure/`).
+
+    `sent`: the rows of `encoding.related`, without nulls. `early`: by lane and producer, the first seq of words that
+    were read before they were sent, and how many they are.
+    """
+
+    sent: Collection[Mapping[str, Any]]
+    early: Collection[Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Survey:
-    """A run's tables, its facts by lane, and the scope for the anomalies."""
+    """A run's tables, its facts by lane, and the scope for the anomalies. `related`: if it was found on the way."""
 
     frames: Frames
     facts: Mapping[str, LaneFacts]
     scope: Scope
+    related: Related | None = None
 
 
 def keep(frame: DataFrame, *, small: bool = False, large: bool = False) -> DataFrame:

@@ -10,13 +10,16 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import verify
+from kafka_chaos.verification.by_spark import survey_of
 from kafka_chaos.verification.closure import large
 from kafka_chaos.verification.closure.relations import RELATIONS
 from kafka_chaos.verification.closure.resolve import resolved
 from kafka_chaos.verification.closure.small import rows_of_relations
+from kafka_chaos.verification.inputs import run_directory
 from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.plain.rows import Assigned, Produced, Read, Replicated, Transaction
 from kafka_chaos.verification.tables import counts, evidence
+from kafka_chaos.verification.tables.scope import Method
 from tests.verification.samples.planted_groups import Histories, clean
 from tests.verification.samples.run_dirs import Rows, write_histories
 
@@ -299,6 +302,36 @@ def test_spark_finds_the_same(tmp_path: Path, spark: Any, most_collected: int, m
         by_spark = large.rows_of_frames(opened, frames)
     assert _exact(by_spark) == _exact(rows_of_relations(opened))
     assert len({number for number, *_ in by_spark}) == 28
+
+
+def of_a_plain_lane(rows: Rows) -> None:
+    """Rows of produced/ that do not resolve, and a read before its record was sent."""
+    rows.produced[0].update(invoke_ns=10**9, complete_ns=10**9 - 1, transaction=0)
+    rows.produced[2].update(source_producer_id=0, source_seq=1)
+    rows.produced[3].update(outcome="fail")
+    rows.produced[4].update(complete_ns=None)
+    rows.all(5, 2000).produced[-1].update(invoke_ns=10**8, complete_ns=10**8 + 1)
+    for broker in (1, 2, 3):
+        rows.replica(broker, 5, 2000)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("change", [None, of_a_plain_lane])
+def test_runs_show_of_plain_lanes_what_their_rows_show(
+    tmp_path: Path, spark: Any, change: Callable[[Rows], None] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_directory, "MOST_IN_MEMORY", 0)
+    rows = plain_run()
+    if change is not None:
+        change(rows)
+    opened = open_run(rows.write(tmp_path / "run"))
+    with evidence.tuned(spark, opened.rows):
+        frames = evidence.read(spark, opened)
+        related = survey_of(spark, opened, frames, method=Method.RUNS).related
+        assert related is not None
+        by_runs, by_rows = large.rows_of_frames(opened, frames, related), large.rows_of_frames(opened, frames)
+    assert _exact(by_runs) == _exact(by_rows) == _exact(rows_of_relations(opened))
+    assert len(by_runs) == (0 if change is None else 7)
 
 
 def _exact(rows: list[tuple[int, str, int, str]]) -> list[tuple[object, ...]]:

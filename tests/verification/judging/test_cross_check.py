@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,8 +204,9 @@ def test_a_bug_in_spark_makes_the_run_unknown(
     monkeypatch.setattr(cross_check, "ROWS", most_rows)
     run_dir = rows_of(1000, lost=tuple(range(0, 1000, 2))).write(tmp_path / "run")
     assert verify(run_dir, spark=spark).verdict == Verdict.VIOLATION
-    right = anomalies.lost_write
-    monkeypatch.setattr(anomalies, "lost_write", lambda *given, **more: right(*given, **more).where("seq > 900"))
+    right = anomalies.FINDERS[Anomaly.LOST_WRITE]
+    wrong = replace(right, cases=lambda *given: right.cases(*given).where("seq > 900"))
+    monkeypatch.setattr(anomalies, "FINDERS", {**anomalies.FINDERS, Anomaly.LOST_WRITE: wrong})
     verdict = verify(run_dir, spark=spark)
     assert verdict.verdict == Verdict.UNKNOWN
     (disagreement,) = verdict.cross_check.disagreements

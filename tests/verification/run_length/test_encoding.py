@@ -10,6 +10,7 @@ from kafka_chaos.verification.run_length import encoding
 from kafka_chaos.verification.run_length.encoding import Packing
 from kafka_chaos.verification.run_length.stride import Stride
 from kafka_chaos.verification.schemas import OUTCOME_CODES
+from kafka_chaos.verification.tables import evidence
 from kafka_chaos.verification.tables.history import READ, SENT, STORED, local_frame
 
 pytestmark = pytest.mark.spark
@@ -34,7 +35,8 @@ def random_rows(random: Random) -> Rows:
             placed = random.random() < 0.9
             outcome = random.choice(["ok", "ok", "ok", "info", "fail"])
             place = (partition, offset) if placed else (None, None)
-            rows["produced"][lane, producer_id, seq] = (lane, producer_id, seq, *place, outcome, seq * 10)
+            counted = (seq * 10, seq * 9, None, None, None)
+            rows["produced"][lane, producer_id, seq] = (lane, producer_id, seq, *place, outcome, *counted)
             poll = offset * stride.tick + random.choice([0, 0, 0, 50])
             rows["consumed"][lane, seq] = (lane, random.choice("ab"), partition, offset, producer_id, seq, poll)
             rows["log"][lane, seq] = (lane, partition, offset, producer_id, seq)
@@ -49,11 +51,8 @@ def test_members_are_the_rows_again(spark: Any, seed: int) -> None:
         fields = schemas.StructType([schema[name] for name in columns])
         return local_frame(spark, fields, found)
 
-    produced = frame(
-        schemas.PRODUCED,
-        ("lane", "producer_id", "seq", "partition", "offset", "outcome", "complete_ns"),
-        rows["produced"],
-    )
+    order = ("lane", "producer_id", "seq", "partition", "offset", "outcome", "complete_ns", "invoke_ns")
+    produced = frame(schemas.PRODUCED, (*order, "transaction", *evidence.SOURCE), rows["produced"])
     order = ("lane", "consumer", "partition", "offset", "producer_id", "seq", "poll_ns")
     consumed = frame(schemas.CONSUMED, order, rows["consumed"])
     log = frame(schemas.LOG, ("lane", "partition", "offset", "producer_id", "seq"), rows["log"])
