@@ -1,6 +1,6 @@
 """Verification side by side with DuckDB: the same files, the same cores, in turn, medians.
 
-usage: verify_bench.py [--records 10000000] [--rounds 3] [--work-dir DIR] [--yardstick SCRIPT]
+usage: verify_bench.py [--records 10000000] [--rounds 5] [--work-dir DIR] [--yardstick SCRIPT]
 
 Makes a run directory of that many produced, consumed and log rows, with a realistic share of info outcomes and retries
 and a few findings. Both count the anomalies, and the counts are compared. Spark also writes its findings. Its start,
@@ -122,7 +122,7 @@ def main() -> None:
     """Make the directory, warm up, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=10_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--work-dir", type=Path, help="where to keep the run directory; default: a temporary one")
     parser.add_argument("--yardstick", type=Path, default=Path(__file__).with_name("verify_duckdb.py"))
     arguments = parser.parse_args()
