@@ -107,8 +107,18 @@ SAMPLES: tuple[Sample, ...] = (
 )
 
 
+AT_NIGHT = ("without_replicas", "transactions_without_a_log", "groups_not_processed")
+"""Those of which the day has a sample that differs in little."""
+
+
 @pytest.mark.usefixtures("everything_forbidden")
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.__name__)
+@pytest.mark.parametrize(
+    "sample",
+    [
+        pytest.param(one, id=one.__name__, marks=[pytest.mark.slow] if one.__name__ in AT_NIGHT else [])
+        for one in SAMPLES
+    ],
+)
 def test_both_engines_agree(tmp_path: Path, spark: Any, sample: Sample) -> None:
     verified_by_both(sample(tmp_path / "run"), spark=spark)
 
