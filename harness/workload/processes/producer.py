@@ -66,7 +66,7 @@ class ProcessProducer(Acknowledged):
         self._lock = threading.Lock()
         self._has_ended = threading.Event()
         self._process = start(self)
-        self.client = ProcessTransactions(self._process, lambda: self.unanswered, lambda: not self._has_ended.is_set())
+        self.client = ProcessTransactions(self._process, lambda: self.unanswered, self._may_answer)
 
     @property
     def unanswered(self) -> int:
@@ -159,6 +159,9 @@ class ProcessProducer(Acknowledged):
             self._watch.reads(**values)
         else:
             raise ProtocolBreach(f"a producer has no event {kind!r}")
+
+    def _may_answer(self) -> bool:
+        return not (self._has_ended.is_set() or self.failed_for_good)
 
     def ends(self) -> None:
         """The process has ended."""
