@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Annotated, Any, Literal
 
@@ -71,7 +72,8 @@ class GenerateLives(Spec):
         drawn = random.Random(f"{seed}/{lane}/lives")
         return [
             {
-                "at": round(drawn.uniform(self.first_at, load_seconds), 1),
+                # Rounded down: a life can't start when the load has ended.
+                "at": max(self.first_at, math.floor(10 * drawn.uniform(self.first_at, load_seconds)) / 10),
                 "lasts": round(drawn.uniform(*self.lasts), 1),
                 "ends": drawn.choice(self.ends),
                 **({} if self.returns is None else {"returns": round(drawn.uniform(*self.returns), 1)}),

@@ -31,6 +31,7 @@ from kafka_chaos.harness.experiment.values import Seconds, Spec, refusals
 _DEFAULT_DURATION = WorkloadSpec().duration
 _DEFAULT_BROKERS = ClusterSpec().brokers
 _MOST = 1e9
+_DRAWS = 20
 
 S = TypeVar("S", bound=Spec)
 Place = tuple[str | int, ...]
@@ -125,10 +126,25 @@ class GenerateSpec(Spec):
         """
         # A text as seed gives the same numbers on every machine and in every version of Python.
         drawn = random.Random(f"{seed}/{phase}")
-        budget = _Budget(self.breaks, brokers, self.targets)
         shortest, longest = self.duration
         around = [factor * timeout for timeout in timeouts for factor in FACTORS]
         around = [seconds for seconds in around if self.around_timeouts and shortest <= seconds <= longest]
+        wanted = self.count or 1
+        # Long faults may leave no time for the last ones: others are drawn then.
+        for _ in range(_DRAWS):
+            entries = self._entries(drawn, load_seconds, brokers, around)
+            if len(entries) >= wanted:
+                return entries
+        raise ValueError(
+            f"only {len(entries)} of {wanted} faults fit into a load of {load_seconds:g} s: lengthen "
+            "workload.duration, or shorten duration, gap, first_at or quiet_end"
+        )
+
+    def _entries(
+        self, drawn: random.Random, load_seconds: float, brokers: int, around: Sequence[float]
+    ) -> list[dict[str, Any]]:
+        """Entries one after the other, as long as they fit into the load; at most `count`."""
+        budget = _Budget(self.breaks, brokers, self.targets)
         entries: list[dict[str, Any]] = []
         at = self.first_at
         while self.count is None or len(entries) < self.count:
@@ -145,12 +161,6 @@ class GenerateSpec(Spec):
             entries.append({"fault": kind, "target": target, "at": round(at, 1), "duration": duration, **keys})
             budget.spend(at + duration, target)
             at += gap if self.breaks else duration + gap
-        wanted = self.count or 1
-        if len(entries) < wanted:
-            raise ValueError(
-                f"only {len(entries)} of {wanted} faults fit into a load of {load_seconds:g} s: lengthen "
-                "workload.duration, or shorten duration, gap, first_at or quiet_end"
-            )
         return entries
 
     def with_cluster(self, cluster: Any, seed: int) -> Any:

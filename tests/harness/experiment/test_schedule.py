@@ -88,6 +88,12 @@ def test_faults_never_overlap_and_are_healed_before_the_load_ends(
     assert entries[-1]["at"] + entries[-1]["duration"] <= load + 0.1
 
 
+def test_faults_too_long_for_the_others_are_drawn_again() -> None:
+    bounds = GenerateSpec(faults=("kill",), targets=("random",), duration=(1.0, 10.0), gap=(1.0, 2.0), count=2)
+    for seed in range(200):
+        assert len(bounds.draw(seed=seed, phase="p", load_seconds=16, brokers=3)) == 2
+
+
 @given(
     seed=st.integers(0, 2**31),
     breaks=st.sampled_from(["one", "minority", "any"]),

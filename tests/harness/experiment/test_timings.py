@@ -64,11 +64,16 @@ def test_a_seed_draws_the_same_lives_for_a_lane() -> None:
 def test_what_is_drawn_is_within_the_bounds() -> None:
     lives = drawn(1, count=100, first_at=5, lasts=[2, 3], ends=["kill"], returns=None)
     assert len(lives) == 100
-    assert all(5 <= life.at <= 20 and 2 <= (life.lasts or 0) <= 3 for life in lives)
+    assert all(5 <= life.at < 20 and 2 <= (life.lasts or 0) <= 3 for life in lives)
     assert {(life.count, life.ends, life.returns) for life in lives} == {(1, "kill", None)}
     others = drawn(1, count=100)
     assert {life.ends for life in others} == {"kill", "leave"}
     assert all(0.5 <= (life.returns or 0) <= 4 for life in others)
+
+
+def test_no_life_starts_when_the_load_has_ended() -> None:
+    lives = [life for seed in range(20) for life in drawn(seed, count=100, first_at=19.9)]
+    assert {life.at for life in lives} == {19.9}
 
 
 def test_without_a_seed_one_is_drawn_that_replays_it() -> None:
