@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.harness.nightly.summary import wilson
 from kafka_chaos.harness.report.matrix import settings
 from kafka_chaos.reference_model.forecast.lane_runs import Cell, LaneRun
+from kafka_chaos.reference_model.forecast.shares import Share
 
 PAGE, TABLE = "atlas.html", "atlas.parquet"
 COLUMNS: Mapping[str, Anomaly] = {
@@ -26,27 +26,6 @@ COLUMNS: Mapping[str, Anomaly] = {
     "duplicates": Anomaly.DUPLICATE,
     "reorderings": Anomaly.REORDERED,
 }
-
-
-@dataclass(frozen=True)
-class Share:
-    """In `hits` of `runs` an anomaly was found, with the 95 % Wilson interval; `most`: findings in one run."""
-
-    hits: int
-    runs: int
-    most: int
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Of the share of runs."""
-        return wilson(self.hits, self.runs)
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        if not self.runs:
-            return "not judged"
-        found = f"in {self.hits} of {self.runs}" if self.hits else f"in none of {self.runs}"
-        return f"{found} ({low:.0%} – {high:.0%}){f', up to {self.most:,}' if self.hits else ''}"
 
 
 @dataclass(frozen=True)
@@ -81,24 +60,19 @@ class CellSummary:
     @property
     def shares(self) -> Mapping[str, Share]:
         """By the name of `COLUMNS`."""
-        return {name: self.share(anomaly) for name, anomaly in COLUMNS.items()}
+        return {name: Share.of(self.runs, anomaly) for name, anomaly in COLUMNS.items()}
 
     @property
     def other(self) -> Mapping[str, Share]:
         """Every other anomaly that some run showed."""
         names = {name for run in self.runs for name in run.found} - set(map(str, COLUMNS.values()))
-        return {name: self.share(name) for name in sorted(names)}
+        return {name: Share.of(self.runs, name) for name in sorted(names)}
 
     @property
     def gaps(self) -> tuple[float, float, float] | None:
         """The shortest, the median and the longest of the runs' longest times without acknowledgement, in seconds."""
         known = sorted(run.gap_s for run in self.runs if run.gap_s is not None)
         return (known[0], statistics.median(known), known[-1]) if known else None
-
-    def share(self, anomaly: str) -> Share:
-        """In how many runs an anomaly was found."""
-        counts = [run.found.get(anomaly, 0) for run in self.runs if anomaly not in run.not_judged]
-        return Share(sum(map(bool, counts)), len(counts), max(counts, default=0))
 
     def to_json(self) -> dict[str, Any]:
         """The row of the table."""
@@ -141,26 +115,20 @@ def write_pages(cells: Sequence[CellSummary], out: Path, untried: int = 0) -> No
     pq.write_table(pa.Table.from_pylist([cell.to_json() for cell in cells], _SCHEMA), out / TABLE)
 
 
+_SHARE = pa.struct(
+    {
+        "anomaly": pa.string(),
+        **dict.fromkeys(("hits", "runs"), pa.int64()),
+        **dict.fromkeys(("low", "high"), pa.float64()),
+    }
+)
 _SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("client", "cluster", "settings", "lane", "faults")),
-        ("runs", pa.int64()),
-        ("verdict", pa.string()),
-        (
-            "anomalies",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("anomaly", pa.string()),
-                        ("hits", pa.int64()),
-                        ("runs", pa.int64()),
-                        ("low", pa.float64()),
-                        ("high", pa.float64()),
-                    ]
-                )
-            ),
-        ),
-        ("gaps_s", pa.list_(pa.float64())),
-        ("worst_run", pa.string()),
-    ]
+    {
+        **dict.fromkeys(("client", "cluster", "settings", "lane", "faults"), pa.string()),
+        "runs": pa.int64(),
+        "verdict": pa.string(),
+        "anomalies": pa.list_(_SHARE),
+        "gaps_s": pa.list_(pa.float64()),
+        "worst_run": pa.string(),
+    }
 )

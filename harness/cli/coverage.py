@@ -7,95 +7,74 @@ action of the model only where it left a trace.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.anomalies import Status
-from kafka_chaos.contract.lane.families import AnyAnomaly, anomaly_named
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
-from kafka_chaos.harness.cli.runs import UNVERIFIED, Run, runs_below
-from kafka_chaos.harness.nightly.summary import wilson
+from kafka_chaos.harness.cli.runs import directories_below
+from kafka_chaos.harness.nightly.collecting import lane_runs_of
 from kafka_chaos.harness.replay.actions import ACTIONS, actions_of
+from kafka_chaos.harness.report.inputs.evidence import Evidence, read_evidence
 from kafka_chaos.harness.report.matrix import settings
+from kafka_chaos.reference_model.forecast.lane_runs import NO_FAULT, LaneRun
+from kafka_chaos.reference_model.forecast.shares import Share
 from kafka_chaos.verification.inputs.documents.events import read_events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 
 PAGE = "coverage.html.j2"
-Combination = tuple[str, str, str]
-"""A lane's configuration, a fault kind, and the role that was its target."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """An anomaly that predictions permit or require, in `judged` lanes of a configuration under the same faults.
+@dataclass
+class Configuration:
+    """The lanes of a configuration that have a verdict. `faults`: how often they lived through a fault of a kind at a
+    role. `actions`: how many of them have brokers or clients that did what the model calls by that name (`ACTIONS`)."""
 
-    `shown`: how many of them showed it. Without one, what the model permits is a claim that no broker has confirmed.
-    """
-
-    configuration: str
-    faults: str
-    anomaly: AnyAnomaly
-    judged: int
-    shown: int
+    lanes: list[LaneRun] = field(default_factory=list)
+    faults: Counter[tuple[str, str]] = field(default_factory=Counter)
+    actions: Counter[str] = field(default_factory=Counter)
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % Wilson interval of the share that shows it."""
-        return wilson(self.shown, self.judged)
+    def found(self) -> Counter[str]:
+        """How many lanes showed each anomaly."""
+        return Counter(anomaly for run in self.lanes for anomaly in run.found)
 
-    def to_json(self) -> dict[str, Any]:
-        """The entry of `permitted`."""
-        low, high = (round(bound, 4) for bound in self.interval)
-        named = {"configuration": self.configuration, "faults": self.faults, "anomaly": str(self.anomaly)}
-        return {**named, "judged": self.judged, "shown": self.shown, "low": low, "high": high}
+    @property
+    def kinds(self) -> Counter[str]:
+        """How often they lived through faults of each kind."""
+        return Counter(kind for kind, _ in self.faults.elements())
 
 
 @dataclass
 class Coverage:
-    """Counts over runs. `faults`: lanes that lived through a combination; `found`: lanes of a configuration that
-    showed an anomaly; `lanes`: all lanes of a configuration that have a verdict. `judged` and `shown`: lanes of a
-    configuration under the model's faults, by an anomaly that is permitted or required. `actions`: lanes of a
-    configuration whose brokers or clients did what the model calls by that name (`replay.actions.ACTIONS`)."""
+    """What a number of runs covers, by configuration.
+
+    `under`: its lanes that were predicted for the same faults, by each anomaly that is permitted or required.
+    """
 
     runs: int = 0
-    lanes: Counter[str] = field(default_factory=Counter)
-    faults: Counter[Combination] = field(default_factory=Counter)
-    found: Counter[tuple[str, AnyAnomaly]] = field(default_factory=Counter)
-    judged: Counter[tuple[str, str, AnyAnomaly]] = field(default_factory=Counter)
-    shown: Counter[tuple[str, str, AnyAnomaly]] = field(default_factory=Counter)
-    actions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    configurations: dict[str, Configuration] = field(default_factory=dict)
+    under: dict[tuple[str, str, str], list[LaneRun]] = field(default_factory=dict)
 
     @property
-    def traces(self) -> Mapping[str, str]:
-        """The evidence that shows each action of the model, by its name."""
-        return ACTIONS
+    def faults(self) -> Counter[tuple[str, str]]:
+        """How often lanes lived through a fault of a kind at a role."""
+        return sum((one.faults for one in self.configurations.values()), Counter[tuple[str, str]]())
 
     @property
-    def claims(self) -> list[Claim]:
-        """Permitted and required anomalies, first those that no lane has shown, the most often judged first."""
-        claims = [Claim(*key, judged, self.shown[key]) for key, judged in self.judged.items()]
-        return sorted(claims, key=lambda one: (one.shown > 0, -one.judged, one.configuration, one.faults, one.anomaly))
+    def claims(self) -> dict[tuple[str, str, str], Share]:
+        """By configuration, faults, and anomaly that predictions permit or require: in how many lanes it was found.
 
-    @property
-    def targets(self) -> list[str]:
-        """The roles that faults hit, by name."""
-        return sorted({role for _, _, role in self.faults})
-
-    def of_target(self, kind: str, role: str) -> int:
-        """How often lanes lived through faults of a kind at a role."""
-        return sum(count for (_, fault, one), count in self.faults.items() if (fault, one) == (kind, role))
-
-    @property
-    def kinds(self) -> list[str]:
-        """The fault kinds that occurred, by name."""
-        return sorted({kind for _, kind, _ in self.faults})
-
-    def of_kind(self, configuration: str, kind: str) -> int:
-        """How often lanes of a configuration lived through faults of a kind."""
-        return sum(count for (one, fault, _), count in self.faults.items() if (one, fault) == (configuration, kind))
+        First those that no lane has shown, the most often judged first: what the model permits is a claim then that no
+        broker has confirmed.
+        """
+        shares = ((claim, Share.of(runs, claim[-1])) for claim, runs in self.under.items())
+        judged = [(claim, share) for claim, share in shares if share.runs]
+        return dict(sorted(judged, key=lambda one: (one[1].hits > 0, -one[1].runs, one[0])))
 
     def to_json(self) -> dict[str, Any]:
         """The counts as `--json` prints them."""
@@ -103,28 +82,38 @@ class Coverage:
             "runs": self.runs,
             "configurations": [
                 {
-                    "configuration": configuration,
-                    "lanes": count,
+                    "configuration": name,
+                    "lanes": len(one.lanes),
                     "faults": [
                         {"fault": kind, "target": role, "count": number}
-                        for (one, kind, role), number in sorted(self.faults.items())
-                        if one == configuration
+                        for (kind, role), number in sorted(one.faults.items())
                     ],
-                    "found": {str(name): number for (one, name), number in self.found.items() if one == configuration},
-                    "actions": {action: self.actions[configuration, action] for action in ACTIONS},
+                    "found": one.found,
+                    "actions": {action: one.actions[action] for action in ACTIONS},
                 }
-                for configuration, count in sorted(self.lanes.items())
+                for name, one in sorted(self.configurations.items())
             ],
-            "permitted": [claim.to_json() for claim in self.claims],
+            "permitted": [
+                {
+                    "configuration": claim[0],
+                    "faults": claim[1],
+                    "anomaly": claim[2],
+                    "judged": share.runs,
+                    "shown": share.hits,
+                    "low": round(share.interval[0], 4),
+                    "high": round(share.interval[1], 4),
+                }
+                for claim, share in self.claims.items()
+            ],
         }
 
 
 def coverage_below(root: Path) -> Coverage:
     """The coverage of all runs with a verdict directly below `root`."""
     coverage = Coverage()
-    for run in runs_below(root):
-        if run.verdict != UNVERIFIED:
-            _add(coverage, run)
+    for path in directories_below(root):
+        with suppress(UsageFailure):
+            _add(coverage, read_evidence(path))
     return coverage
 
 
@@ -132,39 +121,28 @@ def coverage_page(root: Path) -> str:
     """The page of what the runs directly below `root` have tried."""
     from kafka_chaos.harness.report.pages import environment
 
-    return environment().get_template(PAGE).render(coverage=coverage_below(root), root=str(root))
+    return environment().get_template(PAGE).render(coverage=coverage_below(root), traces=ACTIONS, root=str(root))
 
 
-def _add(coverage: Coverage, run: Run) -> None:
-    faults = _proven(run.path)
-    actions = actions_of(run.path)
+def _add(coverage: Coverage, run: Evidence) -> None:
+    lanes, actions = lane_runs_of(run), actions_of(run.path)
+    proven = [fault for fault in _faults(run.path) if fault.requested and fault.proven]
     coverage.runs += 1
-    for name, lane in run.lanes.items():
-        if name not in run.judged:
-            continue
-        configuration = settings(lane)
-        coverage.lanes[configuration] += 1
-        for fault in faults:
-            if fault.concerns(name):
-                role = fault.target.partition("(")[0].partition(":")[0]
-                coverage.faults[configuration, fault.kind, role] += 1
-        coverage.actions.update((configuration, action) for action in actions.get(name, ()))
-        counts = run.counts(name)
-        for anomaly in counts:
-            coverage.found[configuration, anomaly_named(anomaly)] += 1
-        judged = run.judged[name]
-        under = "+".join(sorted(map(str, lane.get("faults", ())))) or "no fault"
-        for anomaly, status in judged.get("predicted", {}).items():
-            if status != Status.FORBIDDEN and anomaly not in judged.get("not_judged", {}):
-                claim = (configuration, under, anomaly_named(anomaly))
-                coverage.judged[claim] += 1
-                coverage.shown[claim] += anomaly in counts
+    for name, lane in lanes.items():
+        configuration = settings(run.lanes[name])
+        one = coverage.configurations.setdefault(configuration, Configuration())
+        one.lanes.append(lane)
+        hit = [fault for fault in proven if fault.concerns(name)]
+        one.faults.update((fault.kind, fault.target.partition("(")[0].partition(":")[0]) for fault in hit)
+        one.actions.update(actions.get(name, {}).keys())
+        faults = "+".join(sorted(map(str, run.lanes[name].get("faults", ())))) or NO_FAULT
+        for anomaly in lane.predicted:
+            coverage.under.setdefault((configuration, faults, anomaly), []).append(lane)
 
 
-def _proven(run: Path) -> list[FaultRecord]:
-    """The faults that have a proof; none of a run whose documents can't be used."""
+def _faults(run: Path) -> Iterable[FaultRecord]:
+    """The faults of a run; none where its documents can't be used."""
     try:
-        events = read_events(run / EVENTS_FILE, read_lanes(run / LANES_FILE))
+        return read_events(run / EVENTS_FILE, read_lanes(run / LANES_FILE)).faults or ()
     except RunDirectoryError:
-        return []
-    return [fault for fault in events.faults or () if fault.requested and fault.proven]
+        return ()

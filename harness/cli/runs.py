@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,16 @@ def read_run(path: Path) -> Run:
 def runs_below(root: Path) -> list[Run]:
     """All run directories directly below `root`, the latest first; unreadable ones are skipped."""
     found = []
-    for path in sorted(root.iterdir(), reverse=True) if root.is_dir() else ():
-        if path.is_dir() and not path.is_symlink() and (path / LANES_FILE).is_file():
-            try:
-                found.append(read_run(path))
-            except UsageFailure:
-                continue
+    for path in directories_below(root):
+        with suppress(UsageFailure):
+            found.append(read_run(path))
     return found
+
+
+def directories_below(root: Path) -> list[Path]:
+    """What looks like a run directory, directly below `root`, the latest first."""
+    paths = sorted(root.iterdir(), reverse=True) if root.is_dir() else ()
+    return [path for path in paths if path.is_dir() and not path.is_symlink() and (path / LANES_FILE).is_file()]
 
 
 def differences(before: Run, after: Run) -> list[tuple[str, str, str]]:

@@ -138,6 +138,7 @@ def coverage_command(root: Path, as_json: bool, html: Path | None) -> None:
     """
     from kafka_chaos.contract.command.files import write_whole
     from kafka_chaos.harness.cli.coverage import coverage_below, coverage_page
+    from kafka_chaos.harness.replay.actions import ACTIONS
 
     coverage = coverage_below(root)
     if html is not None:
@@ -150,25 +151,23 @@ def coverage_command(root: Path, as_json: bool, html: Path | None) -> None:
             f"no runs with a verdict in {root}: start one with `kafka-chaos run EXPERIMENT`, or name another folder"
         )
         return
-    numbers = ("lanes", *coverage.kinds)
+    kinds = sorted({kind for kind, _ in coverage.faults})
+    numbers = ("lanes", *kinds)
     table = plain_table("configuration", *numbers, "showed", right=numbers, title=counted(coverage.runs, "run"))
-    for configuration, lanes in sorted(coverage.lanes.items()):
-        tried = [coverage.of_kind(configuration, kind) for kind in coverage.kinds]
-        found = {name: count for (one, name), count in coverage.found.items() if one == configuration}
-        showed = ", ".join(f"{name} in {count}" for name, count in found.items()) or "nothing"
-        table.add_row(configuration, str(lanes), *(str(count) if count else UNKNOWN for count in tried), showed)
-    console().print(table)
     unseen = plain_table("configuration", "actions", title="Actions of the model without a trace")
-    for configuration in sorted(coverage.lanes):
-        missing = [action for action in coverage.traces if not coverage.actions[configuration, action]]
-        unseen.add_row(configuration, ", ".join(missing) or "none")
+    for configuration, one in sorted(coverage.configurations.items()):
+        tried = (str(one.kinds[kind] or UNKNOWN) for kind in kinds)
+        showed = ", ".join(f"{name} in {count}" for name, count in one.found.items()) or "nothing"
+        table.add_row(configuration, str(len(one.lanes)), *tried, showed)
+        unseen.add_row(configuration, ", ".join(action for action in ACTIONS if not one.actions[action]) or "none")
+    console().print(table)
     console().print(unseen)
     numbers = ("judged", "shown", "95 % interval")
     claims = plain_table("configuration", "faults", "anomaly", *numbers, right=numbers, title="Permitted or required")
-    for claim in coverage.claims:
-        low, high = claim.interval
-        counts = (f"{claim.judged:,}", f"{claim.shown:,}" if claim.shown else "never", f"{low:.0%} – {high:.0%}")
-        claims.add_row(claim.configuration, claim.faults, str(claim.anomaly), *counts)
+    for claim, share in coverage.claims.items():
+        low, high = share.interval
+        shown = f"{share.hits:,}" if share.hits else "never"
+        claims.add_row(*claim, f"{share.runs:,}", shown, f"{low:.0%} – {high:.0%}")
     if claims.rows:
         console().print(claims)
 

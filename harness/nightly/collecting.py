@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,19 +14,20 @@ from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, usual_mode
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
-from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list, read_evidence
+from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.reference_model.forecast.lane_runs import LaneRun, faults_of, settings_of
 
 UNKNOWN_CLIENT = "unknown"
 
 
-def lane_runs_of(run_dir: Path) -> list[LaneRun]:
-    """The lanes of a run that has a verdict. Raises `UsageFailure` without a usable verdict.json and lanes.json."""
-    evidence = read_evidence(run_dir)
-    in_process = {str(lane.get("lane")) for lane in _lanes_of(evidence.experiment) if _is_in_process(lane)}
+def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
+    """The lanes of a run, by name. Raises `UsageFailure` for a lane that is none."""
+    phases = (evidence.experiment, *map(as_dict, as_list(evidence.experiment.get("phases"))))
+    lanes = [as_dict(lane) for phase in phases for lane in as_list(phase.get("lanes"))]
+    in_process = {str(lane.get("lane")) for lane in lanes if lane.get("client", IN_PROCESS) == IN_PROCESS}
     version_here = str(as_dict(evidence.recorded.get("versions")).get("librdkafka", ""))
-    gaps = _gaps(evidence)
-    found = []
+    report, gaps = evidence.path / REPORT_FILE, _gaps(evidence)
+    found = {}
     for name, judged in evidence.judged.items():
         entry = evidence.lanes.get(name)
         if entry is None:
@@ -35,28 +35,23 @@ def lane_runs_of(run_dir: Path) -> list[LaneRun]:
         # A process says itself which client it is, in an event.
         said = str(entry.get("client") or UNKNOWN_CLIENT)
         version = str(entry.get("kafka_version") or USUAL_VERSION)
-        anomalies = as_dict(judged.get("anomalies"))
-        found.append(
-            LaneRun(
-                run=evidence.run_id,
-                client=client_named(IN_PROCESS, version_here) if name in in_process else said,
-                cluster=f"{version}/{entry.get('metadata_mode') or usual_mode(version)}",
-                settings=settings_of(entry),
-                faults=faults_of(_proven(judged)),
-                declared=faults_of(map(str, as_list(entry.get("faults")))),
-                verdict=str(judged["verdict"]),
-                records=int(judged.get("produced") or 0),
-                acknowledged=int(judged.get("acknowledged") or 0),
-                found={anomaly: int(one["count"]) for anomaly, one in anomalies.items() if one.get("count")},
-                predicted=[
-                    anomaly
-                    for anomaly, status in as_dict(judged.get("predicted")).items()
-                    if status != Status.FORBIDDEN
-                ],
-                not_judged=list(as_dict(judged.get("not_judged"))),
-                gap_s=gaps.get(name),
-                report=str(run_dir / REPORT_FILE) if (run_dir / REPORT_FILE).is_file() else None,
-            )
+        counts = {anomaly: int(one.get("count") or 0) for anomaly, one in as_dict(judged.get("anomalies")).items()}
+        statuses = as_dict(judged.get("predicted")).items()
+        found[name] = LaneRun(
+            run=evidence.run_id,
+            client=client_named(IN_PROCESS, version_here) if name in in_process else said,
+            cluster=f"{version}/{entry.get('metadata_mode') or usual_mode(version)}",
+            settings=settings_of(entry),
+            faults=faults_of(_proven(judged)),
+            declared=faults_of(map(str, as_list(entry.get("faults")))),
+            verdict=str(judged["verdict"]),
+            records=int(judged.get("produced") or 0),
+            acknowledged=int(judged.get("acknowledged") or 0),
+            found={anomaly: count for anomaly, count in counts.items() if count},
+            predicted=[anomaly for anomaly, status in statuses if status != Status.FORBIDDEN],
+            not_judged=list(as_dict(judged.get("not_judged"))),
+            gap_s=gaps.get(name),
+            report=str(report) if report.is_file() else None,
         )
     return found
 
@@ -65,15 +60,6 @@ def client_named(client: Any, in_process: str) -> str:
     """A lane's client by kind and version; `in_process`: the version of librdkafka that this process has."""
     kind = chosen(client)
     return f"{IN_PROCESS} {in_process}".strip() if kind is None else str(kind)
-
-
-def _lanes_of(experiment: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for phase in (experiment, *map(as_dict, as_list(experiment.get("phases")))):
-        yield from map(as_dict, as_list(phase.get("lanes")))
-
-
-def _is_in_process(lane: Mapping[str, Any]) -> bool:
-    return bool(lane.get("client", IN_PROCESS) == IN_PROCESS)
 
 
 def _proven(judged: Mapping[str, Any]) -> Iterator[str]:

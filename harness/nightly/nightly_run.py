@@ -17,20 +17,22 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, version_and_mode
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.nightly.collecting import lane_runs_of
-from kafka_chaos.harness.nightly.summary import SETTINGS, LaneCount, RunEntry, Summary, violations_in, write_summary
+from kafka_chaos.harness.nightly.summary import LaneCount, RunEntry, Summary, violations_in, write_summary
 from kafka_chaos.harness.nightly.trend import write_trend
+from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.listeners.waiting import duration
 from kafka_chaos.harness.run.directory import versions
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
 from kafka_chaos.reference_model.forecast.forecasting import Score
 from kafka_chaos.reference_model.forecast.lane_runs import append, read_record
-from kafka_chaos.verification import RunDirectoryError, SparkUnavailableError
+from kafka_chaos.verification import LaneVerdict, RunDirectoryError, SparkUnavailableError
 
 RunOne = Callable[[Experiment, Path, Sequence[Listener]], RunResult]
 
@@ -78,8 +80,8 @@ class Nightly:
     record: Path | None = None
     """The record of runs that each run is added to. What it said at the beginning is compared with what runs show."""
     runs: list[RunEntry] = field(default_factory=list)
-    lanes: dict[tuple[str, str], LaneCount] = field(default_factory=dict)
-    """The findings of the lanes of each experiment, by its name and theirs."""
+    lanes: dict[tuple[str, str], tuple[Lane, list[LaneVerdict]]] = field(default_factory=dict)
+    """The verdicts of the lanes of each experiment, by its name and theirs."""
 
     def __post_init__(self) -> None:
         self.name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -113,7 +115,7 @@ class Nightly:
             seconds=round(self.clock() - self._started, 1),
             versions=versions(self._kafka_version),
             runs=tuple(self.runs),
-            lanes=tuple(self.lanes.values()),
+            lanes=tuple(LaneCount.of(experiment, *seen) for (experiment, _), seen in self.lanes.items()),
             forecasts=self._score.to_json() if self._known else None,
         )
 
@@ -149,17 +151,15 @@ class Nightly:
         seconds = self.clock() - start
         self.runs.append(replace(entry, seconds=round(seconds, 1)))
         for _, _, lane in experiment.lanes():
-            settings = lane.to_json()
-            shown = {key: settings[key] for key in SETTINGS}
-            count = self.lanes.setdefault((path.stem, lane.lane), LaneCount(path.stem, lane.lane, shown))
+            _, seen = self.lanes.setdefault((path.stem, lane.lane), (lane, []))
             if verdict is not None:
-                count.add(verdict)
+                seen.append(verdict.lane(lane.lane))
         self.say(f"  {entry.verdict or f'the run failed: {entry.error}'} after {seconds:.0f} s")
 
     def _remember(self, run_dir: Path) -> None:
         if self.record is None:
             return
-        lanes = lane_runs_of(run_dir)
+        lanes = lane_runs_of(read_evidence(run_dir)).values()
         for lane in lanes if self._known else ():
             self._score.add(self._known, lane)
         append(self.record, lanes)

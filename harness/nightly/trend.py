@@ -19,6 +19,7 @@ from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.nightly.summary import AnomalyCount, Summary
 from kafka_chaos.harness.report.svg import Scale, element
+from kafka_chaos.reference_model.forecast.lane_runs import problem_of
 
 MOST_DRAWN = 60
 """How many nightly runs are drawn: the latest."""
@@ -86,8 +87,7 @@ def _read(paths: Sequence[Path], out: Path) -> tuple[list[NightlyRun], list[str]
         try:
             summary = reader.validate_json(path.read_bytes(), strict=True)
         except (OSError, ValidationError) as error:
-            first = error.errors()[0] if isinstance(error, ValidationError) else None
-            why = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"]))) if first else str(error)
+            why = problem_of(error) if isinstance(error, ValidationError) else error
             refused.append(f"{path.name} in {path.parent.name}: {why}")
         else:
             nightly_runs.append(NightlyRun(path.parent, out, summary))

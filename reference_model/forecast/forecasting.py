@@ -8,21 +8,19 @@ Quantiles are those of the closest step that has at least `ENOUGH` lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, counted
 from kafka_chaos.reference_model.forecast.lane_runs import LaneRun
+from kafka_chaos.reference_model.forecast.shares import Share
 
 STRENGTH = 4.0
 ENOUGH = 5
 _LOW, _HIGH = 0.1, 0.9
-
-Matches = Callable[[LaneRun], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +38,13 @@ class Question:
         """That about a lane of a run, before anybody knows what it shows."""
         return cls(run.settings, run.faults, run.declared, run.client, run.cluster)
 
-    def steps(self) -> list[tuple[str, Matches]]:
-        """Which lanes count, each step some of those before; with the name of what they have in common."""
-        wanted = [(name, getattr(self, name)) for name in ("settings", "declared", "faults", "client", "cluster")]
-        return [(name, partial(_has, name, value)) for name, value in wanted if value is not None]
-
-
-def _has(name: str, value: str, run: LaneRun) -> bool:
-    return bool(getattr(run, name) == value)
+    def closer(self, runs: list[LaneRun]) -> Iterator[tuple[str, list[LaneRun]]]:
+        """Ever fewer of the lanes: with the name of what these have in common with the question besides."""
+        for name in ("settings", "declared", "faults", "client", "cluster"):
+            wanted = getattr(self, name)
+            if wanted is not None:
+                runs = [run for run in runs if getattr(run, name) == wanted]
+                yield name, runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,35 +93,25 @@ def forecast(record: Sequence[LaneRun], question: Question, anomaly: str) -> For
     except ImportError:
         raise EnvironmentFailure("scipy is missing: install kafka-chaos[forecasts]") from None
     judged = [run for run in record if anomaly in run.predicted and anomaly not in run.not_judged]
-    hits = _hits(judged, anomaly)
-    a, b = hits + 0.5, len(judged) - hits + 0.5
-    closest, common, enough = judged, "", judged
-    for name, matches in question.steps():
-        near = [run for run in closest if matches(run)]
+    closest, common, enough = Share.of(judged, anomaly), "", judged
+    a, b = closest.hits + 0.5, closest.runs - closest.hits + 0.5
+    for name, near in question.closer(judged):
         if not near:
             break
         strength = min(STRENGTH, a + b)
-        hits = _hits(near, anomaly)
-        a, b = hits + strength * a / (a + b), len(near) - hits + strength * b / (a + b)
-        closest, common = near, name
+        closest, common = Share.of(near, anomaly), name
+        a, b = closest.hits + strength * a / (a + b), closest.runs - closest.hits + strength * b / (a + b)
         enough = near if len(near) >= ENOUGH else enough
     shares = [run.found.get(anomaly, 0) / run.records for run in enough if run.records]
     low, high = (float(bound) for bound in beta(a, b).ppf([0.025, 0.975]))
-    return Forecast(anomaly, a / (a + b), low, high, len(closest), _hits(closest, anomaly), common, _range(shares))
+    return Forecast(anomaly, a / (a + b), low, high, closest.runs, closest.hits, common, _range(shares))
 
 
 def longest_gap(record: Sequence[LaneRun], question: Question) -> tuple[float, float] | None:
     """The range that four of five runs fall into of the longest time without an acknowledgement, in seconds."""
-    known = list(record)
-    enough: list[LaneRun] = []
-    for _, matches in question.steps():
-        known = [run for run in known if run.gap_s is not None and matches(run)]
-        enough = known if len(known) >= ENOUGH else enough
-    return _range([run.gap_s for run in enough if run.gap_s is not None])
-
-
-def _hits(runs: Iterable[LaneRun], anomaly: str) -> int:
-    return sum(bool(run.found.get(anomaly)) for run in runs)
+    known = [run for run in record if run.gap_s is not None]
+    near = [runs for _, runs in question.closer(known) if len(runs) >= ENOUGH]
+    return _range([run.gap_s for run in (near[-1] if near else ()) if run.gap_s is not None])
 
 
 def _range(values: Sequence[float]) -> tuple[float, float] | None:

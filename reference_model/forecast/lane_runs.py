@@ -1,4 +1,4 @@
-"""The record of runs: a JSON object for each lane of each run, one a line.
+"""The record of runs: a JSON object for each lane of each run, one a line; a hunt has one of its rounds, likewise.
 
 Guarantee: whatever the record says of a lane, its run said. A line that is not as it must be is refused with
 its number.
@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from importlib import resources
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from kafka_chaos.contract.command.errors import UsageFailure, quoted
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.files import text_in
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, elects_from_elr, usual_mode
 
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+T = TypeVar("T")
+
+RECORD = "record.jsonl"
 NO_FAULT = "no fault"
 _OF_A_RUN = ("lane", "topic", "client", "faults", "kafka_version", "metadata_mode")
 """Keys of a lane that are no settings: names, and those that a cell has besides."""
@@ -46,6 +52,8 @@ class LaneRun:
     those that could not be judged. `gap_s`: the longest time in seconds without an acknowledgement; None: not known.
     `report`: the path of the run's report.
     """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     run: str
     client: str
@@ -87,61 +95,57 @@ def faults_of(kinds: Iterable[str]) -> str:
 
 def shipped() -> list[LaneRun]:
     """The record that this package has."""
-    text = resources.files(__package__).joinpath("record.jsonl").read_text("utf-8")
-    return list(_parsed(text, "record.jsonl"))
+    return _entries(text_in(__package__, RECORD), RECORD, LaneRun, "a lane of a run")
 
 
 def read_record(path: Path) -> list[LaneRun]:
-    """The lanes in a file, oldest first; none if there is no such file. Raises `UsageFailure`.
-
-    Their reports are named from the current folder.
-    """
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageFailure(f"{path}: can't be read: {error}") from None
-    return [_moved(run, lambda report: os.path.join(path.parent, report)) for run in _parsed(text, str(path))]
+    """The lanes in a file, as `read_lines` has them. Their reports are named from the current folder."""
+    runs = read_lines(path, LaneRun, "a lane of a run")
+    return [_moved(run, lambda report: os.path.join(path.parent, report)) for run in runs]
 
 
 def append(path: Path, runs: Iterable[LaneRun]) -> None:
-    """Add lanes to the record, all with one write. It names their reports from its own folder: both move together."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    moved = (_moved(run, lambda report: os.path.relpath(report, path.parent)) for run in runs)
-    lines = (json.dumps(asdict(run), separators=(",", ":")) + "\n" for run in moved)
-    with path.open("a", encoding="utf-8") as file:
-        file.write("".join(lines))
+    """Add lanes to the record. It names their reports from its own folder: both move together."""
+    append_lines(path, (_moved(run, lambda report: os.path.relpath(report, path.parent)) for run in runs))
 
 
 def _moved(run: LaneRun, place: Callable[[str], str]) -> LaneRun:
     return run if run.report is None else replace(run, report=place(run.report))
 
 
-def _parsed(text: str, source: str) -> Iterator[LaneRun]:
+def read_lines(path: Path, kind: type[T], what: str) -> list[T]:
+    """The objects of a dataclass on the lines of a file, oldest first; none if there is no such file.
+
+    Raises `UsageFailure` with the line that is not `what` it should be.
+    """
+    try:
+        return _entries(path.read_text("utf-8"), str(path), kind, what)
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageFailure(f"{path}: can't be read: {error}") from None
+
+
+def append_lines(path: Path, entries: Iterable[Any]) -> None:
+    """Add objects of a dataclass to a file, all with one write."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write("".join(json.dumps(asdict(entry), separators=(",", ":")) + "\n" for entry in entries))
+
+
+def problem_of(error: ValidationError) -> str:
+    """The first place that pydantic refuses, and why."""
+    first = error.errors()[0]
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+
+
+def _entries(text: str, source: str, kind: type[T], what: str) -> list[T]:
+    from pydantic import TypeAdapter, ValidationError
+
+    reader, found = TypeAdapter(kind), []
     for number, line in enumerate(text.splitlines(), 1):
         try:
-            yield _lane_run(json.loads(line))
-        except (ValueError, TypeError) as error:
-            reason = quoted(str(error))
-            raise UsageFailure(f"{source}:{number}: {reason}: expected a lane of a run, as `atlas` writes it") from None
-
-
-def _lane_run(entry: Any) -> LaneRun:
-    if not isinstance(entry, dict):
-        raise TypeError("not an object")
-    run = LaneRun(**entry)
-    for field in fields(LaneRun):
-        if not isinstance(getattr(run, field.name), _TYPES[str(field.type)]):
-            raise TypeError(f"{field.name}: {getattr(run, field.name)!r}")
-    return run
-
-
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "Mapping[str, int]": (dict,),
-    "Sequence[str]": (list, tuple),
-    "float | None": (float, int, type(None)),
-    "str | None": (str, type(None)),
-}
+            found.append(reader.validate_json(line, strict=True))
+        except ValidationError as error:
+            raise UsageFailure(f"{source}:{number}: expected {what}: {problem_of(error)}") from None
+    return found

@@ -12,6 +12,8 @@ from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.nightly.collecting import lane_runs_of
 from kafka_chaos.harness.nightly.command import DEFAULT_EXPERIMENTS
 from kafka_chaos.harness.nightly.nightly_run import Turn, of_day
+from kafka_chaos.harness.report.inputs.evidence import read_evidence
+from kafka_chaos.reference_model.forecast.lane_runs import LaneRun
 from tests.harness.report.activity_runs import table
 from tests.harness.report.report_runs import event, judged, lane, write
 
@@ -26,6 +28,10 @@ recorded: {run_id: a-run, versions: {librdkafka: 2.16.0}}
 
 def fault(kind: str, proven_ns: int | None = 5) -> dict[str, Any]:
     return {"fault_id": kind, "kind": kind, "requested_ns": 1, "proven_ns": proven_ns}
+
+
+def of_run(path: Path) -> list[LaneRun]:
+    return list(lane_runs_of(read_evidence(path)).values())
 
 
 def run_of(path: Path, *faults: dict[str, Any], experiment: str | None = EXPERIMENT) -> Path:
@@ -43,7 +49,7 @@ def run_of(path: Path, *faults: dict[str, Any], experiment: str | None = EXPERIM
 
 def test_a_lane_has_its_client_cluster_settings_and_proven_faults(tmp_path: Path) -> None:
     faults = (fault("pause"), fault("kill", proven_ns=None), fault("lockstep"), fault("cut"))
-    orders, bills = lane_runs_of(run_of(tmp_path / "a-run", *faults))
+    orders, bills = of_run(run_of(tmp_path / "a-run", *faults))
     assert (orders.client, orders.cluster, orders.settings) == ("java 3.9.1", "4.3.1/kraft", '{"acks":"1"}')
     assert (orders.faults, orders.declared) == ("cut+pause", "pause")
     assert (orders.run, orders.verdict, orders.records, orders.acknowledged) == ("a-run", "conforms", 100, 100)
@@ -60,13 +66,13 @@ def test_the_longest_gap_is_between_acknowledgements_of_all_files(tmp_path: Path
         sent = {"lane": "orders", "producer_id": 0, "invoke_ns": 0, "outcome": "ok"}
         rows = [{**sent, "seq": number, "complete_ns": end} for number, end in enumerate(ends)]
         table(path, "produced", [*rows, {**sent, "seq": 9, "outcome": "fail", "complete_ns": 6_000_000_000}])
-    orders, bills = lane_runs_of(path)
+    orders, bills = of_run(path)
     assert orders.gap_s == 5.0
     assert bills.gap_s is None
 
 
 def test_without_the_experiment_only_processes_say_which_client_they_are(tmp_path: Path) -> None:
-    clients = [one.client for one in lane_runs_of(run_of(tmp_path / "a-run", experiment=None))]
+    clients = [one.client for one in of_run(run_of(tmp_path / "a-run", experiment=None))]
     assert clients == ["java 3.9.1", "unknown"]
 
 
@@ -74,7 +80,7 @@ def test_a_run_without_a_verdict_adds_nothing(tmp_path: Path) -> None:
     path = run_of(tmp_path / "a-run")
     (path / "verdict.json").unlink()
     with pytest.raises(UsageFailure, match=r"verdict.json"):
-        lane_runs_of(path)
+        of_run(path)
 
 
 DAY = date(2026, 11, 22)

@@ -20,10 +20,10 @@ from kafka_chaos.harness.nightly import command
 from kafka_chaos.harness.nightly import nightly_run as nightly
 from kafka_chaos.harness.nightly.command import DEFAULT_EXPERIMENTS
 from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in
-from kafka_chaos.harness.nightly.summary import wilson
 from kafka_chaos.harness.nightly.trend import write_trend
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.reference_model.forecast.lane_runs import read_record
+from kafka_chaos.reference_model.forecast.shares import Share
 from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
 from tests.reference_model.forecast.lanes import lane_run
 
@@ -90,6 +90,10 @@ def nightly_of(
     )
 
 
+def share(hits: int, runs: int) -> Share:
+    return Share([1] * hits + [0] * (runs - hits))
+
+
 @pytest.mark.parametrize(
     ("hits", "runs", "low", "high"),
     # The first four are from Newcombe (1998), Statistics in Medicine 17, table I, method 3.
@@ -103,14 +107,15 @@ def nightly_of(
     ],
 )
 def test_the_interval_is_wilson_s(hits: int, runs: int, low: float, high: float) -> None:
-    assert wilson(hits, runs) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+    assert share(hits, runs).interval == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
 
 
 def test_runs_are_added_to_a_record_and_compared_with_what_it_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = [lane_run(9), lane_run(9)]
-    monkeypatch.setattr(nightly, "lane_runs_of", lambda path: [shown.pop()])
+    monkeypatch.setattr(nightly, "read_evidence", lambda path: path)
+    monkeypatch.setattr(nightly, "lane_runs_of", lambda path: {"one": shown.pop()})
     record = tmp_path / "record.jsonl"
     runs = Runs([0, 0])
     first = nightly_of(tmp_path, runs, repeats=1, record=record).run()
@@ -149,7 +154,7 @@ def test_counts_and_intervals_per_lane_and_anomaly(tmp_path: Path) -> None:
     nightly_run.run()
     summary = json.loads((nightly_run.folder / "summary.json").read_text())
     (lane,) = summary["lanes"]
-    low, high = wilson(2, 5)
+    low, high = share(2, 5).interval
     assert lane["anomalies"]["lost_write"] == {
         "status": "permitted",
         "runs": 5,

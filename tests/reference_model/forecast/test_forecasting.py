@@ -113,11 +113,11 @@ def test_a_record_can_move_together_with_its_reports(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{", "Expecting property name"),
-        ("[]", "not an object"),
-        ('{"run": "a"}', "missing"),
-        ("COMPLETE", "records: '1000'"),
-        ("MORE", "unexpected keyword argument 'more'"),
+        ("{", "Invalid JSON"),
+        ("[]", "should be an object"),
+        ('{"run": "a"}', "client: Field required"),
+        ("COMPLETE", "records: Input should be a valid integer"),
+        ("MORE", "more: Unexpected keyword argument"),
     ],
 )
 def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path, line: str, reason: str) -> None:
