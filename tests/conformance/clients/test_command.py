@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kafka_chaos.conformance.clients import checks
+from kafka_chaos.conformance.clients.command import check_command
+from kafka_chaos.conformance.clients.kit import Kit
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
-from kafka_chaos.harness.cli.clients_command import check_command
 from kafka_chaos.harness.cluster import cluster as cluster_module
 from kafka_chaos.harness.cluster.containers import image
-from kafka_chaos.harness.workload.processes import conformance
-from kafka_chaos.harness.workload.processes.kit import Kit
 
 
 def test_what_is_no_process_is_refused() -> None:
@@ -53,7 +53,7 @@ def test_each_check_is_a_line(problems: dict[str, str], code: int, last: str, mo
         (kit.folder / "client.log").write_text("a line of its log\n")
         yield from problems.items()
 
-    monkeypatch.setattr(conformance, "checked", run)
+    monkeypatch.setattr(checks, "checked", run)
     monkeypatch.setattr(cluster_module, "Cluster", FakeCluster)
     monkeypatch.setattr(image, "ensure_image", lambda version, *, say: None)
     result = CliRunner().invoke(check_command, ["true", "--quiet"])

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from kafka_chaos.conformance.clients.checks import CHECKS, TRANSACTIONS
 from kafka_chaos.harness.clients.fetching import required
 from kafka_chaos.harness.clients.kinds import ChosenClient, OwnClient, chosen
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.workload.processes.conformance import CHECKS, TRANSACTIONS
-from tests.harness.workload.processes.kits import kit_for, played
+from tests.conformance.clients.kits import kit_for, played
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-PROGRAMS = Path(__file__).parents[4] / "docs/guides/own-client"
+PROGRAMS = Path(__file__).parents[3] / "docs/guides/own-client"
 WRITES, READS = "identities and offsets of a producer", "identities that a consumer reads"
 IN_DOUBT, ORPHAN = "errors that leave the outcome open", "end of the harness"
 Build = Callable[[str, Path], list[str]]

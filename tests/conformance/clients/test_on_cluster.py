@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from kafka_chaos.conformance.clients.checks import TRANSACTIONS
 from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.clients.kinds import OwnClient
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.workload.processes.conformance import TRANSACTIONS
-from tests.harness.workload.processes.kits import kit_for, played
+from tests.conformance.clients.kits import kit_for, played
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from kafka_chaos.conformance.clients.kit import PARTITIONS, SIZE, TICK, Failed, Kit
 from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.processes.kit import PARTITIONS, SIZE, TICK, Failed, Kit
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 

@@ -1,4 +1,4 @@
-"""The conformance kit: what the checks of a client have in common (`conformance.py`)."""
+"""The conformance kit: what the checks of a client have in common (`checks.py`)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Whether a client speaks the client protocol: the conformance kit, played to it on a real cluster."""
