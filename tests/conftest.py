@@ -61,6 +61,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.xdist_group(_ONE_BY_ONE[level]))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse a pytest-xdist whose workers do not keep groups with this pytest: each would have clusters and a JVM."""
+    if getattr(session.config.option, "loadgroup", False):
+        for item in session.items:
+            if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+                raise pytest.UsageError(f"this pytest-xdist does not group tests with pytest {pytest.__version__}")
+
+
 def _is_of(item: pytest.Item, shard: str) -> bool:
     return item.get_closest_marker("slow") is not None and shard_of(item.nodeid.partition("::")[0]) == shard
 
