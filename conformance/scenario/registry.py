@@ -11,6 +11,7 @@ import importlib
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,8 +82,12 @@ def folders() -> Mapping[str, Path]:
     return {name: Path(importlib.import_module(name).__path__[0]) for name in ordered}
 
 
-def all_scenarios() -> dict[str, Scenario]:
-    """Every scenario by id, in the order of the packages and of their documents; imports no steps."""
+@cache
+def all_scenarios() -> Mapping[str, Scenario]:
+    """Every scenario by id, in the order of the packages and of their documents; imports no steps.
+
+    A process reads the files once.
+    """
     found: dict[str, Scenario] = {}
     for package, folder in folders().items():
         sources, _ = read_documents(folder / "documents.toml")
