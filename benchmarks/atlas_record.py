@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tables import write_table
 
-from kafka_chaos.harness.atlas.cells import CellSummary
+from kafka_chaos.harness.atlas.cells import COLUMNS, CellSummary
 from kafka_chaos.reference_model.forecast.lane_runs import Cell, LaneRun, append, read_record
 
 ROOT = Path(__file__).parent.parent
@@ -35,10 +35,11 @@ def table(record: Sequence[LaneRun]) -> str:
         "| --- | --- | ---: | ---: | ---: | ---: | --- |",
     ]
     for row in sorted(together(record), key=lambda one: (one.cell.client, one.cell.settings)):
-        shares = [f"{share.hits} (≤ {share.most:,})" if share.hits else "0" for share in row.shares.values()]
+        shares = [row.shares[name] for name in COLUMNS]
+        found = [f"{share.hits} (≤ {share.most:,})" if share.hits else "0" for share in shares]
         gaps = "" if row.gaps is None else f"{row.gaps[0]:.1f} – {row.gaps[2]:.1f}"
         lane = row.settings.replace(" · 3 replicas", "")
-        lines.append(f"| {row.cell.client} | {lane} | {row.count} | {' | '.join(shares)} | {gaps} |")
+        lines.append(f"| {row.cell.client} | {lane} | {len(row.runs)} | {' | '.join(found)} | {gaps} |")
     return "\n".join(lines)
 
 

@@ -41,6 +41,7 @@ from kafka_chaos.harness.nightly.nightly_run import Nightly
 from kafka_chaos.harness.nightly.summary import Summary
 from kafka_chaos.harness.replay.hunting import Hunt
 from kafka_chaos.harness.run.run import RunResult
+from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs/random-schedules.json"
@@ -132,7 +133,8 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-schedules-") as folder:
         path = Path(folder, "random-schedules.yaml")
         path.write_text(json.dumps(values))
-        with Hunt.of(path) as hunt:
+        with ClusterOfRuns("hunt") as clusters:
+            hunt = Hunt.of(path, clusters.run)
             hunt.tried.update(before)
             nightly = Nightly(
                 experiments=[path],
@@ -146,10 +148,7 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
             )
             summary = nightly.run()
     left = sum(
-        (
-            left_of(cluster, [Path(tempfile.gettempdir(), f"kafka-chaos-disks-{cluster}")])
-            for cluster in hunt.cluster.ids
-        ),
+        (left_of(cluster, [Path(tempfile.gettempdir(), f"kafka-chaos-disks-{cluster}")]) for cluster in clusters.ids),
         Counter[str](),
     )
     not_conforming = [

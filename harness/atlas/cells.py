@@ -36,11 +36,6 @@ class CellSummary:
     runs: Sequence[LaneRun]
 
     @property
-    def count(self) -> int:
-        """How many runs it has."""
-        return len(self.runs)
-
-    @property
     def settings(self) -> str:
         """The lane's settings in words."""
         version, _, mode = self.cell.cluster.partition("/")
@@ -59,14 +54,10 @@ class CellSummary:
 
     @property
     def shares(self) -> Mapping[str, Share]:
-        """By the name of `COLUMNS`."""
-        return {name: Share.of(self.runs, anomaly) for name, anomaly in COLUMNS.items()}
-
-    @property
-    def other(self) -> Mapping[str, Share]:
-        """Every other anomaly that some run showed."""
-        names = {name for run in self.runs for name in run.found} - set(map(str, COLUMNS.values()))
-        return {name: Share.of(self.runs, name) for name in sorted(names)}
+        """By the names of `COLUMNS`, and of every other anomaly that some run showed."""
+        others = {name for run in self.runs for name in run.found} - set(COLUMNS.values())
+        names = {**COLUMNS, **{name: name for name in sorted(others)}}
+        return {name: Share.of(self.runs, anomaly) for name, anomaly in names.items()}
 
     @property
     def gaps(self) -> tuple[float, float, float] | None:
@@ -76,7 +67,6 @@ class CellSummary:
 
     def to_json(self) -> dict[str, Any]:
         """The row of the table."""
-        shares = {**self.shares, **self.other}
         return {
             "client": self.cell.client,
             "cluster": self.cell.cluster,
@@ -87,7 +77,7 @@ class CellSummary:
             "verdict": str(self.verdict),
             "anomalies": [
                 {"anomaly": name, "hits": one.hits, "runs": one.runs, "low": one.interval[0], "high": one.interval[1]}
-                for name, one in shares.items()
+                for name, one in self.shares.items()
             ],
             "gaps_s": list(self.gaps or ()),
             "worst_run": self.worst.run,

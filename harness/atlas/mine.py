@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
-from kafka_chaos.contract.lane.lanes import ACKS
+from kafka_chaos.contract.lane.lanes import ACKS, Lane
 from kafka_chaos.harness.atlas.cells import CellSummary, cells_of
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS
 from kafka_chaos.harness.experiment.file import text_of
@@ -25,7 +25,8 @@ _IN_FLIGHT = "max.in.flight.requests.per.connection"
 _TRUE = {"true": True, "false": False}
 _ACKS = {"-1": "all", "request.required.acks": "acks"}
 _OF_LIBRDKAFKA = ("request.required.acks", "message.timeout.ms", "queue.buffering.max.ms", "statistics.interval.ms")
-_PRODUCERS = {"acks": "all", "idempotence": False, "max_in_flight": 5, "transactional": None}
+_USUAL = Lane(lane="usual").to_json()
+_NEITHER: Mapping[str, Any] = {"transactional": False, "group": None, "loop": None}
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Answer:
         elif not self.of_client:
             lines.append(f"No run has tried them with {self.settings.client}; with other clients:")
         for cell in self.cells:
-            shares = "; ".join(f"{name} {share}" for name, share in {**cell.shares, **cell.other}.items())
+            shares = "; ".join(f"{name} {share}" for name, share in cell.shares.items())
             gaps = "" if cell.gaps is None else f"; longest gap {cell.gaps[0]:.1f} to {cell.gaps[2]:.1f} s"
             lines.append(f"  {cell.cell.client} · {cell.cell.cluster} · {cell.settings} · {cell.cell.faults}")
             lines.append(f"    {cell.verdict}: {shares}{gaps}")
@@ -116,14 +117,8 @@ def read_settings(path: Path, client: str | None = None) -> Settings:
 
 def _agrees(settings: Mapping[str, Any], lane: Mapping[str, Any]) -> bool:
     """Whether a cell has these settings and neither group nor loop; a topic's, only where the file has them."""
-    if not settings.keys().isdisjoint(("group", "loop")):
-        return False
-    usual = {**_PRODUCERS, "min_insync_replicas": 1, "unclean_leader_election": False}
-    wanted = {"transactional": None, **lane}
-    return all(
-        bool(settings.get(key)) == bool(value) if key == "transactional" else settings.get(key, usual[key]) == value
-        for key, value in wanted.items()
-    )
+    found = {**_USUAL, **settings, "transactional": "transactional" in settings}
+    return all(found.get(key) == value for key, value in {**_NEITHER, **lane}.items())
 
 
 def _truth(path: Path, key: str, value: str) -> bool:

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.harness.experiment.file import document_of, line_of, one_line, text_of
-from kafka_chaos.harness.experiment.specs import dotted
-from kafka_chaos.harness.experiment.values import Seconds, Spec, refusals
+from kafka_chaos.harness.experiment.file import model_of
+from kafka_chaos.harness.experiment.values import Seconds, Spec
 
 _WHAT = "a file of nodes"
 
@@ -103,17 +102,10 @@ _KINDS = ("brokers", "controllers", "zookeepers")
 
 def load_nodes(path: Path) -> NodesFile:
     """The nodes in a file; raises `UsageFailure`."""
-    source = str(path)
-    document, values = document_of(text_of(path), source, _WHAT)
-    try:
-        nodes = NodesFile.model_validate(values)
-    except ValidationError as error:
-        found = [(_written(place), message) for place, message in refusals(error, NodesFile)]
-        lines = [f"{source}:{line_of(document, place)}: {dotted(place)}: {message}" for place, message in found]
-        raise UsageFailure("\n".join(one_line(line) for line in lines)) from None
+    nodes = model_of(path, NodesFile, _WHAT)
     for name, count in Counter(nodes.names()).items():
         if count > 1:
-            raise UsageFailure(f"{source}:1: {name!r} names two nodes")
+            raise UsageFailure(f"{path}:1: {name!r} names two nodes")
     return nodes
 
 
@@ -128,8 +120,3 @@ def load_allowed(path: Path, allow_faults: str) -> tuple[NodesFile, tuple[str, .
         if name not in known:
             raise UsageFailure(f"--allow-faults: {name!r} is no node of {path}; expected some of {', '.join(known)}")
     return file, allowed
-
-
-def _written(place: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """The place without what pydantic adds for a key that is no number."""
-    return tuple(step for step in place if step != "[key]")

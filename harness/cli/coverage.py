@@ -7,24 +7,19 @@ action of the model only where it left a trace.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
 from kafka_chaos.harness.cli.runs import directories_below
 from kafka_chaos.harness.nightly.collecting import lane_runs_of
-from kafka_chaos.harness.replay.actions import ACTIONS, actions_of
+from kafka_chaos.harness.replay.actions import ACTIONS, actions_of, lanes_and_events
 from kafka_chaos.harness.report.inputs.evidence import Evidence, read_evidence
 from kafka_chaos.harness.report.matrix import settings
 from kafka_chaos.reference_model.forecast.lane_runs import NO_FAULT, LaneRun
 from kafka_chaos.reference_model.forecast.shares import Share
-from kafka_chaos.verification.inputs.documents.events import read_events
-from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from kafka_chaos.verification.inputs.run_directory import read_lanes
 
 PAGE = "coverage.html.j2"
 
@@ -126,23 +121,15 @@ def coverage_page(root: Path) -> str:
 
 def _add(coverage: Coverage, run: Evidence) -> None:
     lanes, actions = lane_runs_of(run), actions_of(run.path)
-    proven = [fault for fault in _faults(run.path) if fault.requested and fault.proven]
+    _, events = lanes_and_events(run.path)
     coverage.runs += 1
     for name, lane in lanes.items():
         configuration = settings(run.lanes[name])
         one = coverage.configurations.setdefault(configuration, Configuration())
         one.lanes.append(lane)
-        hit = [fault for fault in proven if fault.concerns(name)]
+        hit = [fault for fault in events.concerning(name) if fault.requested and fault.proven]
         one.faults.update((fault.kind, fault.target.partition("(")[0].partition(":")[0]) for fault in hit)
         one.actions.update(actions.get(name, {}).keys())
         faults = "+".join(sorted(map(str, run.lanes[name].get("faults", ())))) or NO_FAULT
         for anomaly in lane.predicted:
             coverage.under.setdefault((configuration, faults, anomaly), []).append(lane)
-
-
-def _faults(run: Path) -> Iterable[FaultRecord]:
-    """The faults of a run; none where its documents can't be used."""
-    try:
-        return read_events(run / EVENTS_FILE, read_lanes(run / LANES_FILE)).faults or ()
-    except RunDirectoryError:
-        return ()

@@ -219,6 +219,13 @@ class OwnClient:
         return Path(required(self.command[0]))
 
 
+def lacking(clients: Iterable[str]) -> dict[str, str]:
+    """Those of some clients that this machine can't run, with the programs that it lacks for each."""
+    kinds = {text: chosen(text) for text in clients}
+    lacks = {text: "; ".join(one.kind.lacks()) for text, one in kinds.items() if isinstance(one, ChosenClient)}
+    return {text: programs for text, programs in lacks.items() if programs}
+
+
 def chosen(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
     """The client that a text names, or a command; None for the one in process.
 

@@ -7,9 +7,9 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedKeyMap, CommentedKeySeq, CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLWarning
@@ -21,6 +21,7 @@ from kafka_chaos.harness.experiment.schedule import expand
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, dotted
 from kafka_chaos.harness.experiment.values import refusals
 
+M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
 _WHAT = "an experiment"
 _STEPS, _FORMER = "steps", "lockstep"
@@ -126,6 +127,18 @@ def text_of(path: Path) -> str:
         raise UsageFailure(f"{path}: can't be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageFailure(f"{path}: can't be read: byte {error.start} is not UTF-8") from None
+
+
+def model_of(path: Path, kind: type[M], what: str) -> M:
+    """The model that a YAML file describes, which should be `what`. Raises `UsageFailure` with file and line."""
+    document, values = document_of(text_of(path), str(path), what)
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        # For a key that is no number, pydantic adds a step.
+        found = [(tuple(step for step in place if step != "[key]"), why) for place, why in refusals(error, kind)]
+        lines = [f"{path}:{line_of(document, place)}: {dotted(place)}: {why}" for place, why in found]
+        raise UsageFailure("\n".join(map(one_line, lines))) from None
 
 
 def document_of(text: str, source: str, what: str) -> tuple[CommentedMap, dict[Any, Any]]:

@@ -9,7 +9,7 @@ replays exactly that schedule.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -20,7 +20,7 @@ from kafka_chaos.faults.fault import can_go_together, defaults, fits
 from kafka_chaos.faults.registry import fault_kind, fault_kinds
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, ROLES, chosen, has_kafkas_names
-from kafka_chaos.harness.cluster.containers.versions import version_and_mode
+from kafka_chaos.harness.cluster.containers.versions import cluster_named
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.lives import GenerateLives
@@ -88,34 +88,29 @@ class GenerateSpec(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> GenerateSpec:
-        for kind in self.faults:
-            try:
-                fault_kind(kind)
-            except ValueError as error:
-                raise ValueError(f"faults: {error}") from error
+        readers: dict[str, Callable[[str], object]] = {
+            "faults": fault_kind,
+            "clusters": cluster_named,
+            "clients": chosen,
+        }
+        for name, read in readers.items():
+            for text in getattr(self, name):
+                try:
+                    read(text)
+                except (ValueError, UsageFailure) as error:
+                    raise ValueError(f"{name}: {error}") from error
         fields = {name for kind in self.faults for name in defaults(fault_kind(kind))}
         for key in self.keys:
             if key not in fields:
                 raise ValueError(f"keys: {key!r} is a key of none of {', '.join(self.faults)}")
-        for name, read, texts in (("clusters", _cluster, self.clusters), ("clients", chosen, self.clients)):
-            for text in texts:
-                try:
-                    read(text)
-                except UsageFailure as failure:
-                    raise ValueError(f"{name}: {failure}") from failure
+        names = (*self.faults, *self.targets, *self.clusters, *self.clients)
         for name in self.weights:
-            if name not in self.names:
-                known = ", ".join(self.names)
-                raise ValueError(f"weights: {name!r} is not drawn from: expected one of {known}")
+            if name not in names:
+                raise ValueError(f"weights: {name!r} is not drawn from: expected one of {', '.join(names)}")
         for name, (shortest, longest) in (("duration", self.duration), ("gap", self.gap)):
             if shortest > longest:
                 raise ValueError(f"{name}: the shortest, {shortest:g} s, is longer than the longest, {longest:g} s")
         return self
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Whatever `weights` may have."""
-        return (*self.faults, *self.targets, *self.clusters, *self.clients)
 
     def draw(
         self, *, seed: int, phase: str, load_seconds: float, brokers: int, timeouts: Iterable[float] = ()
@@ -167,14 +162,12 @@ class GenerateSpec(Spec):
         """The cluster's keys with the version and the mode that are drawn."""
         if not self.clusters or not isinstance(cluster, Mapping | None):
             return cluster
-        return {**(cluster or {}), **_cluster(self._choose(random.Random(f"{seed}/cluster"), self.clusters))}
+        return {**(cluster or {}), **cluster_named(self._choose(random.Random(f"{seed}/cluster"), self.clusters))}
 
-    def with_clients(self, lanes: Sequence[Any], seed: str) -> list[Any]:
-        """Lanes with clients and producer configs that are drawn. What is no lane stays."""
-        drawn = random.Random(seed)
-        return [self._with_client(lane, drawn) if isinstance(lane, Mapping) else lane for lane in lanes]
-
-    def _with_client(self, lane: Mapping[str, Any], drawn: random.Random) -> Mapping[str, Any]:
+    def with_client(self, lane: Any, drawn: random.Random) -> Any:
+        """The lane with a client and producer configs that are drawn. What is no lane stays."""
+        if not isinstance(lane, Mapping):
+            return lane
         if "client" not in lane and self.clients:
             roles = {role for key, role in ROLES.items() if lane.get(key) is not None}
             able = [name for name in self.clients if (one := chosen(name)) is None or roles.issubset(one.roles)]
@@ -212,10 +205,6 @@ def of_client(lane: Mapping[str, Any], client: str) -> dict[str, Any]:
     if kind is not None and lane.get("idempotence") and 5 not in kind.idempotent_in_flight:
         lane.setdefault("max_in_flight", max(kind.idempotent_in_flight))
     return lane
-
-
-def _cluster(text: str) -> dict[str, str]:
-    return dict(zip(("kafka_version", "metadata_mode"), version_and_mode(text), strict=True))
 
 
 def _fits(kind: str, target: str) -> bool:
@@ -299,7 +288,8 @@ def _with_schedule(phase: Mapping[str, Any], place: Place, values: dict[str, Any
         values["cluster"] = cluster
     with _refused_at(place):
         if isinstance(lanes, list):
-            lanes = bounds.with_clients(lanes, f"{seed}/{name}/clients")
+            drawn = random.Random(f"{seed}/{name}/clients")
+            lanes = [bounds.with_client(lane, drawn) for lane in lanes]
             phase = {**phase, "lanes": lanes}
         schedule = bounds.draw(
             seed=seed,

@@ -7,7 +7,7 @@ application's own, are not known.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
@@ -77,6 +77,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
 
 _BROKER_TIMEOUTS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms")
 _OF_PRODUCERS = ("socket.timeout.ms", "request.timeout.ms", "message.timeout.ms", "delivery.timeout.ms")
+_OF_CLIENTS = (("transactional", "timeout_ms"), ("group", "session_timeout_ms"))
 _USUAL = {"replica.lag.time.max.ms": 30_000, "request.timeout.ms": 30_000}
 FACTORS = (0.9, 1.1, 1.5, 2.0)
 """How long a fault lasts, in time-outs: just below one, above it, and long enough for what comes of it."""
@@ -87,22 +88,15 @@ def timeouts_of(lanes: object, cluster: object) -> list[float]:
 
     The values may be wrong: those that are no numbers are left out here, and refused by the experiment's check.
     """
-    given = [cluster.get("broker_configs", {})] if isinstance(cluster, Mapping) else []
-    brokers = [_USUAL, DEFAULTS["brokers_with_zookeeper"], DEFAULTS["kraft"], *given]
-    found = {key: configs[key] for configs in brokers for key in _BROKER_TIMEOUTS if key in configs}
-    values = [
-        *found.values(),
-        *(value for lane in (lanes if isinstance(lanes, list) else ()) for value in _of_lane(lane)),
-    ]
+    given = cluster.get("broker_configs", {}) if isinstance(cluster, Mapping) else {}
+    brokers = {**_USUAL, **DEFAULTS["brokers_with_zookeeper"], **DEFAULTS["kraft"], **given}
+    values = [brokers[key] for key in _BROKER_TIMEOUTS]
+    for lane in lanes if isinstance(lanes, list) else ():
+        if isinstance(lane, Mapping):
+            configs = {**_USUAL, **lane.get("producer_configs", {})}
+            values += [configs[key] for key in _OF_PRODUCERS if key in configs]
+            clients = ((lane.get(key), name) for key, name in _OF_CLIENTS)
+            values += [
+                settings[name] for settings, name in clients if isinstance(settings, Mapping) and name in settings
+            ]
     return sorted({float(value) / 1000 for value in values if str(value).isdecimal() and int(value) > 0})
-
-
-def _of_lane(lane: object) -> Iterator[object]:
-    if not isinstance(lane, Mapping):
-        return
-    configs = {**_USUAL, **lane.get("producer_configs", {})}
-    yield from (configs[key] for key in _OF_PRODUCERS if key in configs)
-    for key, name in (("transactional", "timeout_ms"), ("group", "session_timeout_ms")):
-        settings = lane.get(key)
-        if isinstance(settings, Mapping) and name in settings:
-            yield settings[name]

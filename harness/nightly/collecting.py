@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from confluent_kafka import libversion
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
@@ -16,8 +17,6 @@ from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.reference_model.forecast.lane_runs import LaneRun, faults_of, settings_of
-
-UNKNOWN_CLIENT = "unknown"
 
 
 def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
@@ -33,7 +32,7 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
         if entry is None:
             continue
         # A process says itself which client it is, in an event.
-        said = str(entry.get("client") or UNKNOWN_CLIENT)
+        said = str(entry.get("client") or "unknown")
         version = str(entry.get("kafka_version") or USUAL_VERSION)
         counts = {anomaly: int(one.get("count") or 0) for anomaly, one in as_dict(judged.get("anomalies")).items()}
         statuses = as_dict(judged.get("predicted")).items()
@@ -56,10 +55,10 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
     return found
 
 
-def client_named(client: Any, in_process: str) -> str:
-    """A lane's client by kind and version; `in_process`: the version of librdkafka that this process has."""
+def client_named(client: Any, in_process: str | None = None) -> str:
+    """A lane's client by kind and version; `in_process`: the version of librdkafka, by default that of this process."""
     kind = chosen(client)
-    return f"{IN_PROCESS} {in_process}".strip() if kind is None else str(kind)
+    return str(kind or f"{IN_PROCESS} {libversion()[0] if in_process is None else in_process}".strip())
 
 
 def _proven(judged: Mapping[str, Any]) -> Iterator[str]:
@@ -71,13 +70,13 @@ def _proven(judged: Mapping[str, Any]) -> Iterator[str]:
 
 def _gaps(evidence: Evidence) -> dict[str, float]:
     """By lane, the longest time in seconds between two acknowledgements."""
+    acknowledged = (ds.field("outcome") == "ok") & ds.field("complete_ns").is_valid()
     times: dict[str, list[np.ndarray[Any, np.dtype[np.int64]]]] = {}
     for file in evidence.tables.get("produced", ()):
-        rows = pq.read_table(file, columns=["lane", "complete_ns", "outcome"])
-        rows = rows.filter(pc.and_(pc.equal(rows["outcome"], "ok"), pc.is_valid(rows["complete_ns"])))
-        for lane in pc.unique(rows["lane"]).to_pylist():
-            of_lane = rows.filter(pc.equal(rows["lane"], lane))
-            times.setdefault(lane, []).append(of_lane["complete_ns"].to_numpy())
+        rows = pq.read_table(file, columns=["lane", "complete_ns"], filters=acknowledged)
+        lanes, ends = rows["lane"].to_numpy(), rows["complete_ns"].to_numpy()
+        for lane in set(lanes):
+            times.setdefault(lane, []).append(ends[lanes == lane])
     return {
         lane: round(float(np.diff(np.sort(np.concatenate(parts))).max(initial=0)) / 1e9, 3)
         for lane, parts in times.items()

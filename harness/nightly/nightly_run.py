@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.harness.cluster.containers.versions import VERSIONS, version_and_mode
+from kafka_chaos.harness.cluster.containers.versions import VERSIONS, cluster_named
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -169,35 +168,16 @@ class Nightly:
         write_trend(self.out)
 
 
-TURN = "turn"
+def cluster_on(text: str, day: date) -> dict[str, str]:
+    """The keys of the cluster `VERSION/MODE`, or of the day's for `turn`; raises `UsageFailure` for anything else.
+
+    Versions without idempotent producers (before 0.11) have no turn: the experiments have some.
+    """
+    turns = [f"{one.number}/{mode}" for one in VERSIONS.values() if one.has_idempotence for mode in one.modes]
+    return cluster_named(turns[day.toordinal() % len(turns)] if text == "turn" else text)
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A version of Kafka and a metadata mode."""
-
-    kafka_version: str
-    metadata_mode: str
-
-    @classmethod
-    def parse(cls, text: str, day: date) -> Turn:
-        """`VERSION/MODE`, or `turn` for that of a day; raises `UsageFailure` for anything else."""
-        if text == TURN:
-            return of_day(day)
-        return cls(*version_and_mode(text))
-
-    def load(self, path: Path, seed: int) -> Experiment:
-        """The experiment in a file, on this cluster unless the file has the key `cluster`."""
-        overrides: dict[str, Any] = {"seed": seed}
-        if "cluster" not in experiment_values(path):
-            overrides["cluster"] = {"kafka_version": self.kafka_version, "metadata_mode": self.metadata_mode}
-        return load_experiment(path, overrides=overrides)
-
-    def __str__(self) -> str:
-        return f"Kafka {self.kafka_version}, {self.metadata_mode}"
-
-
-def of_day(day: date) -> Turn:
-    """The day's turn. Versions without idempotent producers (before 0.11) take none: the experiments have some."""
-    turns = [Turn(one.number, mode) for one in VERSIONS.values() if one.has_idempotence for mode in one.modes]
-    return turns[day.toordinal() % len(turns)]
+def load_on(cluster: Mapping[str, str] | None, path: Path, seed: int) -> Experiment:
+    """The experiment in a file, on this cluster unless the file has the key `cluster`."""
+    on = {} if cluster is None or "cluster" in experiment_values(path) else {"cluster": cluster}
+    return load_experiment(path, overrides={"seed": seed, **on})

@@ -11,22 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from markupsafe import Markup
-
 from kafka_chaos.contract.anomalies import Status, Verdict
-from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.nightly.summary import AnomalyCount, Summary
-from kafka_chaos.harness.report.svg import Scale, element
 from kafka_chaos.reference_model.forecast.lane_runs import problem_of
 
 MOST_DRAWN = 60
 """How many nightly runs are drawn: the latest."""
 TREND = "trend.html"
-_STEP = 9
-_HEIGHT = 32
-_Y = Scale(0, 1, _HEIGHT - 4, 4)
 
 
 @dataclass(frozen=True)
@@ -54,14 +47,27 @@ class NightlyRun:
 
 @dataclass(frozen=True)
 class Line:
-    """One lane and anomaly in all nightly runs, with its counts in the latest."""
+    """One lane and anomaly in all nightly runs: its counts in those that judged it, by their position."""
 
     experiment: str
     lane: str
     anomaly: str
-    latest: AnomalyCount
-    picture: Markup
-    broken: bool
+    entries: Mapping[int, AnomalyCount]
+
+    @property
+    def latest(self) -> AnomalyCount:
+        """The counts of the latest."""
+        return self.entries[max(self.entries)]
+
+    @property
+    def found(self) -> list[AnomalyCount]:
+        """The counts of those that found it."""
+        return [entry for entry in self.entries.values() if entry.hits]
+
+    @property
+    def broken(self) -> bool:
+        """Whether it was found where it is forbidden."""
+        return any(entry.status is Status.FORBIDDEN for entry in self.found)
 
 
 def write_trend(out: Path, summaries: Sequence[Path] | None = None) -> Path:
@@ -95,38 +101,12 @@ def _read(paths: Sequence[Path], out: Path) -> tuple[list[NightlyRun], list[str]
     return nightly_runs[-MOST_DRAWN:], refused
 
 
-def _counted(nightly_runs: Sequence[NightlyRun]) -> dict[tuple[str, str, str], dict[int, AnomalyCount]]:
-    """Per experiment, lane and anomaly: the counts of each nightly run, by its position."""
+def _lines(nightly_runs: Sequence[NightlyRun]) -> list[Line]:
+    """Of what was ever found; first what is forbidden."""
     counts: dict[tuple[str, str, str], dict[int, AnomalyCount]] = {}
     for place, nightly_run in enumerate(nightly_runs):
         for lane in nightly_run.summary.lanes:
             for anomaly, entry in lane.anomalies.items():
                 counts.setdefault((lane.experiment, lane.lane, anomaly), {})[place] = entry
-    return counts
-
-
-def _lines(nightly_runs: Sequence[NightlyRun]) -> list[Line]:
-    lines = []
-    for (experiment, lane, anomaly), entries in _counted(nightly_runs).items():
-        found = [entry for entry in entries.values() if entry.hits]
-        if found:
-            picture = _picture(nightly_runs, entries, f"{experiment}, {lane}: {anomaly}")
-            broken = any(entry.status is Status.FORBIDDEN for entry in found)
-            lines.append(Line(experiment, lane, anomaly, entries[max(entries)], picture, broken))
+    lines = [line for names, entries in counts.items() if (line := Line(*names, entries)).found]
     return sorted(lines, key=lambda line: (not line.broken, line.experiment, line.lane, line.anomaly))
-
-
-def _picture(nightly_runs: Sequence[NightlyRun], entries: Mapping[int, AnomalyCount], title: str) -> Markup:
-    """One dot per nightly run at its share of runs, with its interval."""
-    drawn = []
-    for place, entry in sorted(entries.items()):
-        x = place * _STEP + _STEP / 2
-        share = entry.hits / entry.runs if entry.runs else 0.0
-        drawn.append(element("line", x1=x, x2=x, y1=_Y(entry.high), y2=_Y(entry.low)))
-        drawn.append(element("circle", cx=x, cy=_Y(share), r=2.5))
-    width = max(1, len(nightly_runs)) * _STEP
-    label = f"{title}, share of runs in {counted(len(entries), 'nightly run')}"
-    box = f"0 0 {width} {_HEIGHT}"
-    return element(
-        "svg", *drawn, class_="spark", viewBox=box, width=width, height=_HEIGHT, role="img", aria_label=label
-    )

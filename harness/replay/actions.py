@@ -7,15 +7,16 @@ fetch, or an answer that comes too late: they are not in `ACTIONS`, and no run i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow.dataset as ds
 
 from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.events import IsrChanged, LeaderElected
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
-from kafka_chaos.verification.inputs.documents.events import Change, is_unclean, read_events
+from kafka_chaos.verification.inputs.documents.events import Change, Events, is_unclean, read_events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 
@@ -25,13 +26,18 @@ ACTIONS: Mapping[str, str] = _SHOWN["actions"]
 """The evidence that shows each action, from actions.toml."""
 
 
-def actions_of(run_dir: Path) -> dict[str, Counter[str]]:
-    """How often each action of `ACTIONS` has a trace, by lane; nothing for a run whose documents can't be used."""
+def lanes_and_events(run_dir: Path) -> tuple[Sequence[Lane], Events]:
+    """What the documents of a run say; nothing where they can't be used."""
     try:
         lanes = read_lanes(run_dir / LANES_FILE)
-        events = read_events(run_dir / EVENTS_FILE, lanes)
+        return lanes, read_events(run_dir / EVENTS_FILE, lanes)
     except RunDirectoryError:
-        return {}
+        return (), Events()
+
+
+def actions_of(run_dir: Path) -> dict[str, Counter[str]]:
+    """How often each action of `ACTIONS` has a trace, by lane; nothing for a run whose documents can't be used."""
+    lanes, events = lanes_and_events(run_dir)
     found = {lane.lane: Counter[str]() for lane in lanes}
     for (lane, _), changes in events.changes.items():
         found[lane].update(_of_brokers(sorted(changes, key=lambda change: change.ts_ns)))

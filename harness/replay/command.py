@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +17,7 @@ from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, Usage
 from kafka_chaos.contract.engine_option import ENGINE
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.run_directory import VERDICT_FILE
+from kafka_chaos.harness.nightly.series import Series, series_options
 from kafka_chaos.harness.replay.shrinking import OutOfBudget
 from kafka_chaos.verification.inputs.documents.reading import parsed
 
@@ -57,18 +57,18 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
     if only_print:
         click.echo(dump_experiment(experiment, {}), nl=False)
         return
-    expected = findings(_verdict(run_dir))
+    expected = _findings(run_dir)
     check_output(out, experiment)
     shown: Counter[Finding] = Counter()
-    verdicts = []
+    verdicts, shows = [], not (as_json or quiet)
     for number in range(1, times + 1):
-        if not (as_json or quiet):
+        if shows:
             click.echo(f"replay {number} of {times}")
-        with on_terminal(not (as_json or quiet)) as listeners:
+        with on_terminal(shows) as listeners:
             result = run_experiment(experiment, root=out, listeners=listeners)
         verdicts.append(result.verdict.outcome)
-        shown.update(set(findings(result.verdict.to_json())))
-        if not (as_json or quiet):
+        shown.update(findings(result.verdict.to_json()).keys())
+        if shows:
             click.echo(f"{result.path}: {result.verdict.described}")
     if as_json:
         again = {str(finding): shown[finding] for finding in expected}
@@ -152,59 +152,38 @@ def shrink_command(
 
 
 def _finding(run_dir: Path, named: str | None) -> Finding:
-    from kafka_chaos.harness.replay.trial import Finding, findings, forbidden
+    from kafka_chaos.harness.replay.trial import Finding
 
-    verdict = _verdict(run_dir)
+    found = _findings(run_dir)
+    known = ", ".join(map(str, found)) or "nothing"
     if named is None:
-        found = forbidden(verdict)
-        if not found:
-            others = ", ".join(str(one) for one in findings(verdict)) or "nothing"
-            raise UsageFailure(f"{run_dir}: nothing forbidden was found: name a finding by --finding (found: {others})")
-        return found[0]
+        first = next((one for one, is_forbidden in found.items() if is_forbidden), None)
+        if first is None:
+            raise UsageFailure(f"{run_dir}: nothing forbidden was found: name a finding by --finding (found: {known})")
+        return first
     finding = Finding.parse(named)
-    if finding not in findings(verdict):
-        known = ", ".join(str(one) for one in findings(verdict)) or "nothing"
+    if finding not in found:
         raise UsageFailure(f"--finding {named}: {run_dir} did not find it; it found {known}")
     return finding
 
 
-def _verdict(run_dir: Path) -> dict[str, Any]:
-    path = run_dir / VERDICT_FILE
+def _findings(run_dir: Path) -> dict[Finding, bool]:
+    from kafka_chaos.harness.replay.trial import findings
+
     try:
-        verdict = parsed(path.read_bytes())
+        return findings(parsed((run_dir / VERDICT_FILE).read_bytes()))
     except (OSError, ValueError):
         raise UsageFailure(f"{run_dir}: no verdict: expected the directory of a run that was verified") from None
-    assert isinstance(verdict, dict)
-    return verdict
 
 
 @click.command("hunt")
 @click.argument("experiment", type=click.Path(path_type=Path))
-@click.option("--minutes", type=click.FloatRange(min=0), default=30.0, show_default=True,
-              help="Start no run that would end later; one runs at least.")  # fmt: skip
 @click.option("--shrink-minutes", type=click.FloatRange(min=0), default=15.0, show_default=True,
               help="How long to shrink each new finding that no known defect explains; 0: not at all.")  # fmt: skip
 @click.option("--runs", "most", type=click.IntRange(min=1), help="Make at most this many runs.")
-@click.option("--seed", type=click.IntRange(min=0), help="Decides the seed of every run; drawn by default.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs/hunt"), show_default=True,
-              help="Where to write a folder per call, and what the next call goes on from.")  # fmt: skip
-@click.option("--record", type=click.Path(path_type=Path, dir_okay=False),
-              help="Add every run to this record, and compare what it said before with what runs show.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print summary.json at the end, nothing else.")
+@series_options(30.0, "runs/hunt", "Where to write a folder per call, and what the next call goes on from.")
 @ENGINE
-@QUIET
-def hunt_command(
-    experiment: Path,
-    minutes: float,
-    shrink_minutes: float,
-    most: int | None,
-    seed: int | None,
-    out: Path,
-    record: Path | None,
-    as_json: bool,
-    engine: str,
-    quiet: bool,
-) -> None:
+def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: int | None, engine: str) -> None:
     """Look for findings: run EXPERIMENT with what its key generate draws, one after the other on one cluster.
 
     Fault kinds, targets, clusters and clients that were tried least are drawn most often, and those that led to
@@ -216,47 +195,32 @@ def hunt_command(
     """
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
-    from kafka_chaos.harness.nightly.nightly_run import Nightly
     from kafka_chaos.harness.replay.hunting import Hunt
-    from kafka_chaos.harness.report.listeners.terminal import on_terminal
+    from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
-    def say(text: str) -> None:
-        if not (as_json or quiet):
-            click.echo(text)
-
-    with Hunt.of(experiment, out / f"{experiment.stem}.jsonl") as hunt:
-        hunt.cluster.engine = Engine(engine)
-        check_output(out, load_experiment(experiment))
+    say = series.say
+    with ClusterOfRuns("hunt", Engine(engine)) as cluster:
+        hunt = Hunt.of(experiment, cluster.run, series.out / f"{experiment.stem}.jsonl")
+        check_output(series.out, load_experiment(experiment))
         before = len(hunt.rounds)
         for name, lacks in hunt.left_out.items():
             say(f"{name} is left out: {lacks}")
-        nightly = Nightly(
-            experiments=[experiment],
-            out=out,
-            minutes=minutes,
-            seed=random.SystemRandom().randrange(2**31) if seed is None else seed,
-            repeats=most,
-            say=say,
-            record=record,
-            run_one=hunt.run,
-            load=hunt.draw,
-        )
-        say(f"hunting with seed {nightly.seed}" + (f", after {counted(before, 'round')}" if before else ""))
-        with on_terminal(not (as_json or quiet), nightly.described) as nightly.listeners:
-            summary = nightly.run()
+        say(f"hunting with seed {series.seed}" + (f", after {counted(before, 'round')}" if before else ""))
+        folder, summary = series.run([experiment], most, run_one=hunt.run, load=hunt.draw)
     tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     say(f"\n{summary.to_markdown()}\ntried: {tried or 'nothing'}")
-    say(f"new in the last {counted(len(hunt.rounds) - before, 'round')}: " + hunt.news(before))
+    news = [str(len(one.new)) for one in hunt.rounds[before:]]
+    say(f"new in the last {counted(len(news), 'round')}: {', '.join(news)}")
     drafted = set[tuple[int, str]]()
     for discovery, when, number in hunt.found():
         say(f"found: {discovery.name} {when} ({hunt.rounds[number].run}, lane {discovery.lane})")
         shown = number, discovery.lane
         if number >= before and not discovery.is_explained and shrink_minutes and shown not in drafted:
             drafted.add(shown)
-            say(_drafted(hunt.rounds[number], discovery, nightly.folder, shrink_minutes, say))
-    if as_json:
+            say(_drafted(hunt.rounds[number], discovery, folder, shrink_minutes, say))
+    if series.as_json:
         click.echo(json.dumps(summary.to_json()))
-    say(f"{nightly.folder / 'summary.md'}")
+    say(f"{folder / 'summary.md'}")
     sys.exit(summary.verdict.exit_code)
 
 

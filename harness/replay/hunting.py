@@ -7,23 +7,24 @@ showed it first and the known defects that explain it.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, ChosenClient, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen, lacking
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.file import experiment_of, experiment_values, text_of
+from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.nightly.nightly_run import RunOne
 from kafka_chaos.harness.replay.novelty import novelty_of
 from kafka_chaos.harness.run.run import RunResult
-from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns, topic_name
+from kafka_chaos.harness.run.shared_cluster import topic_name
+from kafka_chaos.reference_model.forecast.lane_runs import append_lines, read_lines
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
 from kafka_chaos.verification import RunVerdict
 
@@ -54,17 +55,10 @@ class Round:
     new: tuple[str, ...]
     found: tuple[Discovery, ...]
 
-    @classmethod
-    def of(cls, line: str) -> Round:
-        """The round of a line; raises `ValueError` or `TypeError`."""
-        entry = json.loads(line)
-        found = tuple(Discovery(**one) for one in entry["found"])
-        return cls(**{**entry, "drawn": tuple(entry["drawn"]), "new": tuple(entry["new"]), "found": found})
-
 
 @dataclass
 class Hunt:
-    """Draws and runs experiments, and notes what they found; as a context manager it removes its cluster at the end.
+    """Draws experiments, has them run by `run_one`, and notes what they found.
 
     `values`: the keys of an experiment file with one phase, whose `schedule` has the key `generate`. `record`: a file
     with a line for each round.
@@ -72,6 +66,7 @@ class Hunt:
 
     values: Mapping[str, Any]
     source: str
+    run_one: RunOne
     record: Path | None = None
     rounds: list[Round] = field(default_factory=list)
     tried: Counter[str] = field(default_factory=Counter)
@@ -79,37 +74,28 @@ class Hunt:
     led_to: Counter[str] = field(default_factory=Counter)
     """How often it was in a run that showed something new."""
     shown: set[str] = field(default_factory=set)
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
     """Clients that this machine can't run, with what they need."""
-    cluster: ClusterOfRuns = field(default_factory=lambda: ClusterOfRuns("hunt"))
+    _since: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, path: Path, record: Path | None = None) -> Hunt:
+    def of(cls, path: Path, run_one: RunOne, record: Path | None = None) -> Hunt:
         """A hunt with the experiment in a file; raises `UsageFailure` unless its schedule is generated."""
         values = experiment_values(path)
         schedule = values.get("schedule")
         if "phases" in values or not isinstance(schedule, Mapping) or "generate" not in schedule:
             raise UsageFailure(f"{path}: expected an experiment with one phase and `schedule: {{generate: …}}`")
         generate = dict(schedule["generate"])
-        hunt = cls({**values, "schedule": {"generate": generate}}, str(path), record)
+        left_out = lacking(generate.get("clients", ()))
         if "clients" in generate:
-            generate["clients"] = hunt._able(generate["clients"])
-        if record is not None and record.is_file():
-            for number, line in enumerate(text_of(record).splitlines(), 1):
-                try:
-                    hunt._count(Round.of(line))
-                except (ValueError, TypeError, KeyError) as error:
-                    raise UsageFailure(f"{record}:{number}: expected a round of a hunt: {error}") from None
+            able = [str(chosen(text) or IN_PROCESS) for text in generate["clients"] if text not in left_out]
+            if not able:
+                raise UsageFailure(f"{path}: clients: expected one that this machine can run")
+            generate["clients"] = able
+        hunt = cls({**values, "schedule": {"generate": generate}}, str(path), run_one, record, left_out=left_out)
+        for one in read_lines(record, Round, "a round of a hunt") if record is not None else ():
+            hunt._count(one)
         return hunt
-
-    def __post_init__(self) -> None:
-        self._since = time.monotonic()
-
-    def __enter__(self) -> Hunt:
-        return self
-
-    def __exit__(self, *what: object) -> None:
-        self.cluster.__exit__(*what)
 
     def draw(self, _: Path, seed: int) -> Experiment:
         """The next experiment: its seed, topics of its own, and weights.
@@ -128,8 +114,8 @@ class Hunt:
         return experiment_of(values, self.source)
 
     def run(self, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
-        """Run an experiment on the shared cluster, and note what it tried and found."""
-        result = self.cluster.run(experiment, root, listeners)
+        """Run an experiment, and note what it tried and found."""
+        result = self.run_one(experiment, root, listeners)
         clients = {lane.lane: str(lane.client) for lane in experiment.phases[0].lanes}
         round_ = Round(
             seconds=round(time.monotonic() - self._since, 1),
@@ -141,14 +127,8 @@ class Hunt:
         self._since = time.monotonic()
         self._count(round_)
         if self.record is not None:
-            self.record.parent.mkdir(parents=True, exist_ok=True)
-            with self.record.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(round_)) + "\n")
+            append_lines(self.record, [round_])
         return result
-
-    def news(self, since: int) -> str:
-        """How much rounds showed that was new, each after the one before it; from the round with this index on."""
-        return ", ".join(str(len(one.new)) for one in self.rounds[since:])
 
     def found(self) -> Iterator[tuple[Discovery, str, int]]:
         """Each discovery once, by its name: when it was made and in how many rounds, in words; and the first one."""
@@ -168,20 +148,6 @@ class Hunt:
         self.shown.update(one.new)
         self.tried.update(one.drawn)
         self.led_to.update(one.drawn if one.new else ())
-
-    def _able(self, clients: Sequence[str]) -> list[str]:
-        """Those of the clients that this machine can run, with their versions."""
-        found = []
-        for text in clients:
-            client = chosen(text)
-            lacks = client.kind.lacks() if isinstance(client, ChosenClient) else ()
-            if lacks:
-                self.left_out[text] = "; ".join(lacks)
-            else:
-                found.append(str(client or IN_PROCESS))
-        if not found:
-            raise UsageFailure(f"{self.source}: clients: expected one that this machine can run")
-        return found
 
 
 def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Discovery]:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import libversion
-
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure, counted
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
@@ -95,12 +93,10 @@ class Narrowing:
             page.render(
                 one=self,
                 lane=lane,
-                client=client_named(lane.client, libversion()[0]),
-                cluster=experiment.cluster,
-                meaning=self.finding.anomaly.meaning,
-                steps=experiment.phases[0].schedule,
+                client=client_named(lane.client),
+                experiment=experiment,
                 lines=dict(self._lines()),
-                experiment=text,
+                text=text,
                 file=into.name,
             ),
         )

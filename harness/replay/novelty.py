@@ -9,12 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kafka_chaos.contract.events import IsrChanged
-from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
-from kafka_chaos.harness.replay.actions import actions_of, outcomes_of
-from kafka_chaos.verification.inputs.documents.events import read_events
+from kafka_chaos.harness.replay.actions import actions_of, lanes_and_events, outcomes_of
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from kafka_chaos.verification.inputs.run_directory import read_lanes
 
 _UNTOLD = re.compile(r"\s|\[[^]]*\] (?:TRACE|DEBUG) ")
 """How a line begins that goes on with the line before it, or is of no level that says what happened."""
@@ -25,12 +22,10 @@ _LONGEST = 120
 
 def novelty_of(run_dir: Path) -> set[str]:
     """Everything that a run showed; nothing for a run whose documents can't be used."""
-    try:
-        lanes = {lane.lane: lane for lane in read_lanes(run_dir / LANES_FILE)}
-        events = read_events(run_dir / EVENTS_FILE, list(lanes.values()))
-    except RunDirectoryError:
+    lanes, events = lanes_and_events(run_dir)
+    if not lanes:
         return set()
-    clients = {name: f"{lane.client or IN_PROCESS}, {name}" for name, lane in lanes.items()}
+    clients = {lane.lane: f"{lane.client or IN_PROCESS}, {lane.lane}" for lane in lanes}
     found = {f"{clients[lane]}: {action}" for lane, counts in actions_of(run_dir).items() for action in counts}
     for lane, outcome, error, _ in outcomes_of(run_dir):
         found.add(f"{clients.get(lane, lane)}: {outcome} {normalised(str(error))}")
@@ -46,21 +41,19 @@ def novelty_of(run_dir: Path) -> set[str]:
 
 def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
     """By the name of each log, its lines: as they are without what varies, with the first that is so."""
-    return {path.stem: _lines(path) for path in sorted((run_dir / "logs").glob("*.log"))}
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted((run_dir / "logs").glob("*.log")):
+        lines = found.setdefault(path.stem, {})
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if not _UNTOLD.match(line):
+                    lines.setdefault(normalised(line.rstrip()), line.rstrip())
+    return found
 
 
 def normalised(line: str) -> str:
     """The beginning of a line, with numbers, ids, addresses and names that have digits as `#`."""
     return _LISTED.sub("#", _VARYING.sub("#", line))[:_LONGEST]
-
-
-def _lines(path: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if not _UNTOLD.match(line):
-                found.setdefault(normalised(line.rstrip()), line.rstrip())
-    return found
 
 
 def _is_during(ts_ns: int, fault: FaultRecord) -> bool:

@@ -42,25 +42,16 @@ class Finding:
         return cls(lane, anomaly_named(name))
 
 
-def findings(verdict: Mapping[str, Any]) -> dict[Finding, int]:
-    """The counts of all findings in the content of a verdict.json, those that are forbidden first."""
-    found = [
-        (not _is_forbidden(entry), Finding(lane["lane"], anomaly_named(name)), int(entry["count"]))
+def findings(verdict: Mapping[str, Any]) -> dict[Finding, bool]:
+    """All findings in the content of a verdict.json, with whether the prediction forbids them, in their run at least;
+    those first."""
+    found = {
+        Finding(lane["lane"], anomaly_named(name)): Status.FORBIDDEN in (entry.get("status"), entry.get("in_this_run"))
         for lane in verdict["lanes"]
         for name, entry in lane["anomalies"].items()
         if entry["count"]
-    ]
-    return {finding: count for _, finding, count in sorted(found, key=lambda one: one[0])}
-
-
-def forbidden(verdict: Mapping[str, Any]) -> list[Finding]:
-    """The findings that the lanes' predictions forbid, in their run at least."""
-    found = {lane["lane"]: lane["anomalies"] for lane in verdict["lanes"]}
-    return [one for one in findings(verdict) if _is_forbidden(found[one.lane][one.anomaly])]
-
-
-def _is_forbidden(entry: Mapping[str, Any]) -> bool:
-    return Status.FORBIDDEN in (entry.get("status"), entry.get("in_this_run"))
+    }
+    return dict(sorted(found.items(), key=lambda one: not one[1]))
 
 
 @dataclass

@@ -83,12 +83,12 @@ def versions_of(mode: str) -> tuple[str, ...]:
     return tuple(version.number for version in VERSIONS.values() if mode in version.modes)
 
 
-def version_and_mode(text: str) -> tuple[str, str]:
-    """A version with its metadata mode, written `VERSION/MODE`; raises `UsageFailure`."""
+def cluster_named(text: str) -> dict[str, str]:
+    """The keys of a cluster for a version with its metadata mode, written `VERSION/MODE`; raises `UsageFailure`."""
     number, slash, mode = text.partition("/")
     if not slash or mode not in METADATA_MODES:
         raise UsageFailure(f"{quoted(text)}: expected VERSION/MODE, such as 4.2.0/kraft or 3.9.1/zookeeper")
-    return check_version(number, mode).number, mode
+    return {"kafka_version": check_version(number, mode).number, "metadata_mode": mode}
 
 
 def check_version(number: str, mode: str) -> KafkaVersion:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +17,9 @@ from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.replay import hunting, trial
 from kafka_chaos.harness.replay.command import hunt_command
 from kafka_chaos.harness.replay.hunting import Hunt, discoveries
-from kafka_chaos.harness.replay.trial import findings, forbidden
+from kafka_chaos.harness.replay.trial import findings
 from kafka_chaos.harness.run import shared_cluster
+from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from tests.harness.replay.runs import write_run
 
@@ -84,8 +87,19 @@ def experiment(tmp_path: Path) -> Path:
     return path
 
 
+@contextmanager
+def hunting_on(experiment: Path, record: Path | None = None) -> Iterator[Hunt]:
+    with ClusterOfRuns("hunt") as cluster:
+        yield Hunt.of(experiment, cluster.run, record)
+
+
+def hunt_of(experiment: Path, record: Path | None = None) -> Hunt:
+    with hunting_on(experiment, record) as hunt:
+        return hunt
+
+
 def test_runs_share_a_cluster_and_leave_no_topic(experiment: Path, clusters: Clusters, tmp_path: Path) -> None:
-    with Hunt.of(experiment) as hunt:
+    with hunting_on(experiment) as hunt:
         drawn = [hunt.draw(experiment, seed) for seed in range(3)]
         for one in drawn:
             hunt.run(one, tmp_path, [])
@@ -99,7 +113,7 @@ def test_a_cluster_on_which_a_run_failed_is_not_used_again(
     experiment: Path, clusters: Clusters, tmp_path: Path
 ) -> None:
     clusters.broken = {2}
-    with Hunt.of(experiment) as hunt:
+    with hunting_on(experiment) as hunt:
         hunt.run(hunt.draw(experiment, 1), tmp_path, [])
         with pytest.raises(EnvironmentFailure):
             hunt.run(hunt.draw(experiment, 2), tmp_path, [])
@@ -109,7 +123,7 @@ def test_a_cluster_on_which_a_run_failed_is_not_used_again(
 
 
 def test_what_was_tried_least_is_drawn_most_often(experiment: Path, clusters: Clusters) -> None:
-    hunt = Hunt.of(experiment)
+    hunt = hunt_of(experiment)
     hunt.tried.update({"pause": 999, "random": 999})
     drawn = [entry for seed in range(20) for entry in hunt.draw(experiment, seed).phases[0].schedule]
     assert sum(entry.fault == "kill" for entry in drawn) > 35
@@ -121,12 +135,12 @@ def test_what_led_to_something_new_keeps_its_weight(
 ) -> None:
     shows = iter([{"elect"}, {"elect"}, {"elect", "shrink"}])
     monkeypatch.setattr(hunting, "novelty_of", lambda path: next(shows))
-    with Hunt.of(experiment) as hunt:
+    with hunting_on(experiment) as hunt:
         drawn = [hunt.draw(experiment, seed) for seed in range(3)]
         for one in drawn:
             hunt.run(one, tmp_path, [])
     assert hunt.shown == {"elect", "shrink"}
-    assert hunt.news(1) == "0, 1"
+    assert [len(one.new) for one in hunt.rounds] == [1, 0, 1]
     names = [name for one in (drawn[0], drawn[2]) for fault in one.phases[0].schedule for name in _of(fault)]
     assert hunt.led_to == Counter([*names, *2 * ("3.9.1/zookeeper", "librdkafka")])
     hunt.tried, hunt.led_to = Counter(kill=9, pause=9), Counter(pause=9)
@@ -139,7 +153,7 @@ def _of(entry: Any) -> tuple[str, str]:
 
 
 def test_what_was_in_a_run_is_counted(experiment: Path, clusters: Clusters, tmp_path: Path) -> None:
-    with Hunt.of(experiment) as hunt:
+    with hunting_on(experiment) as hunt:
         drawn = hunt.draw(experiment, 5)
         hunt.run(drawn, tmp_path, [])
     kinds = [entry.fault for entry in drawn.phases[0].schedule]
@@ -149,7 +163,7 @@ def test_what_was_in_a_run_is_counted(experiment: Path, clusters: Clusters, tmp_
 
 def test_clients_and_clusters_are_drawn_by_weight_too(experiment: Path, clusters: Clusters) -> None:
     experiment.write_text(EXPERIMENT + "    clients: [java, librdkafka]\n    clusters: [3.9.1/kraft, 4.3.1/kraft]\n")
-    hunt = Hunt.of(experiment)
+    hunt = hunt_of(experiment)
     hunt.tried.update({"java 3.9.1": 999, "3.9.1/kraft": 999})
     drawn = [hunt.draw(experiment, seed) for seed in range(20)]
     assert sum(one.phases[0].lanes[0].client == "librdkafka" for one in drawn) > 15
@@ -161,12 +175,12 @@ def test_a_client_that_the_machine_lacks_is_left_out(
 ) -> None:
     experiment.write_text(EXPERIMENT + "    clients: [java, librdkafka]\n")
     monkeypatch.setattr(ClientKind, "lacks", lambda kind: ["install a JRE"] if kind.name == "java" else [])
-    hunt = Hunt.of(experiment)
+    hunt = hunt_of(experiment)
     assert hunt.left_out == {"java": "install a JRE"}
     assert {hunt.draw(experiment, seed).phases[0].lanes[0].client for seed in range(9)} == {"librdkafka"}
     experiment.write_text(EXPERIMENT + "    clients: [java]\n")
     with pytest.raises(UsageFailure, match="clients: expected one that this machine can run"):
-        Hunt.of(experiment)
+        hunt_of(experiment)
 
 
 def test_a_hunt_goes_on_where_the_last_one_stopped(
@@ -176,9 +190,9 @@ def test_a_hunt_goes_on_where_the_last_one_stopped(
     record = tmp_path / "out" / "hunted.jsonl"
     clusters.lost = {2}
     for seed in range(3):
-        with Hunt.of(experiment, record) as hunt:
+        with hunting_on(experiment, record) as hunt:
             hunt.run(hunt.draw(experiment, seed), tmp_path, [])
-    again = Hunt.of(experiment, record)
+    again = hunt_of(experiment, record)
     assert (again.rounds, again.tried, again.led_to) == (hunt.rounds, hunt.tried, hunt.led_to)
     assert again.shown == {"run"}
     [(found, when, number)] = again.found()
@@ -187,7 +201,7 @@ def test_a_hunt_goes_on_where_the_last_one_stopped(
     with record.open("a") as file:
         file.write("{}\n")
     with pytest.raises(UsageFailure, match=r"hunted.jsonl:4: expected a round of a hunt"):
-        Hunt.of(experiment, record)
+        hunt_of(experiment, record)
 
 
 def test_discoveries_have_the_names_of_what_explains_them() -> None:
@@ -251,7 +265,7 @@ def test_the_command_shrinks_what_nothing_explains_and_drafts_a_report(
 def test_an_experiment_whose_schedule_is_not_generated_is_refused(experiment: Path, schedule: str) -> None:
     experiment.write_text(EXPERIMENT.partition("schedule:")[0] + schedule)
     with pytest.raises(UsageFailure, match=r"expected an experiment with one phase and `schedule: \{generate"):
-        Hunt.of(experiment)
+        hunt_of(experiment)
 
 
 def test_what_is_forbidden_in_a_run_alone_is_a_finding_to_hunt_for_too() -> None:
@@ -261,5 +275,5 @@ def test_what_is_forbidden_in_a_run_alone_is_a_finding_to_hunt_for_too() -> None
         "phantom": {"count": 1, "status": "forbidden"},
     }
     verdict = {"lanes": [{"lane": "a", "anomalies": anomalies}]}
-    assert [str(one) for one in forbidden(verdict)] == ["a:lost_write", "a:phantom"]
-    assert [str(one) for one in findings(verdict)] == ["a:lost_write", "a:phantom", "a:duplicate"]
+    found = [(str(one), is_forbidden) for one, is_forbidden in findings(verdict).items()]
+    assert found == [("a:lost_write", True), ("a:phantom", True), ("a:duplicate", False)]
