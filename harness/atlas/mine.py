@@ -22,8 +22,8 @@ JAVA = "java"
 _IDEMPOTENCE, _MIN_ISR = "enable.idempotence", "min.insync.replicas"
 _UNCLEAN = "unclean.leader.election.enable"
 _IN_FLIGHT = "max.in.flight.requests.per.connection"
-_TRUE = {"true": True, "false": False}
-_ACKS = {"-1": "all", "request.required.acks": "acks"}
+_NAMED = {"request.required.acks": "acks", "max.in.flight": _IN_FLIGHT}
+"""Second names of keys."""
 _OF_LIBRDKAFKA = ("request.required.acks", "message.timeout.ms", "queue.buffering.max.ms", "statistics.interval.ms")
 _USUAL = Lane(lane="usual").to_json()
 _NEITHER: Mapping[str, Any] = {"transactional": False, "group": None, "loop": None}
@@ -91,11 +91,11 @@ def read_settings(path: Path, client: str | None = None) -> Settings:
     kind = client or (IN_PROCESS if any(key in given for key in _OF_LIBRDKAFKA) else JAVA)
     if kind not in KINDS:
         raise UsageFailure(f"--client {quoted(kind)}: expected {', '.join(KINDS)}")
-    known = {_ACKS.get(key, key): value for key, value in given.items()}
-    acks = _ACKS.get(known.get("acks", "all"), known.get("acks", "all"))
+    known = {_NAMED.get(key, key): value for key, value in given.items()}
+    acks = "all" if known.get("acks") == "-1" else known.get("acks", "all")
     if acks not in ACKS:
         raise UsageFailure(f"{path}: acks: {quoted(acks)}: expected {', '.join(ACKS)} or -1")
-    in_flight = _number(path, _IN_FLIGHT, known.get(_IN_FLIGHT, known.get("max.in.flight", "5")))
+    in_flight = _number(path, _IN_FLIGHT, known.get(_IN_FLIGHT, "5"))
     # Java's producers are idempotent unless a key is against it (KIP-679, since 3.0); librdkafka's are not.
     usual = "true" if kind == JAVA and acks == "all" and in_flight <= 5 else "false"
     lane: dict[str, Any] = {
@@ -105,13 +105,13 @@ def read_settings(path: Path, client: str | None = None) -> Settings:
     }
     if "transactional.id" in known:
         lane |= {"transactional": True, "idempotence": True}
-    if lane["idempotence"] and known.keys().isdisjoint((_IN_FLIGHT, "max.in.flight")):
+    if lane["idempotence"] and _IN_FLIGHT not in known:
         lane["max_in_flight"] = max(KINDS[kind].idempotent_in_flight)
     if _MIN_ISR in known:
         lane["min_insync_replicas"] = _number(path, _MIN_ISR, known[_MIN_ISR])
     if _UNCLEAN in known:
         lane["unclean_leader_election"] = _truth(path, _UNCLEAN, known[_UNCLEAN])
-    used = {"acks", _IDEMPOTENCE, _IN_FLIGHT, "max.in.flight", "transactional.id", _MIN_ISR, _UNCLEAN, *_ACKS}
+    used = {"acks", _IDEMPOTENCE, _IN_FLIGHT, "transactional.id", _MIN_ISR, _UNCLEAN, *_NAMED}
     return Settings(kind, lane, sorted(key for key in given if key not in used))
 
 
@@ -122,9 +122,9 @@ def _agrees(settings: Mapping[str, Any], lane: Mapping[str, Any]) -> bool:
 
 
 def _truth(path: Path, key: str, value: str) -> bool:
-    if value.lower() not in _TRUE:
+    if value.lower() not in ("true", "false"):
         raise UsageFailure(f"{path}: {key}: {quoted(value)}: expected true or false")
-    return _TRUE[value.lower()]
+    return value.lower() == "true"
 
 
 def _number(path: Path, key: str, value: str) -> int:

@@ -22,7 +22,7 @@ from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.nightly.collecting import lane_runs_of
-from kafka_chaos.harness.nightly.summary import LaneCount, RunEntry, Summary, violations_in, write_summary
+from kafka_chaos.harness.nightly.summary import LaneCount, LaneViolation, RunEntry, Summary, write_summary
 from kafka_chaos.harness.nightly.trend import write_trend
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.listeners.waiting import duration
@@ -139,11 +139,12 @@ class Nightly:
             result = self.run_one(experiment, self.folder / "runs", self.listeners)
             self._remember(result.path)
             verdict = result.verdict
+            broken = [lane for lane in verdict.lanes if lane.verdict is Verdict.VIOLATION]
             entry = replace(
                 entry,
                 run_dir=str(result.path.relative_to(self.folder)),
                 verdict=verdict.verdict,
-                violations=violations_in(verdict),
+                violations=tuple(LaneViolation(lane=lane.lane, reasons=lane.reasons) for lane in broken),
             )
         except (KafkaChaosError, SparkUnavailableError, RunDirectoryError) as error:
             entry = replace(entry, error=str(error))

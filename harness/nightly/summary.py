@@ -15,7 +15,7 @@ from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.forecast.shares import Share
-from kafka_chaos.verification import LaneVerdict, RunVerdict
+from kafka_chaos.verification import LaneVerdict
 
 SETTINGS = ("acks", "idempotence", "min_insync_replicas", "unclean_leader_election", "faults")
 
@@ -26,12 +26,6 @@ class LaneViolation:
 
     lane: str
     reasons: tuple[str, ...]
-
-
-def violations_in(verdict: RunVerdict) -> tuple[LaneViolation, ...]:
-    """The lanes that broke their predictions."""
-    broken = [lane for lane in verdict.lanes if lane.verdict is Verdict.VIOLATION]
-    return tuple(LaneViolation(lane=lane.lane, reasons=lane.reasons) for lane in broken)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +57,7 @@ class AnomalyCount:
         """Of the runs that judged the anomaly: its status and how often it was found in each."""
         share = Share([count for _, count in judged])
         low, high = (round(bound, 4) for bound in share.interval)
-        status = max((status for status, _ in judged), key=_RANK.index)
+        status = max((status for status, _ in judged), key=list(Status).index)
         return cls(status, share.runs, share.hits, sum(share.counts), low, high)
 
 
@@ -94,9 +88,6 @@ class LaneCount:
             verdicts={str(verdict): verdicts.count(verdict) for verdict in Verdict},
             anomalies={name: AnomalyCount.of(found) for name, found in judged.items()},
         )
-
-
-_RANK = (Status.FORBIDDEN, Status.PERMITTED, Status.REQUIRED)
 
 
 @dataclass(frozen=True, kw_only=True)
