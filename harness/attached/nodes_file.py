@@ -16,8 +16,6 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.file import model_of
 from kafka_chaos.harness.experiment.values import Seconds, Spec
 
-_WHAT = "a file of nodes"
-
 
 class Command(Spec):
     """A command of a node: what a shell runs on this machine, and how long it may take."""
@@ -102,7 +100,7 @@ _KINDS = ("brokers", "controllers", "zookeepers")
 
 def load_nodes(path: Path) -> NodesFile:
     """The nodes in a file; raises `UsageFailure`."""
-    nodes = model_of(path, NodesFile, _WHAT)
+    nodes = model_of(path, NodesFile, "a file of nodes")
     for name, count in Counter(nodes.names()).items():
         if count > 1:
             raise UsageFailure(f"{path}:1: {name!r} names two nodes")

@@ -140,9 +140,9 @@ def shrink_command(
             "controls": {what: one.hits[name] for name, what in one.controls.items()},
             "file": str(into),
             "draft": str(draft),
+            "tried": [{"path": str(path), "shown": seen} for path, seen in one.trials.paths],
         }
-        tried = [{"path": str(path), "shown": seen} for path, seen in one.trials.paths]
-        click.echo(json.dumps({**result, "tried": tried}))
+        click.echo(json.dumps(result))
     else:
         for name, what in one.controls.items():
             say(f"the same with {what}: shown by {one.described(name)}")

@@ -26,8 +26,7 @@ def realised_experiment(run: Path) -> Experiment:
 
     Times are those at which the faults really came; targets are the containers that held the roles then.
     """
-    values = realised_values(run)
-    return experiment_of(values, str(run / EXPERIMENT_FILE))
+    return experiment_of(realised_values(run), str(run / EXPERIMENT_FILE))
 
 
 def realised_values(run: Path) -> dict[str, Any]:
