@@ -72,7 +72,7 @@ def measured(cluster: Cluster, name: str, seconds: float) -> dict[str, object]:
         ends = admin.end_offsets(lane.lane, range(PARTITIONS))
         load.close()
         began = time.monotonic()
-        consumer, _ = reading(lane, settings, None, None)
+        (consumer,), _ = reading(lane, settings, None, None)
         _await(lambda: consumer.consumed, "a record to be read", problems)
         first, began = consumer.consumed, time.monotonic()
         consumer.drain(ends, timeout=60, cancelled=threading.Event())

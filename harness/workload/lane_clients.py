@@ -8,24 +8,25 @@ producers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from typing import cast
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, ChosenClient, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
 from kafka_chaos.harness.workload.clients.defect_watch import watch_of
-from kafka_chaos.harness.workload.clients.following import ConsumerPerIsolation, Follower
+from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.paced_producing import Life, PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, RowBuffer
 from kafka_chaos.harness.workload.lane_groups import group_reading, loop_between
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
@@ -34,8 +35,8 @@ from kafka_chaos.harness.workload.transactions.load import TransactionalProducin
 
 Members = GroupLoad | ApplicationConsuming | ApplicationLooping
 """The members of a group, the harness's own or the application's."""
-Consuming = Follower | ApplicationConsuming | ConsumerPerIsolation
-"""The reader of a lane, from its start to its end."""
+Consuming = tuple[Follower | ApplicationConsuming, ...]
+"""The readers of a lane, from its start to its end; the first one reads everything."""
 
 
 def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHandle], object] | None) -> Producing:
@@ -44,13 +45,13 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
         if lane.lives:
             raise UsageFailure(f"lane {lane.lane}: an application writes it: expected no lives")
         return ApplicationProducing(lane, function, load)
-    transactions = load.transactions(lane)
-    if transactions is not None:
+    if lane.transactional is not None:
+        assert load.tables.transactions is not None
         return TransactionalProducing(
             lane,
             lambda number, transactional_id: _producer(lane, load, number, 0, transactional_id),
             workload=load.workload,
-            transactions=transactions,
+            rows=load.tables.transactions,
             on_notice=load.on_notice,
             seed=load.seed,
         )
@@ -143,22 +144,22 @@ def reading(
     function: Callable[[ConsumerHandle], object] | None,
     start_offsets: Mapping[int, int] | None,
 ) -> tuple[Consuming, Members | None]:
-    """The consumer that reads every record of the lane, and the group that reads it beside, if one does.
+    """The consumers that read every record of the lane, and the group that reads it beside, if one does.
 
     The application's function, if there is one, is the first in a plain lane, and the second in one with a group or
     transactions.
     """
     is_followed = lane.group is not None or lane.transactional is not None
     if function is None:
-        return _follower(lane, load, start_offsets), None if lane.group is None else group_reading(lane, load)
-    application = ApplicationConsuming(lane, function, load, groups=load.groups if is_followed else None)
-    return (_follower(lane, load, start_offsets), application) if is_followed else (application, None)
+        return _followers(lane, load, start_offsets), None if lane.group is None else group_reading(lane, load)
+    application = ApplicationConsuming(lane, function, load, groups=load.tables if is_followed else None)
+    return (_followers(lane, load, start_offsets), application) if is_followed else ((application,), None)
 
 
-def _follower(
-    lane: LaneSpec, load: LoadSettings, start_offsets: Mapping[int, int] | None
-) -> Follower | ConsumerPerIsolation:
-    def process(isolation: str | None = None, assignments: RowBuffer | None = None) -> ProcessConsumer:
+def _followers(lane: LaneSpec, load: LoadSettings, start_offsets: Mapping[int, int] | None) -> tuple[Follower, ...]:
+    """The consumer of the lane's topic, or of one with transactions a consumer in each isolation level."""
+
+    def process(isolation: str | None = None) -> ProcessConsumer:
         name = lane.lane if isolation is None else f"{lane.lane}-{isolation}"
         return ProcessConsumer(
             load.start(lane, "consumer", name, {"start_offsets": start_offsets or {}, "isolation": isolation}, {}),
@@ -166,7 +167,7 @@ def _follower(
             partitions=lane.partitions,
             writer=load.tables.consumed,
             isolation=isolation,
-            assignments=assignments,
+            assignments=None if isolation is None else load.tables.assignments,
         )
 
     in_process = partial(
@@ -180,10 +181,15 @@ def _follower(
         writer=load.tables.consumed,
         on_error=load.on_notice,
         start_offsets=start_offsets,
+        assignments=None if lane.transactional is None else load.tables.assignments,
     )
     follow: Callable[..., Follower] = in_process if lane.client == IN_PROCESS else process
     if lane.transactional is None:
-        return follow()
-    assert load.tables.assignments is not None
-    assignments = RowBuffer(ASSIGNMENTS_SCHEMA, load.tables.assignments)
-    return ConsumerPerIsolation(lambda isolation: follow(isolation=isolation, assignments=assignments))
+        return (follow(),)
+    with ExitStack() as begun:
+        both = []
+        for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
+            both.append(follow(isolation=isolation))
+            begun.callback(both[-1].close)
+        begun.pop_all()
+    return tuple(both)

@@ -58,7 +58,6 @@ def _group(
     output: OutputSettings | None = None,
 ) -> GroupLoad:
     """The members of a group that reads the lane `read`; `lane` says of which client they are."""
-    assert load.groups is not None
     work = GroupWork(
         group_id=group_id,
         settings=settings,
@@ -72,7 +71,7 @@ def _group(
         output=output,
     )
     start = _starting(lane, load)
-    return GroupLoad(work, load.groups, on_notice=load.on_notice, on_change=load.on_change, start=start)
+    return GroupLoad(work, load.tables, on_notice=load.on_notice, on_change=load.on_change, start=start)
 
 
 def _starting(lane: LaneSpec, load: LoadSettings) -> StartMember | None:

@@ -9,7 +9,6 @@ from kafka_chaos.faults.target import CONSUMER, MEMBER
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
-from kafka_chaos.harness.workload.clients.following import ConsumerPerIsolation
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.producers import ManyProducers, Producing
 from kafka_chaos.harness.workload.groups.load import GroupLoad
@@ -43,7 +42,7 @@ class LaneLoad:
         else:
             assert source is not None
             self.producer, self.loop = looping(lane, source, load, application.producer)
-        self.consumer, self.group = reading(lane, load, application.consumer, start_offsets)
+        self.consumers, self.group = reading(lane, load, application.consumer, start_offsets)
         self.unsettled = 0
         self._settle_timeout = load.workload.settle_timeout
         self._sending = threading.Event()
@@ -54,7 +53,7 @@ class LaneLoad:
     @property
     def counts(self) -> tuple[int, int, int]:
         """Records sent, acknowledged and consumed so far."""
-        return self.producer.sent, self.producer.acknowledged, self.consumer.consumed
+        return self.producer.sent, self.producer.acknowledged, self.consumers[0].consumed
 
     @property
     def has_failed(self) -> bool:
@@ -77,9 +76,7 @@ class LaneLoad:
     def processes(self, role: str) -> Sequence[ClientProcess]:
         """Those of its clients that are processes of their own and run, for faults to hit."""
         if role == CONSUMER:
-            reads = self.consumer
-            followers = reads.consumers if isinstance(reads, ConsumerPerIsolation) else (reads,)
-            return [each for one in followers if isinstance(one, ProcessConsumer) for each in one.processes()]
+            return [each for one in self.consumers if isinstance(one, ProcessConsumer) for each in one.processes()]
         if role == MEMBER:
             return [each for one in self.groups[:1] if isinstance(one, GroupLoad) for each in one.processes()]
         found = []
@@ -117,8 +114,9 @@ class LaneLoad:
         """Raise an error of the producer's thread, of the application's consumer or of a group, if there was one."""
         for members in self.groups:
             members.raise_error()
-        if isinstance(self.consumer, ApplicationConsuming):
-            self.consumer.raise_error()
+        for one in self.consumers:
+            if isinstance(one, ApplicationConsuming):
+                one.raise_error()
         self._worker.raise_error()
 
     def cancel(self) -> None:
@@ -132,7 +130,8 @@ class LaneLoad:
         self._worker.join()
         for members in self.groups:
             members.close()
-        self.consumer.close()
+        for one in self.consumers:
+            one.close()
 
     def _run(self) -> None:
         try:

@@ -44,11 +44,10 @@ class PhaseLoad:
         **settings: Any,
     ) -> None:
         """`settings`: the further fields of `LoadSettings`."""
-        self._tables = LoadTables(run_directory, lanes)
         self._groups_file = run_directory / GROUPS_FILE
         self._reservations = Reservations(run_directory)
-        groups = self._tables.of_groups(self._reservations)
-        shared = LoadSettings(tables=self._tables, reservations=self._reservations, groups=groups, **settings)
+        self._tables = LoadTables(run_directory, lanes, self._reservations)
+        shared = LoadSettings(tables=self._tables, reservations=self._reservations, **settings)
         self._on_notice = shared.on_notice
         self._clock = shared.clock
         self.lanes: dict[str, LaneLoad] = {}
@@ -153,7 +152,7 @@ class PhaseLoad:
             raise ClusterFailure(f"no end offsets for the lanes {', '.join(missing)}")
         deadline = time.monotonic() + timeout
         for name, lane in self.lanes.items():
-            for reader in (lane.consumer, lane.group):
+            for reader in (*lane.consumers, lane.group):
                 if reader is not None:
                     left = max(0.0, deadline - time.monotonic())
                     reader.drain(end_offsets[name], timeout=left, cancelled=never)

@@ -12,10 +12,8 @@ from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.groups.work import OnChange
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.producer import Start
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -38,7 +36,7 @@ class LoadClock:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings:
-    """Settings that all lanes of a load share. `groups`: the tables of groups, in a phase that has any.
+    """Settings that all lanes of a load share.
 
     `client_configs`: what the harness's own clients get, for example for SASL and TLS. `seed` decides what is random.
     """
@@ -49,7 +47,6 @@ class LoadSettings:
     reservations: Reservations
     on_notice: Callable[[str], None]
     on_change: OnChange = lambda group, member, change: None
-    groups: GroupTables | None = None
     on_precondition: OnPrecondition | None = None
     on_client: OnClient = lambda event: None
     client_configs: Mapping[str, str] = field(default_factory=dict)
@@ -118,10 +115,6 @@ class LoadSettings:
             )
 
         return started
-
-    def transactions(self, lane: LaneSpec) -> HistoryWriter | None:
-        """The writer of `transactions/` in a transactional lane."""
-        return None if lane.transactional is None else self.tables.transactions
 
 
 def producer_configs(lane: LaneSpec, bootstrap_servers: str) -> dict[str, object]:

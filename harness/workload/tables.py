@@ -6,46 +6,51 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
+import pyarrow as pa
+
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.history.writer import (
+    ASSIGNMENTS_SCHEMA,
+    COMMITS_SCHEMA,
+    OUTPUTS_SCHEMA,
+    TRANSACTIONS_SCHEMA,
+    HistoryWriter,
+    RowBuffer,
+)
 
 
 class LoadTables:
-    """The writers of the tables of these lanes; those that no lane needs are None."""
+    """The tables of these lanes: the writers of `produced/` and `consumed/`, of the others a buffer of rows.
 
-    def __init__(self, run_directory: Path, lanes: Iterable[LaneSpec]) -> None:
+    Those that no lane needs are None. `outputs`: rows of `produced/` that members of loops report. `reservations`:
+    where assignments are noted at once, in case the harness dies.
+    """
+
+    def __init__(
+        self, run_directory: Path, lanes: Iterable[LaneSpec], reservations: Reservations | None = None
+    ) -> None:
         lanes = tuple(lanes)
         self.run_directory = run_directory
+        self.reservations = reservations
+        self._closing = ExitStack()
         has_transactions = any(lane.transactional is not None for lane in lanes)
         has_groups = any(lane.group is not None or lane.loop is not None for lane in lanes)
+        self.commits = self._rows("commits", COMMITS_SCHEMA, has_groups)
+        self.assignments = self._rows("assignments", ASSIGNMENTS_SCHEMA, has_transactions or has_groups)
+        self.transactions = self._rows("transactions", TRANSACTIONS_SCHEMA, has_transactions)
+        self.produced = self._writer("produced")
+        self.consumed = self._writer("consumed")
+        self.outputs = RowBuffer(OUTPUTS_SCHEMA, self.produced)
 
-        def writer(name: str, needed: bool) -> HistoryWriter | None:
-            return HistoryWriter(run_directory / name) if needed else None
+    def _writer(self, name: str) -> HistoryWriter:
+        writer = HistoryWriter(self.run_directory / name)
+        self._closing.callback(writer.close)
+        return writer
 
-        self.produced = HistoryWriter(run_directory / "produced")
-        self.consumed = HistoryWriter(run_directory / "consumed")
-        self.transactions = writer("transactions", has_transactions)
-        self.assignments = writer("assignments", has_transactions or has_groups)
-        self.commits = writer("commits", has_groups)
-
-    def of_groups(self, reservations: Reservations | None = None) -> GroupTables | None:
-        """The buffers of rows that groups share, see there; None where no lane has transactions or a group."""
-        if self.assignments is None:
-            return None
-        return GroupTables(
-            produced=self.produced,
-            consumed=self.consumed,
-            assignments=self.assignments,
-            commits=self.commits,
-            transactions=self.transactions,
-            reservations=reservations,
-        )
+    def _rows(self, name: str, schema: pa.Schema, needed: bool) -> RowBuffer | None:
+        return RowBuffer(schema, self._writer(name)) if needed else None
 
     def close(self) -> None:
         """Write the remaining rows of all, also if one of them fails."""
-        with ExitStack() as stack:
-            for table in (self.consumed, self.produced, self.transactions, self.assignments, self.commits):
-                if table is not None:
-                    stack.callback(table.close)
+        self._closing.close()

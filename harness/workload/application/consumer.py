@@ -21,8 +21,8 @@ from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.member import Callbacks, Member
 from kafka_chaos.harness.workload.clients.following import behind
-from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.tables import LoadTables
 
 Rebalanced = Callable[[Any, Any], None]
 
@@ -30,7 +30,7 @@ Rebalanced = Callable[[Any, Any], None]
 class ConsumerRecorder:
     """Records what all consumers of one lane's application receive."""
 
-    def __init__(self, lane: LaneSpec, writer: HistoryWriter, groups: GroupTables | None = None) -> None:
+    def __init__(self, lane: LaneSpec, writer: HistoryWriter, groups: LoadTables | None = None) -> None:
         """`groups`: the tables of assignments and commits, if the lane has them."""
         self.groups = groups
         self.clients: list[RecordingConsumer] = []

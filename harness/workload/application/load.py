@@ -19,9 +19,9 @@ from kafka_chaos.harness.workload.application.handles import (
 )
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.clients.following import not_at_the_end
-from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.groups.work import committed_by
 from kafka_chaos.harness.workload.settings import LoadSettings
+from kafka_chaos.harness.workload.tables import LoadTables
 
 _INTERVAL = 0.05
 
@@ -31,7 +31,7 @@ class ApplicationMembers:
 
     _thread: ApplicationThread
 
-    def __init__(self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str, groups: GroupTables | None):
+    def __init__(self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str, groups: LoadTables | None):
         """`what` names the function; `groups`: the tables of assignments and commits, if the lane has them."""
         self.reads = read.lane
         """The lane that they read."""
@@ -93,7 +93,7 @@ class ApplicationConsuming(ApplicationMembers):
         function: Callable[[ConsumerHandle], object],
         load: LoadSettings,
         *,
-        groups: GroupTables | None = None,
+        groups: LoadTables | None = None,
     ) -> None:
         if lane.group is not None:
             _left_alone(lane.lane, "group", lane.group)
@@ -151,7 +151,7 @@ class ApplicationLooping(ApplicationMembers, ApplicationProducing):
         assert loop is not None
         _left_alone(lane.lane, "loop", loop.group)
         what, group_id = f"the producer function of lane {lane.lane}", loop_group_of(lane.lane)
-        ApplicationMembers.__init__(self, source, load, what=what, group_id=group_id, groups=load.groups)
+        ApplicationMembers.__init__(self, source, load, what=what, group_id=group_id, groups=load.tables)
         any_function = cast("Callable[[ProducerHandle], object]", function)
         ApplicationProducing.__init__(self, lane, any_function, load, inputs=self._inputs)
 

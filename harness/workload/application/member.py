@@ -10,7 +10,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.harness.workload.groups.assignment import Assignment
 from kafka_chaos.harness.workload.groups.commits import Commits
-from kafka_chaos.harness.workload.groups.rows import GroupTables, MemberRows, Progress
+from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
+from kafka_chaos.harness.workload.tables import LoadTables
 
 
 class Callbacks:
@@ -39,7 +40,7 @@ class Member:
     """The assignments and commits of one client of the application in `lane`; `configs` are the client's."""
 
     def __init__(
-        self, client: Any, configs: Mapping[str, object], *, name: str, lane: str, topic: str, tables: GroupTables
+        self, client: Any, configs: Mapping[str, object], *, name: str, lane: str, topic: str, tables: LoadTables
     ) -> None:
         self._client = client
         self._topic = topic

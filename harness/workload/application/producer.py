@@ -29,7 +29,7 @@ from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_ref
 from kafka_chaos.harness.workload.clients.producers import Acknowledged
 from kafka_chaos.harness.workload.clients.recorded_producer import retries
 from kafka_chaos.harness.workload.history.reservations import ReservedSeqs
-from kafka_chaos.harness.workload.history.writer import OUTPUTS_SCHEMA, PRODUCED_SCHEMA, TRANSACTIONS_SCHEMA, RowBuffer
+from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, RowBuffer
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 Headers = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
@@ -42,8 +42,7 @@ class ProducerRecorder(Acknowledged):
     def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ConsumerRecorder | None = None) -> None:
         """`inputs`: what records the consumers of a loop, whose output the lane is."""
         super().__init__()
-        transactions = load.transactions(lane)
-        self.transactions = None if transactions is None else RowBuffer(TRANSACTIONS_SCHEMA, transactions)
+        self.transactions = None if lane.transactional is None else load.tables.transactions
         self.inputs = inputs
         self.lane = lane.lane
         self.topic = lane.topic_name
@@ -54,7 +53,7 @@ class ProducerRecorder(Acknowledged):
         self.reservations = load.reservations
         self._on_precondition = load.on_precondition
         self._clients: list[RecordingProducer] = []
-        self._done = RowBuffer(PRODUCED_SCHEMA if inputs is None else OUTPUTS_SCHEMA, load.tables.produced)
+        self._done = RowBuffer(PRODUCED_SCHEMA, load.tables.produced) if inputs is None else load.tables.outputs
         self._lock = threading.Lock()
 
     @property

@@ -3,8 +3,8 @@
 It has all partitions, without a group. A name in the history denotes one uninterrupted assignment: when the consumer
 lost its position, or was replaced, what is read from the start again has a new name.
 
-A topic with transactions has one consumer in each isolation level (`ConsumerPerIsolation`). What they pass over,
-markers and the records of aborted transactions, counts as read: the client tells when it is at the end.
+A topic with transactions has one consumer in each isolation level. What they pass over, markers and the records of
+aborted transactions, counts as read: the client tells when it is at the end.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer, consumed_rows
 
 _TICK = 0.05
@@ -128,39 +127,3 @@ class Follower(ABC):
     @abstractmethod
     def close(self) -> None:
         """End it, and write its last rows."""
-
-
-class ConsumerPerIsolation:
-    """A consumer of a topic with transactions in each isolation level; `follow` begins one."""
-
-    def __init__(self, follow: Callable[[str], Follower]) -> None:
-        self._committed = follow(READ_COMMITTED)
-        try:
-            self._uncommitted = follow(READ_UNCOMMITTED)
-        except BaseException:
-            self._committed.close()
-            raise
-
-    @property
-    def consumers(self) -> tuple[Follower, ...]:
-        """Both."""
-        return self._uncommitted, self._committed
-
-    @property
-    def consumed(self) -> int:
-        """Records that were read so far, committed or not."""
-        return self._uncommitted.consumed
-
-    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until both have read up to the end offsets, at most `timeout` seconds for both.
-
-        Neither delays the other; one that does not get there is reported, as `Follower.drain` says.
-        """
-        deadline = time.monotonic() + timeout
-        for consumer in self.consumers:
-            consumer.drain(end_offsets, timeout=max(0.0, deadline - time.monotonic()), cancelled=cancelled)
-
-    def close(self) -> None:
-        """End both and write their last rows."""
-        for consumer in self.consumers:
-            consumer.close()

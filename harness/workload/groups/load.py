@@ -15,7 +15,7 @@ from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.workload.clients.following import not_at_the_end
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
-from kafka_chaos.harness.workload.groups.rows import GroupTables, MemberRows, Progress
+from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
 from kafka_chaos.harness.workload.groups.settings import (
     ORDER_CRASH,
     ORDER_FREEZE,
@@ -26,6 +26,7 @@ from kafka_chaos.harness.workload.groups.settings import (
 from kafka_chaos.harness.workload.groups.work import GroupWork, OnChange, StartMember, committed_by, member_settings
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.worker import Worker
 
 MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"
@@ -46,7 +47,7 @@ class GroupLoad(Progress):
     def __init__(
         self,
         work: GroupWork,
-        tables: GroupTables,
+        tables: LoadTables,
         *,
         on_notice: Callable[[str], None],
         on_change: OnChange,

@@ -13,41 +13,8 @@ from typing import Any
 from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
 from kafka_chaos.harness.workload.clients.following import behind
 from kafka_chaos.harness.workload.clients.producers import Acknowledged
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import (
-    ASSIGNMENTS_SCHEMA,
-    COMMITS_SCHEMA,
-    OUTPUTS_SCHEMA,
-    TRANSACTIONS_SCHEMA,
-    HistoryWriter,
-    RowBuffer,
-    consumed_rows,
-)
-
-
-class GroupTables:
-    """The tables that lanes with groups share, each as a buffer of rows.
-
-    `transactions` is only for loops with them; without `commits`, commits are not recorded. `reservations`: where
-    assignments are noted at once, in case the harness dies.
-    """
-
-    def __init__(
-        self,
-        *,
-        produced: HistoryWriter,
-        consumed: HistoryWriter,
-        assignments: HistoryWriter,
-        commits: HistoryWriter | None,
-        transactions: HistoryWriter | None,
-        reservations: Reservations | None = None,
-    ) -> None:
-        self.reservations = reservations
-        self.consumed = consumed
-        self.outputs = RowBuffer(OUTPUTS_SCHEMA, produced)
-        self.assignments = RowBuffer(ASSIGNMENTS_SCHEMA, assignments)
-        self.commits = None if commits is None else RowBuffer(COMMITS_SCHEMA, commits)
-        self.transactions = None if transactions is None else RowBuffer(TRANSACTIONS_SCHEMA, transactions)
+from kafka_chaos.harness.workload.history.writer import consumed_rows
+from kafka_chaos.harness.workload.tables import LoadTables
 
 
 class Progress(Acknowledged):
@@ -82,8 +49,8 @@ class Progress(Acknowledged):
 class MemberRows:
     """The rows of one member of `group`, which reads `lane`.
 
-    `output`: in a loop, the lane that it writes, its producer_id and its transactional id, if it has one. `on_change`
-    learns when it freezes and thaws.
+    `output`: in a loop, the lane that it writes, its producer_id and its transactional id, if it has one. Commits are
+    recorded where `tables` have commits. `on_change` learns when it freezes and thaws.
     """
 
     def __init__(
@@ -93,14 +60,15 @@ class MemberRows:
         lane: str,
         isolation: str,
         output: tuple[str, int, str | None] | None,
-        tables: GroupTables,
+        tables: LoadTables,
         progress: Progress,
         on_change: Callable[[str], None] = lambda change: None,
     ) -> None:
         self._of = {"lane": lane, "group": group}
         self._isolation = isolation
         self._output = output
-        self._tables = tables
+        assert tables.assignments is not None
+        self._tables, self._assignments = tables, tables.assignments
         self._progress = progress
         self._on_change = on_change
         self._holds: dict[tuple[str, int], dict[str, Any]] = {}
@@ -128,7 +96,7 @@ class MemberRows:
         """The member has ended: what has no row by now gets one."""
         self._progress.loses(self)
         for assigned in self._holds.values():
-            self._tables.assignments.add(assigned)
+            self._assignments.add(assigned)
         for commit in self._asked.values():
             self._add_commit(commit, {}, None, "info")
         for sent in self._open.values():
@@ -151,7 +119,7 @@ class MemberRows:
     def _taken(self, consumer: str, partitions: list[int], ns: int) -> None:
         self._progress.loses(self, partitions)
         for partition in partitions:
-            self._tables.assignments.add({**self._holds.pop((consumer, partition)), "end_ns": ns})
+            self._assignments.add({**self._holds.pop((consumer, partition)), "end_ns": ns})
 
     def _at_end(self, offsets: list[list[int]]) -> None:
         self._progress.reaches(self, offsets)

@@ -17,7 +17,7 @@ from kafka_chaos.contract.lane.transactions import Transactional, transactional_
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, ManyProducers
-from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.history.writer import RowBuffer
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -29,7 +29,7 @@ _NEVER = float("inf")
 
 
 class TransactionalProducing(ManyProducers):
-    """The producers of one transactional lane; `seed` decides what is aborted.
+    """The producers of one transactional lane; `seed` decides what is aborted, `rows` takes those of `transactions/`.
 
     `connect` makes an incarnation of a transactional id, of the next number.
     """
@@ -40,7 +40,7 @@ class TransactionalProducing(ManyProducers):
         connect: Callable[[int, str], LaneProducer],
         *,
         workload: WorkloadSpec,
-        transactions: HistoryWriter,
+        rows: RowBuffer,
         on_notice: Callable[[str], None],
         seed: int,
     ) -> None:
@@ -50,7 +50,6 @@ class TransactionalProducing(ManyProducers):
         self._deadline = _NEVER
         self._cancelled = threading.Event()
         self._connecting = threading.Lock()
-        rows = RowBuffer(TRANSACTIONS_SCHEMA, transactions)
 
         def next_of(transactional_id: str) -> LaneProducer:
             with self._connecting:

@@ -20,7 +20,6 @@ from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
-from kafka_chaos.harness.workload.clients.following import ConsumerPerIsolation
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.groups.load import GroupLoad
@@ -28,6 +27,7 @@ from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
+from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing
@@ -47,7 +47,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
     def load(application: Application | None = None, **keys: Any) -> LaneLoad:
         lane = LaneSpec(lane="orders", **keys)
-        tables, reservations = LoadTables(tmp_path, [lane, SOURCE]), Reservations(tmp_path)
+        reservations = Reservations(tmp_path)
+        tables = LoadTables(tmp_path, [lane, SOURCE], reservations)
         ends.extend((tables.close, reservations.close))
         settings = LoadSettings(
             bootstrap_servers="127.0.0.1:1",
@@ -56,7 +57,6 @@ def make(tmp_path: Path) -> Iterator[Make]:
             reservations=reservations,
             on_notice=print,
             on_change=print,
-            groups=tables.of_groups(reservations),
         )
         made.append(LaneLoad(lane, settings, application=application, source=SOURCE))
         return made[-1]
@@ -72,21 +72,23 @@ def use(handle: Any) -> None:
     """A function of an application."""
 
 
-def kinds(lane: LaneLoad) -> tuple[type, type, type, type]:
-    """The lane's writers, its reader of everything, its group and its loop."""
-    return type(lane.producer), type(lane.consumer), type(lane.group), type(lane.loop)
+def kinds(lane: LaneLoad) -> tuple[type | tuple[type, ...], ...]:
+    """The lane's writers, its readers of everything, its group and its loop."""
+    readers = tuple(map(type, lane.consumers))
+    return type(lane.producer), readers if len(readers) > 1 else readers[0], type(lane.group), type(lane.loop)
 
 
 NOBODY = type(None)
+PER_ISOLATION = (RecordedConsumer, RecordedConsumer)
 
 
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
         (PLAIN, (PacedProducing, RecordedConsumer, NOBODY, NOBODY)),
-        (TRANSACTIONS, (TransactionalProducing, ConsumerPerIsolation, NOBODY, NOBODY)),
+        (TRANSACTIONS, (TransactionalProducing, PER_ISOLATION, NOBODY, NOBODY)),
         (GROUP, (PacedProducing, RecordedConsumer, GroupLoad, NOBODY)),
-        (LOOP, (GroupLoad, ConsumerPerIsolation, NOBODY, GroupLoad)),
+        (LOOP, (GroupLoad, PER_ISOLATION, NOBODY, GroupLoad)),
     ],
 )
 def test_the_harness_s_own_clients(make: Make, keys: dict[str, Any], expected: tuple[type, ...]) -> None:
@@ -98,9 +100,9 @@ def test_the_harness_s_own_clients(make: Make, keys: dict[str, Any], expected: t
     [
         (PLAIN, (ApplicationProducing, ApplicationConsuming, NOBODY, NOBODY)),
         # What a part of the records is hidden from, or only some are given to, is followed by the harness.
-        (TRANSACTIONS, (ApplicationProducing, ConsumerPerIsolation, ApplicationConsuming, NOBODY)),
+        (TRANSACTIONS, (ApplicationProducing, PER_ISOLATION, ApplicationConsuming, NOBODY)),
         (GROUP, (ApplicationProducing, RecordedConsumer, ApplicationConsuming, NOBODY)),
-        (LOOP, (ApplicationLooping, ConsumerPerIsolation, ApplicationConsuming, ApplicationLooping)),
+        (LOOP, (ApplicationLooping, PER_ISOLATION, ApplicationConsuming, ApplicationLooping)),
     ],
 )
 def test_an_application_s_clients(make: Make, keys: dict[str, Any], expected: tuple[type, ...]) -> None:
@@ -131,7 +133,7 @@ for line in sys.stdin:
 def test_a_process_writes_transactions_and_reads_both_isolation_levels(make: Make, tmp_path: Path) -> None:
     keys: dict[str, Any] = {"idempotence": True, "transactional": {"size": 5, "abort": 0.3, "timeout_ms": 7_000}}
     lane = make(client=(sys.executable, "-c", CLIENT), **keys)
-    assert kinds(lane) == (TransactionalProducing, ConsumerPerIsolation, NOBODY, NOBODY)
+    assert kinds(lane) == (TransactionalProducing, (ProcessConsumer, ProcessConsumer), NOBODY, NOBODY)
     lane.start()
     wait_until(lambda: lane.producer.acknowledged >= 100, "twenty transactions", timeout=30)
     assert not lane.has_failed
@@ -256,7 +258,7 @@ class FakeLane:
 
     def __init__(self, counts: tuple[int, int, int], *, seconds: float = 0.0) -> None:
         self.counts = counts
-        self.consumer = SimpleNamespace(drain=self._drain)
+        self.consumers = (SimpleNamespace(drain=self._drain),)
         self.group = None
         self.timeouts: list[float] = []
         self._seconds = seconds

@@ -82,8 +82,7 @@ class Recorded:
         self.tables = LoadTables(folder, [ORDERS, BILLS])
         self.reservations = Reservations(folder)
         assert self.tables.transactions is not None
-        groups = self.tables.of_groups()
-        self.inputs = ConsumerRecorder(ORDERS, self.tables.consumed, groups)
+        self.inputs = ConsumerRecorder(ORDERS, self.tables.consumed, self.tables)
         self.outputs = ProducerRecorder(BILLS, loading(self.tables, self.reservations), self.inputs)
         self.member = ConsumerHandle(ORDERS, SERVERS, self.inputs)
         self.loop = LoopHandle(BILLS, ORDERS, SERVERS, self.outputs, self.inputs, self.outputs.configs)

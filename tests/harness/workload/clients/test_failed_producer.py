@@ -57,7 +57,7 @@ def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
     load.producer.producers[0].client = FailingClient(error)
     load.start()
     wait_until(lambda: not load._worker.is_alive(), "the lane's producer to end", timeout=10)
-    load.consumer.close()
+    load.consumers[0].close()
     tables.close()
     reservations.close()
     return load
@@ -133,7 +133,7 @@ def test_a_record_that_is_acknowledged_without_its_offset_is_a_row_without_one(t
     wait_until(lambda: client.acknowledged >= 4, "some records", timeout=10)
     load.stop_sending()
     load.await_outcomes()
-    load.consumer.close()
+    load.consumers[0].close()
     tables.close()
     reservations.close()
     produced = sorted(rows_in(tmp_path / "produced"), key=lambda row: row["seq"])

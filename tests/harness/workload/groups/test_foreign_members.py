@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.lane.groups import Group
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
 from kafka_chaos.harness.workload.groups.work import GroupWork
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.tables import LoadTables
 
 WORK = GroupWork(
     group_id="orders-group",
@@ -49,11 +49,7 @@ class ForeignGroup:
         self.problems: list[str] = []
         self.notices: list[str] = []
         self.begun: list[str] = []
-        self.writers = [HistoryWriter(tmp_path / name) for name in ("produced", "consumed", "assignments", "commits")]
-        produced, consumed, assignments, commits = self.writers
-        tables = GroupTables(
-            produced=produced, consumed=consumed, assignments=assignments, commits=commits, transactions=None
-        )
+        self.tables = LoadTables(tmp_path, [LaneSpec.model_validate({"lane": "orders", "group": {}})])
 
         def start(settings: MemberSettings, rows: Taker) -> SupervisedProcess:
             self.begun.append(settings.name)
@@ -67,7 +63,7 @@ class ForeignGroup:
                 may_end=True,
             )
 
-        self.load = GroupLoad(WORK, tables, on_notice=self.notices.append, on_change=lambda *_: None, start=start)
+        self.load = GroupLoad(WORK, self.tables, on_notice=self.notices.append, on_change=lambda *_: None, start=start)
 
 
 @pytest.fixture
@@ -81,8 +77,7 @@ def group(tmp_path: Path) -> Iterator[Any]:
     yield begin
     for one in made:
         one.load.close()
-        for writer in one.writers:
-            writer.close()
+        one.tables.close()
 
 
 def test_members_that_break_the_protocol_end_the_group_and_not_the_run(group: Any) -> None:

@@ -9,14 +9,14 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_chaos.contract.lane.groups import Group
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.groups.rows import GroupTables
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.groups.work import GroupWork
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 
 RECORDS, PARTITIONS = 60, 4
@@ -40,8 +40,8 @@ class Ran:
 
     def __init__(self, servers: str, folder: Path, output: OutputSettings | None = None) -> None:
         self._folder = folder
-        names = ("produced", "consumed", "assignments", "commits", "transactions")
-        writers = {name: HistoryWriter(folder / name) for name in names}
+        lanes = [LaneSpec(lane="orders"), LaneSpec.model_validate({"lane": "bills", "loop": {"source": "orders"}})]
+        tables = LoadTables(folder, lanes)
         work = GroupWork(
             group_id="orders-group",
             settings=Group(members=2, assignor="range"),
@@ -55,9 +55,7 @@ class Ran:
             output=output,
         )
         self.told: list[object] = []
-        load = GroupLoad(
-            work, GroupTables(**writers), on_notice=self.told.append, on_change=lambda *change: self.told.append(change)
-        )
+        load = GroupLoad(work, tables, on_notice=self.told.append, on_change=lambda *change: self.told.append(change))
         ends = dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
         wait_until(lambda: not load.behind(ends), "the group to be at the end", timeout=60)
         load.drain(ends, timeout=20, cancelled=threading.Event())
@@ -65,8 +63,7 @@ class Ran:
         load.leave()
         self.has_committed = load.committed() == {"orders-group": ends}
         load.close()
-        for writer in writers.values():
-            writer.close()
+        tables.close()
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         return rows_in(self._folder / name)

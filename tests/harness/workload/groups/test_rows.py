@@ -25,11 +25,9 @@ class Written:
     ) -> None:
         lanes = [LaneSpec(lane="in"), LaneSpec(lane="out", loop={"source": "in"})]  # type: ignore[arg-type]
         tables = LoadTables(folder, lanes)
-        groups = tables.of_groups()
-        assert groups is not None
         self.progress = Progress()
         self.rows = MemberRows(
-            group="g", lane="in", isolation="read_committed", output=output, tables=groups, progress=self.progress
+            group="g", lane="in", isolation="read_committed", output=output, tables=tables, progress=self.progress
         )
         for kind, values in told:
             self.rows.takes(kind, values)
@@ -141,10 +139,9 @@ def test_the_end_is_reached_only_by_who_has_the_partition_still(tmp_path: Path) 
 
 def test_what_was_assigned_when_the_harness_died_is_recovered(tmp_path: Path) -> None:
     lanes = [LaneSpec(lane="in", group={})]  # type: ignore[arg-type]
-    tables, reservations = LoadTables(tmp_path, lanes), Reservations(tmp_path)
-    groups = tables.of_groups(reservations)
-    assert groups is not None
-    rows = MemberRows(group="g", lane="in", isolation="read_committed", output=None, tables=groups, progress=Progress())
+    reservations = Reservations(tmp_path)
+    tables = LoadTables(tmp_path, lanes, reservations)
+    rows = MemberRows(group="g", lane="in", isolation="read_committed", output=None, tables=tables, progress=Progress())
     rows.takes(*ASSIGNED)
     rows.takes("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50})
     tables.close()

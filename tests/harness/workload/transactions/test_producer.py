@@ -206,7 +206,7 @@ def load(bench: Bench) -> Load:
             lane,
             connect,
             workload=WorkloadSpec(rate=2_000, duration=seconds),
-            transactions=bench.transactions,
+            rows=bench.rows,
             on_notice=notices.append,
             seed=7,
         )
