@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafka_chaos.conformance.migration import Migration
 from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER, release
 from kafka_chaos.faults.network.packet_filter import Rules
@@ -299,7 +300,8 @@ class ClusterPool:
 
 
 def _start(profile: ClusterProfile) -> ClusterLease:
-    cluster = Cluster(profile.spec, run_id=f"scenario-{secrets.token_hex(4)}")
+    mode = Migration if profile.migration_controllers else None
+    cluster = Cluster(profile.spec, run_id=f"scenario-{secrets.token_hex(4)}", mode=mode)
     cluster.__enter__()
     try:
         admin = ClusterAdmin(cluster.bootstrap_servers)

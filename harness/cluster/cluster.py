@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import Enum
 from pathlib import Path
@@ -26,7 +26,6 @@ from kafka_chaos.harness.cluster.containers.image import ensure_image, scratch
 from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.containers.network import create_network, free_ports, node_addresses
 from kafka_chaos.harness.cluster.containers.versions import check_version
-from kafka_chaos.harness.cluster.metadata.migration import Migration
 from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, MetadataMode
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode, zookeeper_addresses
 from kafka_chaos.harness.cluster.node import Node
@@ -56,10 +55,17 @@ class Cluster(Members):
     """A running cluster as a context manager, which `keep` may leave running.
 
     `folder`: where the brokers' disks are made, if they get some; else a folder of the system's temporary directory.
+    `mode` makes its metadata mode, where that of the layout is not meant.
     """
 
     def __init__(
-        self, spec: ClusterLayout, *, run_id: str, keep: Keep = Keep.NEVER, folder: Path | None = None
+        self,
+        spec: ClusterLayout,
+        *,
+        run_id: str,
+        keep: Keep = Keep.NEVER,
+        folder: Path | None = None,
+        mode: Callable[[NodeBuilder], MetadataMode] | None = None,
     ) -> None:
         super().__init__()
         self.spec = spec
@@ -67,6 +73,7 @@ class Cluster(Members):
         self.keep = keep
         self._folder = folder or Path(tempfile.gettempdir(), f"kafka-chaos-disks-{run_id}")
         self.kept = False
+        self._make_mode = mode or _mode
         self._mode: MetadataMode | None = None
         self._metadata: Metadata | None = None
         self._listener = SecuredListener()
@@ -168,12 +175,6 @@ class Cluster(Members):
         folders = () if node.disk is not None else properties.LOG_DIRECTORIES[: self.spec.log_directories]
         node.exchange(self.mode.container(node, kafka_version), folders)
 
-    @property
-    def migration(self) -> Migration:
-        """The way to KRaft of a cluster with `migration_controllers`."""
-        assert isinstance(self.mode, Migration), "the cluster has no controllers to migrate to"
-        return self.mode
-
     def _start(self) -> None:
         check_memory(self.spec.brokers + self.spec.controllers + self.spec.migration_controllers)
         client = docker_client()
@@ -189,7 +190,7 @@ class Cluster(Members):
         ports = iter(free_ports(len(names)))
         disks = self._make_disks(labels)
         build = NodeBuilder(self.spec, self.run_id, str(network.name), labels, addresses, ports, disks)
-        self._mode = _mode(build)
+        self._mode = self._make_mode(build)
         made = self._mode.make()
         self.brokers, self.zookeepers, self.controllers = made.brokers, made.zookeepers, made.controllers
         if self.spec.security != PLAINTEXT:
@@ -284,8 +285,6 @@ def _mode(build: NodeBuilder) -> MetadataMode:
     # Imports kafka-python, which an experiment's check has no need of.
     from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
 
-    if build.spec.migration_controllers:
-        return Migration(build)
     return KRaftMode(build) if build.spec.metadata_mode == KRAFT else ZooKeeperMode(build)
 
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from kafka_chaos.conformance.migration import MigratingMetadata, Migration
 from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
@@ -20,7 +21,6 @@ from kafka_chaos.experiments.behaviours.upgrading.upgrades import (
     expect_nothing_lost,
 )
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
-from kafka_chaos.harness.cluster.metadata.migration import MigratingMetadata
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
@@ -46,7 +46,9 @@ class _Migration:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.cluster = stage.lease.cluster
-        self.mode = stage.lease.cluster.migration
+        mode = stage.lease.cluster.mode
+        assert isinstance(mode, Migration)
+        self.mode = mode
         metadata = stage.lease.metadata
         assert isinstance(metadata, MigratingMetadata)
         self.zookeeper = metadata.zookeeper

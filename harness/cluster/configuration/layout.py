@@ -23,7 +23,7 @@ class ClusterLayout:
 
     `metadata_mode`: `zookeeper`, with an ensemble of `zookeepers` (None: 1), or `kraft`, with `controllers` nodes that
     are nothing but controllers (0: every broker is a controller too). A cluster with ZooKeeper can migrate to
-    `migration_controllers` of them, which are started later. `elr`: whether a partition's leader may be
+    `migration_controllers` of them, which are started when it does. `elr`: whether a partition's leader may be
     elected from its eligible leader replicas (KIP-966); None leaves it to the version.
     `broker_configs` go to every broker, and to KRaft's controllers; `configs_of` to single brokers by id; both in
     Kafka's own key names; `assume` names those that no prediction has to know. `broker_versions` gives single brokers a

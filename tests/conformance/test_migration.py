@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.conformance import migration as module
+from kafka_chaos.conformance.migration import MigratingMetadata, Migration
 from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.cluster.metadata import migration as module
 from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
-from kafka_chaos.harness.cluster.metadata.migration import MigratingMetadata, Migration
 from kafka_chaos.harness.cluster.metadata.protocol import Members
 from kafka_chaos.harness.waiting import wait_until
 
@@ -129,8 +129,9 @@ def test_a_converted_broker_is_asked_for_in_the_quorum_alone(
 @pytest.mark.slow
 def test_one_broker_and_one_controller_migrate() -> None:
     layout = ClusterLayout(brokers=1, migration_controllers=1)
-    with Cluster(layout, run_id=f"test-migrate-{secrets.token_hex(4)}") as cluster:
-        (broker,), steps = cluster.brokers.values(), cluster.migration
+    with Cluster(layout, run_id=f"test-migrate-{secrets.token_hex(4)}", mode=Migration) as cluster:
+        (broker,), steps = cluster.brokers.values(), cluster.mode
+        assert isinstance(steps, Migration)
         metadata = cluster.metadata()
         assert isinstance(metadata, MigratingMetadata)
         cluster.admin().create_topic("t", replica_assignment=[[1]], configs={})
