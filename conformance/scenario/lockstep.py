@@ -15,11 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.engine import await_agreement
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, StepRecord
 from kafka_chaos.contract.command.errors import KafkaChaosError
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.waiting import wait_until
@@ -119,9 +119,9 @@ class LockStep:
         """The name of a broker in the document."""
         return self.act.broker_name(broker)
 
-    def ask(self, broker: int) -> BrokerClient:
+    def ask(self, broker: int) -> ObservingClient:
         """A connection to a broker's client port."""
-        return BrokerClient(self.lease.cluster.client_address(broker))
+        return ObservingClient(self.lease.cluster.client_address(broker))
 
     @property
     def seen(self) -> Observation:

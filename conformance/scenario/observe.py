@@ -30,10 +30,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from kafka_chaos.conformance.broker_client import FETCH_FROM_ANY, ObservingClient
 from kafka_chaos.conformance.scenario.clients import NAME, Clients
 from kafka_chaos.harness.cluster.broker.answers import NONE as NO_ERROR
 from kafka_chaos.harness.cluster.broker.answers import NOT_LEADER_OR_FOLLOWER
-from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, SECOND_BROKER_DATA
@@ -166,7 +166,7 @@ class ReplicaObserver:
 
     def _in_memory(self, broker: int, on_disk: ReplicaObservation) -> ReplicaObservation:
         try:
-            with BrokerClient(self.cluster.client_address(broker)) as client:
+            with ObservingClient(self.cluster.client_address(broker)) as client:
                 error, _ = client.latest_offset(self.topic)
                 role = _ROLES.get(error, f"error {error}")
                 fetched = client.fetch(self.topic, version=FETCH_FROM_ANY, offset=on_disk.log_end or 0)

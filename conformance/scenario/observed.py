@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka_chaos.conformance.broker_client import FETCH_FROM_LEADER
 from kafka_chaos.conformance.scenario.fault_steps import clean_shutdown_file
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
 from kafka_chaos.conformance.scenario.lockstep import LockStep
@@ -16,7 +17,6 @@ from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage
 from kafka_chaos.harness.cluster.broker.answers import error_name
-from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.waiting import wait_until

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
+from kafka_chaos.conformance.broker_client import FETCH_FROM_LEADER, ObservingClient
 from kafka_chaos.conformance.reproduce.claims import StoryStep
 from kafka_chaos.conformance.reproduce.playing.producer import PRODUCER
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage, TraceNotReproduced
 from kafka_chaos.harness.cluster.broker.answers import NONE
-from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.storage.segments import read_segment, records_of
 from kafka_chaos.harness.waiting import wait_until
@@ -136,7 +136,7 @@ def read_to_end(stage: Stage, part: Part) -> None:
 def _shown_at(stage: Stage, part: Part, broker: int, offset: int) -> tuple[int, int] | None:
     """(producer, seq) of the record that a broker shows consumers at an offset, if it shows one."""
     try:
-        with BrokerClient(stage.address(broker)) as client:
+        with ObservingClient(stage.address(broker)) as client:
             answer = client.fetch(part.topic, offset=offset, version=FETCH_FROM_LEADER)
     except BrokerUnreachable:
         return None

@@ -14,16 +14,6 @@ class CoordinatorKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FetchAnswer:
-    """A broker's answer to a fetch: Kafka's error code, and offsets where there is no error."""
-
-    error: int
-    high_watermark: int
-    log_start: int
-    records: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class MetadataAnswer:
     """A broker's metadata of a partition: `error` is the partition's, `leader` None where it knows none."""
 
@@ -43,8 +33,6 @@ class QuorumAnswer:
 
 NONE = 0
 NOT_LEADER_OR_FOLLOWER = 6
-FENCED_LEADER_EPOCH = 74
-UNKNOWN_LEADER_EPOCH = 75
 
 _NAMES = {NONE: "NONE", NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER"}
 """Where kafka-python has none, or a former one."""

@@ -12,20 +12,11 @@ from typing import Any, Self
 
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import Leadership, Partition
-from kafka_chaos.harness.cluster.broker.answers import (
-    FENCED_LEADER_EPOCH,
-    NONE,
-    UNKNOWN_LEADER_EPOCH,
-    CoordinatorKind,
-    FetchAnswer,
-    MetadataAnswer,
-    QuorumAnswer,
-)
+from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, MetadataAnswer, QuorumAnswer
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in, over_tls
 from kafka_chaos.harness.cluster.kafka_python import (
     ApiVersionsRequest,
     DescribeQuorumRequest,
-    FetchRequest,
     FindCoordinatorRequest,
     InvalidReceiveError,
     KafkaProtocol,
@@ -35,10 +26,6 @@ from kafka_chaos.harness.cluster.kafka_python import (
     ProduceRequest,
 )
 
-FETCH_FROM_LEADER = 10
-"""The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""
-FETCH_FROM_ANY = 12
-"""A version of Fetch that a follower answers too, and that names topics, not their ids."""
 _LIST_OFFSETS = 6
 _METADATA = 8
 _FIND_COORDINATOR = 3
@@ -46,15 +33,12 @@ _FIND_COORDINATOR = 3
 _PRODUCE = 8
 _DESCRIBE_QUORUM = 1
 _LATEST = -1
-_WITH_FEATURES = 3
 _FIRST_WITH_BATCHES = 3
 """The first version of Produce that takes message format v2."""
-_FIRST_WITH_EPOCHS = 9
-"""The first version of Fetch that is fenced by leader epochs (KIP-320)."""
-_CONSUMER = -1
-_DEBUGGING_CONSUMER = -2
+CONSUMER = -1
+DEBUGGING_CONSUMER = -2
 """A replica id whose fetches a follower answers too, before KIP-392. Its latest offset is the log's end."""
-_ENOUGH = 1 << 20
+ENOUGH = 1 << 20
 
 
 class BrokerClient:
@@ -128,36 +112,6 @@ class BrokerClient:
             self._newest = {api.api_key: api.max_version for api in known}
         return self._newest
 
-    def fetch(
-        self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY
-    ) -> FetchAnswer:
-        """Fetch as a consumer, without waiting; `leader_epoch` is the one that the consumer knows, −1 for none."""
-        known = self._version(FetchRequest, version)
-        debugging = known <= FETCH_FROM_LEADER < version
-        wanted = FetchRequest.FetchTopic.FetchPartition(
-            partition=partition,
-            current_leader_epoch=leader_epoch,
-            fetch_offset=offset,
-            last_fetched_epoch=-1,
-            log_start_offset=-1,
-            partition_max_bytes=_ENOUGH,
-        )
-        request = FetchRequest(
-            replica_id=_DEBUGGING_CONSUMER if debugging else _CONSUMER,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=_ENOUGH,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
-            forgotten_topics_data=[],
-            rack_id="",
-            version=known,
-        )
-        answer = self.request(request).responses[0].partitions[0]
-        return FetchAnswer(answer.error_code, answer.high_watermark, answer.log_start_offset, answer.records or b"")
-
     def latest_offset(self, topic: str, partition: int = 0) -> tuple[int, int]:
         """(error, offset) of ListOffsets for the latest offset, which only a leader answers."""
         return self.latest_offsets({topic: [partition]})[topic, partition]
@@ -174,7 +128,7 @@ class BrokerClient:
 
     def log_ends(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """Where this broker's own replicas end, its high watermark or not: (topic, partition) to (error, offset)."""
-        found = self._list_offsets(partitions, replica_id=_DEBUGGING_CONSUMER)
+        found = self._list_offsets(partitions, replica_id=DEBUGGING_CONSUMER)
         return {place: (one.error_code, one.offset) for place, one in found.items()}
 
     def high_watermarks(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
@@ -189,7 +143,7 @@ class BrokerClient:
         }
 
     def _list_offsets(
-        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False, replica_id: int = _CONSUMER
+        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False, replica_id: int = CONSUMER
     ) -> dict[tuple[str, int], Any]:
         """ListOffsets for the latest offsets: a consumer gets the high watermark, or the last stable offset."""
         asked = ListOffsetsRequest.ListOffsetsTopic
@@ -237,7 +191,7 @@ class BrokerClient:
     ) -> Any:
         """A Produce request with one record; `batch`: what its batch says of an idempotent producer."""
         version = self._version(ProduceRequest, version)
-        builder = MemoryRecordsBuilder(2 if version >= _FIRST_WITH_BATCHES else 1, 0, _ENOUGH, **(batch or {}))
+        builder = MemoryRecordsBuilder(2 if version >= _FIRST_WITH_BATCHES else 1, 0, ENOUGH, **(batch or {}))
         builder.append(timestamp=None, key=None, value=value, headers=[])
         builder.close()
         data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
@@ -302,28 +256,3 @@ class BrokerClient:
         if found is None or found.error_code != NONE:
             return None
         return QuorumAnswer(int(found.leader_id), int(found.leader_epoch))
-
-    def features(self) -> dict[str, int]:
-        """The features (KIP-584) that are in force, and their levels as this broker knows them."""
-        answer = self.request(ApiVersionsRequest("kafka-chaos", "0", version=_WITH_FEATURES))
-        return {one.name: one.max_version_level for one in answer.finalized_features or ()}
-
-    def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
-        """The leader epoch that this broker's replica is in, exactly; None where it has no replica, or fences nobody.
-
-        Found by fencing (KIP-320): the answer to a fetch with a lower epoch is FENCED_LEADER_EPOCH, with a higher one
-        UNKNOWN_LEADER_EPOCH.
-        """
-        if self._version(FetchRequest, FETCH_FROM_ANY) < _FIRST_WITH_EPOCHS:
-            return None
-        epoch, tried = max(guess, 0), set()
-        while epoch >= 0 and epoch not in tried:
-            tried.add(epoch)
-            error = self.fetch(topic, partition, leader_epoch=epoch).error
-            if error == FENCED_LEADER_EPOCH:
-                epoch += 1
-            elif error == UNKNOWN_LEADER_EPOCH:
-                epoch -= 1
-            else:
-                return epoch if error == NONE else None
-        return None

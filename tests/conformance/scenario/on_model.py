@@ -15,6 +15,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from kafka_chaos.conformance.broker_client import FETCH_FROM_ANY, FETCH_FROM_LEADER
 from kafka_chaos.conformance.controllers.requests import STALE_CONTROLLER_EPOCH
 from kafka_chaos.conformance.scenario import fault_steps
 from kafka_chaos.conformance.scenario import observed as observed_module
@@ -27,7 +28,6 @@ from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import all_scenarios
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions import stage as transactions_stage
-from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, FETCH_FROM_LEADER
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, observe_group
 from kafka_chaos.reference_model.lockstep.groups.steps import GroupState
