@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.conformance.reproduce.claims import Claim, Story, distinct_lanes
 from kafka_chaos.conformance.reproduce.playing.actions import assignment, begin, finish, remark, take_all
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, StepProducer
@@ -23,7 +24,6 @@ from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.contract.run_directory import TRACE_FILE
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
-from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.run.directory import RunDirectoryWriter, new_run_id, versions
 from kafka_chaos.harness.run.observing.collection import leader_ends

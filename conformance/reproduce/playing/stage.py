@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.conformance.engine import await_no_difference
+from kafka_chaos.conformance.replica import read_replicas
 from kafka_chaos.conformance.reproduce.claims import Story, StoryStep
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, StepProducer
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
@@ -21,7 +22,6 @@ from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.cluster.storage.replica import read_replicas
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lane.replication import expand_isr
 from kafka_chaos.reference_model.lane.state import record_of

@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.conformance.scenario.clients import read_partitions
 from kafka_chaos.conformance.scenario.transactions.client import TransactionClient
 from kafka_chaos.conformance.scenario.transactions.producers import Producers, coordinator_of, leader_of
 from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.cluster.storage.replica import read_replica
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.reference_model.lockstep.observation.clients import (

@@ -25,6 +25,7 @@ from kafka_chaos.contract.lane.transactions import RECORD_KINDS
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage.files import (
+    BROKER_FILES,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
@@ -35,7 +36,6 @@ from kafka_chaos.harness.cluster.storage.files import (
 )
 from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader
 from kafka_chaos.harness.cluster.storage.markers import MarkerReader
-from kafka_chaos.harness.cluster.storage.replica import BROKER_FILES
 from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, read_segment
 from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.waiting import wait_until

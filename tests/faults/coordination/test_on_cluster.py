@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from kafka_chaos.conformance.replica import NoReplica, read_replica
 from kafka_chaos.faults.cluster import Leadership
 from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, LeaderTransfer, SessionExpiry
 from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
@@ -16,7 +17,6 @@ from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane
-from kafka_chaos.harness.cluster.storage.replica import NoReplica, read_replica
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.waiting import wait_until

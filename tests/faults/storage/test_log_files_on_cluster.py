@@ -3,13 +3,13 @@
 import pytest
 from confluent_kafka import Producer
 
+from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.faults.fault import build
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.cluster.storage.replica import read_replica
 from tests.clusters import NEWEST, PLAIN
 from tests.faults.fakes import hit_by, hit_twice_by
 from tests.faults.on_brokers import in_both_modes

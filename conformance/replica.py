@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage.files import (
+    BROKER_FILES,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
     LOG_STARTS,
@@ -29,7 +30,6 @@ from kafka_chaos.harness.errors import ClusterFailure
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.node import Node
 
-BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS)
 _WANTED = re.compile(rf"{'|'.join(BROKER_FILES)}|[^/]+/(\d{{20}}\.log|{LEADER_EPOCHS})")
 
 
