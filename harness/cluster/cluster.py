@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.events import ClusterKept
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.building import NodeBuilder
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.disks.disk import Disk
     from kafka_chaos.harness.cluster.links.links import Links
 
-__all__ = ["Cluster", "ClusterLayout", "Keep"]
+__all__ = ["Cluster", "ClusterLayout", "Keep", "kept_event"]
 
 _START_TIMEOUT = 120.0
 """Seconds for a broker's first start: all of a cluster start at once, maybe beside other work."""
@@ -279,6 +280,16 @@ class Cluster(Members):
             interval=0.01,
         )
         return started
+
+
+def kept_event(cluster: Cluster) -> ClusterKept:
+    """The event that a cluster is left running: its containers, and how clients reach it."""
+    return ClusterKept(
+        run_id=cluster.run_id,
+        containers=tuple(node.container_name for node in cluster.nodes if node.exists()),
+        bootstrap_servers=cluster.bootstrap_servers,
+        client_config=str(cluster.client_config_file or ""),
+    )
 
 
 def _mode(build: NodeBuilder) -> MetadataMode:

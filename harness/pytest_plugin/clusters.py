@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.errors import KafkaChaosError
-from kafka_chaos.contract.events import ClusterKept
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep
+from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep, kept_event
 from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
 from kafka_chaos.harness.run.shared_cluster import delete_topics, topic_name
 
@@ -46,14 +45,8 @@ def running(
         # Outside of the block above, whose error pytest would print, too.
         pytest.fail(refusal, pytrace=False)
     if cluster is not None and cluster.kept:
-        kept = ClusterKept(
-            run_id=cluster.run_id,
-            containers=tuple(node.container_name for node in cluster.nodes if node.exists()),
-            bootstrap_servers=cluster.bootstrap_servers,
-            client_config=str(cluster.client_config_file or ""),
-        )
         note(f"cluster {cluster.run_id} was left running, since a test failed")
-        for line in advice_on_kept(kept):
+        for line in advice_on_kept(kept_event(cluster)):
             note(f"  {line}")
 
 

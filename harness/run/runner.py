@@ -19,7 +19,7 @@ from kafka_chaos.contract.lane.transactions import transactional_id
 from kafka_chaos.contract.run_directory import LOGS_FOLDER, TIMINGS_FILE, TRACE_FILE
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.cluster import Cluster, Keep
+from kafka_chaos.harness.cluster.cluster import Cluster, Keep, kept_event
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
@@ -137,14 +137,7 @@ class Stages:
                     self.collect_logs(cluster)
         finally:
             if running.kept:
-                self.run.events.emit(
-                    event_types.ClusterKept(
-                        run_id=running.run_id,
-                        containers=tuple(node.container_name for node in running.nodes if node.exists()),
-                        bootstrap_servers=running.bootstrap_servers,
-                        client_config=str(running.client_config_file or ""),
-                    )
-                )
+                self.run.events.emit(kept_event(running))
 
     @contextmanager
     def traced(self, cluster: Cluster) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from kafka_chaos.contract.events import FaultHealed, FaultNotProven, FaultProven, FaultRequested
@@ -11,22 +12,23 @@ from kafka_chaos.faults.injector import Observer
 from kafka_chaos.harness.event_bus import EventBus
 
 
+@dataclass
 class FaultEvents(Observer):
     """Observes an injector for the lanes of one phase; fault ids contain the phase's name."""
 
-    def __init__(self, events: EventBus, *, phase: str, lanes: tuple[str, ...]) -> None:
-        self._events = events
-        self._phase = phase
-        self._lanes = lanes
+    events: EventBus
+    _: KW_ONLY
+    phase: str
+    lanes: tuple[str, ...]
 
     def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...], *, late: float | None) -> None:
-        self._events.emit(
+        self.events.emit(
             FaultRequested(
                 fault_id=self._name(fault_id),
                 kind=fault.kind,
                 target=fault.target.text,
                 resolved=resolved,
-                lanes=self._lanes,
+                lanes=self.lanes,
                 parameters=parameters(fault),
                 model_faults=fault.model_faults(len(resolved)),
                 at=None if late is None else fault.at,
@@ -37,13 +39,13 @@ class FaultEvents(Observer):
 
     def proven(self, fault_id: str, evidence: Mapping[str, Any], *, applied_ns: int) -> None:
         proven = FaultProven(fault_id=self._name(fault_id), evidence=dict(evidence), applied_ns=applied_ns)
-        self._events.emit(proven)
+        self.events.emit(proven)
 
     def not_proven(self, fault_id: str, reason: str) -> None:
-        self._events.emit(FaultNotProven(fault_id=self._name(fault_id), reason=reason))
+        self.events.emit(FaultNotProven(fault_id=self._name(fault_id), reason=reason))
 
     def healed(self, fault_id: str) -> None:
-        self._events.emit(FaultHealed(fault_id=self._name(fault_id)))
+        self.events.emit(FaultHealed(fault_id=self._name(fault_id)))
 
     def _name(self, fault_id: str) -> str:
-        return f"{self._phase}/{fault_id}"
+        return f"{self.phase}/{fault_id}"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, LIBRDKAFKA_4953
@@ -29,19 +30,20 @@ _DEBUG = 7
 _LOG_KEYS = frozenset(("debug", "logger"))
 
 
+@dataclass(slots=True)
 class Watch:
     """Reads the log of one idempotent producer; tells once of a renewal, and of each partition of its topic."""
 
-    def __init__(self, on_precondition: OnPrecondition, *, lane: str, topic: str, producer_id: int) -> None:
-        self._on_precondition = on_precondition
-        self._lane = lane
-        self._topic = topic
-        self._producer_id = producer_id
-        self._told = False
+    on_precondition: OnPrecondition
+    _: KW_ONLY
+    lane: str
+    topic: str
+    producer_id: int
+    _told: bool = False
 
     def reads(self, line: str) -> None:
         """Read a line."""
-        if (implicit := _IMPLICIT.search(line)) is not None and implicit["topic"] == self._topic:
+        if (implicit := _IMPLICIT.search(line)) is not None and implicit["topic"] == self.topic:
             self._tell(
                 KAFKA_15591.id,
                 f"librdkafka: {implicit['told']}",
@@ -53,11 +55,11 @@ class Watch:
             self._tell(LIBRDKAFKA_4953.id, f"librdkafka renews the producer epoch: {renewal['why']}")
 
     def _tell(self, defect: str, evidence: str, *, partition: int | None = None, messages: int | None = None) -> None:
-        self._on_precondition(
+        self.on_precondition(
             DefectPrecondition(
                 defect=defect,
-                lane=self._lane,
-                producer_id=self._producer_id,
+                lane=self.lane,
+                producer_id=self.producer_id,
                 evidence=evidence,
                 partition=partition,
                 messages=messages,

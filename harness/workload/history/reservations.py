@@ -9,6 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,29 +55,28 @@ class Reservations:
         self._file.close()
 
 
+@dataclass(slots=True)
 class ReservedSeqs:
     """The seqs that one producer has reserved, from 0 on."""
 
-    def __init__(
-        self, reservations: Reservations, *, lane: str, producer_id: int, transactional_id: object | None
-    ) -> None:
-        self._reservations = reservations
-        self._lane = lane
-        self._producer_id = producer_id
-        self._transactional_id = transactional_id
-        self._end = 0
+    reservations: Reservations
+    _: KW_ONLY
+    lane: str
+    producer_id: int
+    transactional_id: object | None
+    _end: int = 0
 
     def up_to(self, end: int) -> None:
         """Reserve the seqs below `end`, and some more if there are any to reserve."""
         if end > self._end:
             count = max(RESERVED, end - self._end)
-            self._reservations.reserve(
-                lane=self._lane,
-                producer_id=self._producer_id,
+            self.reservations.reserve(
+                lane=self.lane,
+                producer_id=self.producer_id,
                 first_seq=self._end,
                 count=count,
                 now_ns=time.monotonic_ns(),
-                transactional_id=self._transactional_id,
+                transactional_id=self.transactional_id,
             )
             self._end += count
 

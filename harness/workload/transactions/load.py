@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.errors import ClusterFailure
@@ -103,35 +104,25 @@ def restart_times(settings: Transactional, number: int, duration: float) -> list
     return [pause * (turn + 1) for turn in range(settings.restarts) if turn % settings.producers == number]
 
 
+@dataclass(eq=False)
 class _Incarnations:
     """The incarnations of one transactional id, one after the other, in one thread."""
 
-    def __init__(
-        self,
-        transactional_id: str,
-        settings: Transactional,
-        *,
-        connect: Callable[[str], LaneProducer],
-        rows: RowBuffer,
-        interval: float,
-        restarts: list[float],
-        give_up: Callable[[], bool],
-        on_notice: Callable[[str], None],
-        chance: random.Random,
-    ) -> None:
-        self.worker = Worker(self._run, name=f"producer-{transactional_id}")
-        self._id = transactional_id
-        self._settings = settings
-        self._connect = connect
-        self._rows = rows
-        self._interval = interval
-        self._restarts = restarts
-        self._give_up = give_up
-        self._on_notice = on_notice
-        self._chance = chance
-        self._uncertain = 0
-        self._current: TransactionalProducer[LaneProducer] | None = None
-        self.records: LaneProducer | None = None
+    id: str
+    settings: Transactional
+    connect: Callable[[str], LaneProducer]
+    rows: RowBuffer
+    interval: float
+    restarts: list[float]
+    give_up: Callable[[], bool]
+    on_notice: Callable[[str], None]
+    chance: random.Random
+    records: LaneProducer | None = None
+    _uncertain: int = 0
+    _current: TransactionalProducer[LaneProducer] | None = None
+
+    def __post_init__(self) -> None:
+        self.worker = Worker(self._run, name=f"producer-{self.id}")
 
     def start(self, sending: threading.Event) -> None:
         """Write transactions while `sending` is set."""
@@ -156,19 +147,19 @@ class _Incarnations:
         start = time.monotonic()
         written = 0
         while self._sending.is_set() and self._current is not None:
-            due = start + written * self._interval - time.monotonic()
+            due = start + written * self.interval - time.monotonic()
             if due > 0:
                 self._current.records.poll(min(due, _TICK))
                 continue
             written += 1
             try:
-                if self._restarts and time.monotonic() - start >= self._restarts[0]:
-                    self._restarts.pop(0)
+                if self.restarts and time.monotonic() - start >= self.restarts[0]:
+                    self.restarts.pop(0)
                     self._kill(self._current)
                 else:
                     self._write(self._current)
             except ProducerLost as lost:
-                self._on_notice(f"{self._id}: producer {self._current.records.producer_id} is lost: {lost}")
+                self.on_notice(f"{self.id}: producer {self._current.records.producer_id} is lost: {lost}")
                 self._uncertain += self._current.abandon()
                 self._current = self._begin()
 
@@ -179,9 +170,9 @@ class _Incarnations:
         sent yet, and overtakes what is on its way.
         """
         producer.begin()
-        producer.send(self._settings.size)
-        if self._chance.random() < self._settings.abort:
-            if self._chance.random() < _WRITTEN_FIRST:
+        producer.send(self.settings.size)
+        if self.chance.random() < self.settings.abort:
+            if self.chance.random() < _WRITTEN_FIRST:
                 producer.deliver(_DELIVERY_TIMEOUT)
             producer.abort()
         else:
@@ -190,16 +181,16 @@ class _Incarnations:
     def _kill(self, producer: TransactionalProducer[LaneProducer]) -> None:
         """Let the next incarnation fence this one in the middle of a transaction; then it goes on all the same."""
         producer.begin()
-        first = self._settings.size // 2
+        first = self.settings.size // 2
         producer.send(first)
         producer.deliver(_DELIVERY_TIMEOUT)
         self._current = self._begin()
         if self._current is not None:
-            producer.send(self._settings.size - first)
+            producer.send(self.settings.size - first)
             try:
                 producer.commit()
             except ProducerLost as lost:
-                self._on_notice(f"{self._id}: producer {producer.records.producer_id} was killed and came back: {lost}")
+                self.on_notice(f"{self.id}: producer {producer.records.producer_id} was killed and came back: {lost}")
         self._uncertain += producer.abandon()
 
     def _begin(self) -> TransactionalProducer[LaneProducer] | None:
@@ -208,16 +199,16 @@ class _Incarnations:
         Raises `ClusterFailure`.
         """
         for _ in range(_MOST_FAILED_STARTS):
-            self.records = self._connect(self._id)
+            self.records = self.connect(self.id)
             producer = TransactionalProducer(
-                self.records, transactional_id=self._id, rows=self._rows, give_up=self._give_up
+                self.records, transactional_id=self.id, rows=self.rows, give_up=self.give_up
             )
             try:
                 producer.init()
                 return producer
             except ProducerLost as lost:
                 producer.abandon()
-                if self._give_up() or self.records.failed_for_good:
+                if self.give_up() or self.records.failed_for_good:
                     return None
                 error = lost.error
-        raise ClusterFailure(f"the producer {self._id} can't begin its transactions: {error.str()}")
+        raise ClusterFailure(f"the producer {self.id} can't begin its transactions: {error.str()}")
