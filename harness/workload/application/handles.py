@@ -19,6 +19,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder, RecordingConsumer
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder, RecordingProducer
 from kafka_chaos.harness.workload.groups.work import group_configs
+from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
 _AS_THE_LANE = {
@@ -38,13 +39,14 @@ class Handle:
     `client_configs`: librdkafka's keys that further clients of the application need for a secured listener.
     """
 
-    def __init__(self, lane: LaneSpec, bootstrap_servers: str, client_configs: Mapping[str, str] | None) -> None:
+    def __init__(self, lane: LaneSpec, load: LoadSettings) -> None:
         self.lane = lane.lane
         self.topic = lane.topic_name
         self.partitions = lane.first_partitions
-        self.bootstrap_servers = bootstrap_servers
-        self.client_configs = dict(client_configs or {})
+        self.bootstrap_servers = load.bootstrap_servers
+        self.client_configs = dict(load.client_configs)
         self.over = threading.Event()
+        self._lane = lane
 
     def running(self) -> bool:
         """Whether the function should continue. Once this is false, it should finish its work and return."""
@@ -54,22 +56,38 @@ class Handle:
         """Pause for up to `seconds`, less if the load ends meanwhile; returns whether to continue."""
         return not self.over.wait(seconds)
 
+    def _consumer(
+        self,
+        recorder: ConsumerRecorder,
+        key: str,
+        group: Group | None,
+        group_id: str,
+        configs: Mapping[str, object] | None,
+    ) -> RecordingConsumer:
+        """A consumer with these configs and those of the group that the lane has by this key, if it has one.
+
+        Raises `UsageFailure` where they contradict.
+        """
+        given = dict(configs or {})
+        settled = {} if group is None else group_configs(group)
+        for name, wanted in settled.items():
+            if name in given and _plain(given[name]) != _plain(wanted):
+                raise UsageFailure(
+                    f"{name}: the lane {self.lane} has a {key} with {name}={_plain(wanted)}, and its prediction holds "
+                    f"for that only: give it to the lane, as lane({self.lane!r}, {key}={{...}})"
+                )
+        _check_known("consumer", self._lane, {**given, **settled})
+        usual = {"auto.offset.reset": "earliest", "reconnect.backoff.max.ms": 500, "log_level": 0}
+        own = {"bootstrap.servers": self.bootstrap_servers}
+        return recorder.client({"group.id": group_id, **usual, **self.client_configs, **given, **settled, **own})
+
 
 class ProducerHandle(Handle):
     """The handle of a `producer` function."""
 
-    def __init__(
-        self,
-        lane: LaneSpec,
-        bootstrap_servers: str,
-        recorder: ProducerRecorder,
-        configs: Mapping[str, object],
-        client_configs: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(lane, bootstrap_servers, client_configs)
-        self._lane = lane
+    def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: ProducerRecorder) -> None:
+        super().__init__(lane, load)
         self._recorder = recorder
-        self._configs = configs
 
     def producer(self, configs: Mapping[str, object] | None = None) -> RecordingProducer:
         """A `confluent_kafka.Producer` that records everything it sends to the lane's topic.
@@ -90,7 +108,7 @@ class ProducerHandle(Handle):
                     )
         self._check_transactions(given)
         _check_known("producer", self._lane, given)
-        return self._recorder.client({**self._configs, **given})
+        return self._recorder.client({**self._recorder.configs, **given})
 
     def _check_transactions(self, given: Mapping[str, object]) -> None:
         settings = self._lane.transactional
@@ -110,17 +128,9 @@ class ProducerHandle(Handle):
 class ConsumerHandle(Handle):
     """The handle of a `consumer` function."""
 
-    def __init__(
-        self,
-        lane: LaneSpec,
-        bootstrap_servers: str,
-        recorder: ConsumerRecorder,
-        client_configs: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(lane, bootstrap_servers, client_configs)
+    def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: ConsumerRecorder) -> None:
+        super().__init__(lane, load)
         self._recorder = recorder
-        self._lane = lane
-        self._group = lane.group
 
     def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the lane's topic.
@@ -129,10 +139,9 @@ class ConsumerHandle(Handle):
         a lane with a `group`, the client is a member; its time-outs, assignor and commits are the lane's. Raises
         `UsageFailure` if `configs` contradict the lane.
         """
-        named = f"kafka-chaos-{self.topic}" if self._group is None else group_of(self.lane)
-        given = _of_the_group(self.lane, "group", self._group, configs)
-        _check_known("consumer", self._lane, given)
-        return self._recorder.client(_consumer_configs(self, named, given))
+        group = self._lane.group
+        named = f"kafka-chaos-{self.topic}" if group is None else group_of(self.lane)
+        return self._consumer(self._recorder, "group", group, named, configs)
 
 
 class LoopHandle(ProducerHandle):
@@ -141,30 +150,19 @@ class LoopHandle(ProducerHandle):
     It is over once the source is at its end; then the function finishes what it has begun, and returns.
     """
 
-    def __init__(
-        self,
-        lane: LaneSpec,
-        source: LaneSpec,
-        bootstrap_servers: str,
-        recorder: ProducerRecorder,
-        inputs: ConsumerRecorder,
-        configs: Mapping[str, object],
-        client_configs: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(lane, bootstrap_servers, recorder, configs, client_configs)
+    def __init__(self, lane: LaneSpec, source: LaneSpec, load: LoadSettings, recorder: ProducerRecorder) -> None:
+        super().__init__(lane, load, recorder)
         self.source_topic = source.topic_name
-        self._inputs = inputs
 
     def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the source, as a member of the loop's group.
 
         It does not commit by itself. Raises `UsageFailure` if `configs` contradict the lane.
         """
-        loop = self._lane.loop
+        loop, inputs = self._lane.loop, self._recorder.inputs
         assert loop is not None
-        given = _of_the_group(self.lane, "loop", loop.group, configs)
-        _check_known("consumer", self._lane, given)
-        return self._inputs.client(_consumer_configs(self, loop_group_of(self.lane), given))
+        assert inputs is not None
+        return self._consumer(inputs, "loop", loop.group, loop_group_of(self.lane), configs)
 
 
 def _check_known(kind: str, lane: LaneSpec, given: Mapping[str, object]) -> None:
@@ -172,31 +170,6 @@ def _check_known(kind: str, lane: LaneSpec, given: Mapping[str, object]) -> None
     configs = {key: value for key, value in given.items() if not callable(value) and key != "logger"}
     for _, message in refused_of(kind, configs, lane.as_lane(())):
         raise UsageFailure(f"lane {lane.lane}: {message}")
-
-
-def _consumer_configs(handle: Handle, group_id: str, given: Mapping[str, object]) -> dict[str, object]:
-    return {
-        "group.id": group_id,
-        "auto.offset.reset": "earliest",
-        "reconnect.backoff.max.ms": 500,
-        "log_level": 0,
-        **handle.client_configs,
-        **given,
-        "bootstrap.servers": handle.bootstrap_servers,
-    }
-
-
-def _of_the_group(lane: str, key: str, group: Group | None, configs: Mapping[str, object] | None) -> dict[str, object]:
-    """The application's configs with those of the lane's group; raises `UsageFailure` where they contradict."""
-    given = dict(configs or {})
-    settled = {} if group is None else group_configs(group)
-    for name, wanted in settled.items():
-        if name in given and _plain(given[name]) != _plain(wanted):
-            raise UsageFailure(
-                f"{name}: the lane {lane} has a {key} with {name}={_plain(wanted)}, and its prediction holds for that "
-                f"only: give it to the lane, as lane({lane!r}, {key}={{...}})"
-            )
-    return {**given, **settled}
 
 
 @dataclass(frozen=True, kw_only=True)

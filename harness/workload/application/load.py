@@ -99,7 +99,7 @@ class ApplicationConsuming(ApplicationMembers):
             _left_alone(lane.lane, "group", lane.group)
         what = f"the consumer function of lane {lane.lane}"
         super().__init__(lane, load, what=what, group_id=group_of(lane.lane), groups=groups)
-        handle = ConsumerHandle(lane, load.bootstrap_servers, self._inputs, load.client_configs)
+        handle = ConsumerHandle(lane, load, self._inputs)
         self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
         self._thread.start()
 
@@ -131,7 +131,7 @@ class ApplicationProducing(ProducerRecorder):
         self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
 
     def _handle(self, lane: LaneSpec, load: LoadSettings) -> ProducerHandle:
-        return ProducerHandle(lane, load.bootstrap_servers, self, self.configs, load.client_configs)
+        return ProducerHandle(lane, load, self)
 
     def run(self, sending: threading.Event) -> None:
         """Call the function and let it work until `sending` is cleared, or it returns by itself."""
@@ -156,8 +156,7 @@ class ApplicationLooping(ApplicationMembers, ApplicationProducing):
         ApplicationProducing.__init__(self, lane, any_function, load, inputs=self._inputs)
 
     def _handle(self, lane: LaneSpec, load: LoadSettings) -> ProducerHandle:
-        servers = load.bootstrap_servers
-        return LoopHandle(lane, self._read, servers, self, self._inputs, self.configs, load.client_configs)
+        return LoopHandle(lane, self._read, load, self)
 
     def run(self, sending: threading.Event) -> None:
         """Call the function, and wait until `sending` is cleared."""

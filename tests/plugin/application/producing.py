@@ -39,7 +39,7 @@ class Producing:
         self.folder = folder
         self.load = loading(LoadTables(folder, [lane]), Reservations(folder))
         self.recorder = ProducerRecorder(lane, self.load)
-        self.handle = ProducerHandle(lane, SERVERS, self.recorder, self.recorder.configs)
+        self.handle = ProducerHandle(lane, self.load, self.recorder)
 
     def rows(self) -> list[dict[str, Any]]:
         self.recorder.finish(0.0, NEVER)

@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,13 +18,15 @@ from tests.parquet import rows_in
 from tests.plugin.application.fakes import Message
 from tests.plugin.application.producing import LANE
 
+NO_CLUSTER: Any = SimpleNamespace(bootstrap_servers="127.0.0.1:1", client_configs={})
+
 
 class Consuming:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.writer = HistoryWriter(folder / "consumed")
         self.recorder = ConsumerRecorder(LANE, self.writer)
-        self.handle = ConsumerHandle(LANE, "127.0.0.1:1", self.recorder)
+        self.handle = ConsumerHandle(LANE, NO_CLUSTER, self.recorder)
 
     def rows(self) -> list[dict[str, Any]]:
         self.writer.close()

@@ -25,7 +25,7 @@ from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import FakeProducer, Message
-from tests.plugin.application.producing import SERVERS, loading
+from tests.plugin.application.producing import loading
 
 ORDERS = LaneSpec(lane="orders", topic="orders-1", partitions=2, group={})  # type: ignore[arg-type]
 BILLS = LaneSpec(lane="bills", topic="bills-1", loop={"source": "orders"})  # type: ignore[arg-type]
@@ -83,9 +83,10 @@ class Recorded:
         self.reservations = Reservations(folder)
         assert self.tables.transactions is not None
         self.inputs = ConsumerRecorder(ORDERS, self.tables.consumed, self.tables)
-        self.outputs = ProducerRecorder(BILLS, loading(self.tables, self.reservations), self.inputs)
-        self.member = ConsumerHandle(ORDERS, SERVERS, self.inputs)
-        self.loop = LoopHandle(BILLS, ORDERS, SERVERS, self.outputs, self.inputs, self.outputs.configs)
+        load = loading(self.tables, self.reservations)
+        self.outputs = ProducerRecorder(BILLS, load, self.inputs)
+        self.member = ConsumerHandle(ORDERS, load, self.inputs)
+        self.loop = LoopHandle(BILLS, ORDERS, load, self.outputs)
         self._ended = False
 
     def rows(self, name: str) -> list[Row]:

@@ -1,6 +1,7 @@
 """Configuration that no prediction knows is refused, or assumed; what the model knows reaches the lane."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -12,6 +13,7 @@ from kafka_chaos.harness.experiment.file import dump_experiment, parse_experimen
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, ProducerHandle
 
 NOBODY: Any = None
+NO_CLUSTER: Any = SimpleNamespace(bootstrap_servers="127.0.0.1:1", client_configs={})
 GROUPED = ", group: {members: 1}"
 TRANSACTIONAL = ", transactional: {size: 2}"
 
@@ -140,16 +142,18 @@ def test_an_application_s_settings_are_refused_unless_they_are_assumed() -> None
     ((_, spec, _),) = parse_experiment(text(), "a.yaml").lanes()
     ((_, assuming, _),) = parse_experiment(text(", assume: [auto.offset.reset, queuing.strategy]"), "a.yaml").lanes()
     with pytest.raises(UsageFailure, match=r"lane orders: auto\.offset\.reset=latest: the model does not know it"):
-        ConsumerHandle(spec, "127.0.0.1:1", NOBODY).consumer({"auto.offset.reset": "latest"})
+        ConsumerHandle(spec, NO_CLUSTER, NOBODY).consumer({"auto.offset.reset": "latest"})
     with pytest.raises(UsageFailure, match=r"lane orders: queuing\.strategy=lifo"):
-        ProducerHandle(spec, "127.0.0.1:1", NOBODY, {}).producer({"queuing.strategy": "lifo"})
+        ProducerHandle(spec, NO_CLUSTER, NOBODY).producer({"queuing.strategy": "lifo"})
     made: list[object] = []
 
     class Recorder:
+        configs: ClassVar[dict[str, object]] = {}
+
         def client(self, configs: object) -> None:
             made.append(configs)
 
     recorder: Any = Recorder()
-    ConsumerHandle(assuming, "127.0.0.1:1", recorder).consumer({"auto.offset.reset": "latest"})
-    ProducerHandle(assuming, "127.0.0.1:1", recorder, {}).producer({"queuing.strategy": "lifo", "on_delivery": print})
+    ConsumerHandle(assuming, NO_CLUSTER, recorder).consumer({"auto.offset.reset": "latest"})
+    ProducerHandle(assuming, NO_CLUSTER, recorder).producer({"queuing.strategy": "lifo", "on_delivery": print})
     assert len(made) == 2
