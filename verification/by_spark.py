@@ -7,7 +7,7 @@ small sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -40,15 +40,6 @@ from kafka_chaos.verification.transactions import survey as of_transactions
 from kafka_chaos.verification.transactions.dependencies import Cycles, find_cycles
 
 
-def agreement_for(run: RunDirectory, frames: Frames, *, method: Method | None = None) -> Agreement | None:
-    """The agreement of produced/ and the log, if the run is to be examined by it; None if not."""
-    if frames.log is None or (method is None and evidence.is_small(run)):
-        return None
-    if method is None and frames.transactions is None and _strides(run, frames) is not None:
-        return None
-    return agreement_of(run, frames, frames.log) if method in (None, Method.BLOCKS) else None
-
-
 def survey_of(
     spark: SparkSession,
     run: RunDirectory,
@@ -57,17 +48,18 @@ def survey_of(
     given: Given | None = None,
     *,
     method: Method | None = None,
+    known: Mapping[str, Stride] | None = None,
 ) -> Survey:
     """The survey of a run. Raises `RunDirectoryError` for stray values.
 
-    `agreement`: `agreement_for` the run; `given`: what is known of its transactional lanes. `method`: how to examine a
-    run without; by default, the history decides.
+    `agreement`: that of produced/ and the log, if the run is to be examined by it; `given`: what is known of its
+    transactional lanes; `known`: the lanes' strides. `method`: of a run without agreement, rows or (by default) runs.
     """
     if frames.log is None or method == Method.ROWS:
         return _with_markers(run, by_rows(spark, run, frames))
     if agreement is not None:
         return by_blocks(spark, run, frames, frames.log, agreement, given or Given())
-    return _with_markers(run, by_runs(spark, run, frames, frames.log, _strides(run, frames) or {}))
+    return _with_markers(run, by_runs(spark, run, frames, frames.log, known or {}))
 
 
 def _with_markers(run: RunDirectory, survey: Survey) -> Survey:
@@ -81,11 +73,16 @@ def _with_markers(run: RunDirectory, survey: Survey) -> Survey:
     return replace(survey, scope=replace(survey.scope, runs=runs))
 
 
-def _strides(run: RunDirectory, frames: Frames) -> dict[str, Stride] | None:
-    """The lanes' strides; for a small history they make no difference."""
-    if evidence.is_small(run) or frames.log is None:
+def _strides(run: RunDirectory, frames: Frames, method: Method | None) -> dict[str, Stride] | None:
+    """The lanes' strides if the history is to be examined by runs, else None; for a small one they are all the same."""
+    if frames.log is None or method in (Method.ROWS, Method.BLOCKS):
+        return None
+    if evidence.is_small(run):
         return {}
-    return strides(stored_sample(run, frames.log), read_sample(run, frames.consumed))
+    if method is None and frames.transactions is not None:
+        return None
+    found = strides(stored_sample(run, frames.log), read_sample(run, frames.consumed))
+    return found or {} if method == Method.RUNS else found
 
 
 def by_rows(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:
@@ -141,7 +138,7 @@ def examine(session: SparkSession, run: RunDirectory, frames: Frames, method: Me
         refusals.require_no_nulls(session, run, frames)
         as_read = frames
         progress(1, PARTS_BY_SPARK, "comparing what was sent, read and stored, by blocks")
-        frames, agreement = _first_passes(run, frames, method)
+        frames, agreement, known = _first_passes(run, frames, method)
         transactions = of_transactions.transactions_of(run, frames, agreement)
         cycles: Callable[[], Cycles] | None = None
         if transactions is not None:
@@ -152,10 +149,11 @@ def examine(session: SparkSession, run: RunDirectory, frames: Frames, method: Me
         groups = of_groups.groups_of(session, run, frames, transactions, agreement)
         progress(2, PARTS_BY_SPARK, "finding the records in doubt")
         frames = of_transactions.as_ended(frames, transactions)
-        if transactions is None:
-            survey = survey_of(session, run, frames, agreement, method=method)
-        else:
-            survey = survey_of(session, run, frames, transactions.agreement, transactions.given, method=method)
+        given = None
+        if transactions is not None:
+            agreement, given = transactions.agreement, transactions.given
+        survey = survey_of(session, run, frames, agreement, given, method=method, known=known)
+        if transactions is not None:
             transactions = replace(transactions, doubtful=survey.scope.doubtful)
         progress(3, PARTS_BY_SPARK, "counting")
         facts = counts.with_replicas(run, frames, survey.facts)
@@ -175,19 +173,25 @@ def examine(session: SparkSession, run: RunDirectory, frames: Frames, method: Me
     )
 
 
-def _first_passes(run: RunDirectory, frames: Frames, method: Method | None) -> tuple[Frames, Agreement | None]:
-    """The tables with what is known of replicas/ by blocks, and what produced/ and the log agree on.
+def _first_passes(
+    run: RunDirectory, frames: Frames, method: Method | None
+) -> tuple[Frames, Agreement | None, dict[str, Stride] | None]:
+    """The tables with what is known of replicas/ by blocks, and what produced/ and the log agree on, or the strides of
+    a history that is to be examined by runs instead.
 
     The two have nothing in common. Side by side, each works where the other leaves a core idle.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="replicas") as beside:
         summing = beside.submit(counts.summed, run, frames)
         try:
-            agreement = agreement_for(run, frames, method=method)
+            known = _strides(run, frames, method)
+            agreement = None
+            if frames.log is not None and known is None and method != Method.ROWS:
+                agreement = agreement_of(run, frames, frames.log)
         finally:
             # Of two refusals, that of replicas/ always comes first.
             frames = summing.result()
-    return frames, agreement
+    return frames, agreement, known
 
 
 def _write(folder: RunPath, cases: DataFrame | None, found: int) -> None:

@@ -73,9 +73,9 @@ def rows_of_frames(
     """Of what does not resolve: number of the relation, lane, how many rows, a place.
 
     Spark only adds up where what it adds up to fits into memory: it takes longer to plan all relations than SQLite to
-    evaluate them. `related`: what a prefilter has added up already; it suffices where no other table rests on it.
+    evaluate them. `related`: what a prefilter has added up already, of plain tables (`Frames.is_plain`).
     """
-    if related is not None and not any(name in frames.tables() for name in _SPECIAL):
+    if related is not None:
         return evaluated({**documents(run), **_views_of(related)})
     if sum(run.tables[name].rows for name in _SPECIAL) <= MOST_COLLECTED:
         return evaluated(_collected_views(run, frames))

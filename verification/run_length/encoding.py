@@ -183,6 +183,11 @@ def members(runs: DataFrame) -> DataFrame:
     return named.drop("bit", "bits", "shift", "n", "stride", *_ENDS)
 
 
+def together(tables: DataFrame) -> DataFrame:
+    """The runs of several tables in as many partitions as those of one would be: each step has a task for each."""
+    return tables.coalesce(int(str(tables.sparkSession.conf.get("spark.sql.shuffle.partitions"))))
+
+
 def related(runs: DataFrame) -> DataFrame:
     """What relations ask of produced/, by lane and producer: n, `_COUNTS` (`timed` of acknowledgements), how many
     acknowledgements have no time (`untimed`), and how many that were certainly not written have an offset (`refuted`).

@@ -7,6 +7,7 @@ runs. Only if a consumer's reads are out of order, rows of consumed/ are read a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 
@@ -63,7 +64,8 @@ def by_runs(
     strides = {lane.lane: known.get(lane.lane, usual) for lane in run.lanes}
     small = evidence.is_small(run)
     packing = Packing(strides, encoding.lanes_frame(spark, strides))
-    packed = history.gathered(keep(packing.tables(frames.produced, frames.consumed, log)), small=small)
+    packed = keep(encoding.together(packing.tables(frames.produced, frames.consumed, log)))
+    packed = history.gathered(packed, small=small)
     facts, related, doubts = _doubts(run, frames, packed)
     count = doubts.counts
     runs = doubts.log if count["holes"] else None
@@ -89,23 +91,32 @@ def _early(packed: DataFrame, early: DataFrame) -> list[Row]:
 def _doubts(
     run: RunDirectory, frames: Frames, packed: DataFrame
 ) -> tuple[dict[str, LaneFacts], Related | None, _Doubts]:
-    """The facts, what relations ask of a large run, and all doubts, counted in one job; a table without doubts is never
-    computed separately, and of those with doubts, only the words are used more than once."""
+    """The facts, what relations ask of a large run, and all doubts. A table without doubts is never computed by itself,
+    and of those with doubts, only the words are used more than once."""
     small = evidence.is_small(run)
     words = run_prefilter.unclean_words(packed)
-    words = words if small else keep(words)
+    words = words if small else keep(words, small=True)
     log = encoding.pieces(packed.where(f"source = {STORED}"), small=small)
     links = run_prefilter.log_links(log)
     reads = run_prefilter.read_links(encoding.pieces(packed.where(f"source = {READ}"), small=small))
     repeats = packed.where(f"source = {READ} AND n != bit_count(bits)")
-    answers = asked(
+    of_words = {
+        "words": _times(words, words="candidate", early="early", **{name: name for name in run_prefilter.REASONS})
+    }
+    others = dict(
         facts=counts.packed_facts(packed),
-        words=_times(words, words="candidate", early="early", **{name: name for name in run_prefilter.REASONS}),
         links=_times(links, holes="hole", overlaps="overlap", descents="descent"),
         reads=_times(reads, back="back", gaps="NOT back"),
         repeats=_times(repeats, twice="true"),
-        **({} if run.fits_into_memory else {"related": encoding.related(packed)}),
+        **({"related": encoding.related(packed)} if frames.is_plain and not run.fits_into_memory else {}),
     )
+    if small:
+        answers = asked(**of_words, **others)
+    else:
+        # To plan one job takes as long as to run the other.
+        with ThreadPoolExecutor(1, thread_name_prefix="facts") as beside:
+            counted = beside.submit(asked, **others)
+            answers = {**asked(**of_words), **counted.result()}
     facts = counts.facts_of(run, frames, answers.pop("facts"))
     sent = answers.pop("related", None)
     found: dict[str, int] = {}

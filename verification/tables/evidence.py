@@ -53,6 +53,11 @@ class Frames:
     markers: DataFrame | None = None
     ends: CommittedEnds = field(default_factory=CommittedEnds)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether no table of transactions or groups rests on what was sent and read."""
+        return self.transactions is None and self.assignments is None and self.commits is None
+
     def tables(self) -> dict[str, DataFrame]:
         """The tables that the run has, by name."""
         found = {name: getattr(self, name) for name in schemas.TABLES}
@@ -68,6 +73,8 @@ _FIXED = {
     # Sums of hashes are meant to wrap around.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
+    # A task groups hundreds of thousands of runs: past the usual 2^16 keys, each row is looked up in a slower map.
+    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
     # Sizes are known in advance: adaptive planning of each stage costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
 }
