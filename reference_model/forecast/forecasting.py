@@ -25,7 +25,7 @@ _LOW, _HIGH = 0.1, 0.9
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The subject of a forecast; an attribute that is None is not known. The others are `LaneRun`'s."""
+    """The subject of a forecast as far as it is known, where it is no lane of a run (`LaneRun`)."""
 
     settings: str
     faults: str | None = None
@@ -33,27 +33,14 @@ class Question:
     client: str | None = None
     cluster: str | None = None
 
-    @classmethod
-    def about(cls, run: LaneRun) -> Question:
-        """That about a lane of a run, before anybody knows what it shows."""
-        return cls(run.settings, run.faults, run.declared, run.client, run.cluster)
-
-    def closer(self, runs: list[LaneRun]) -> Iterator[tuple[str, list[LaneRun]]]:
-        """Ever fewer of the lanes: with the name of what these have in common with the question besides."""
-        for name in ("settings", "declared", "faults", "client", "cluster"):
-            wanted = getattr(self, name)
-            if wanted is not None:
-                runs = [run for run in runs if getattr(run, name) == wanted]
-                yield name, runs
-
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """Of one anomaly: the `probability` that a run shows it, with a 95 % interval (`low`, `high`).
 
     `runs`: the closest lanes that there are, `hits` of them showed it; `common`: the last of the steps that they share
-    with the question, empty where only the prediction is the same. `share`:
-    the range that four of five runs fall into, as a share of the records; None where too few runs are known.
+    with the question, empty where only the prediction is the same. `share`: the range that four of five runs fall into,
+    as a share of the records; None where too few runs are known.
     """
 
     anomaly: str
@@ -83,7 +70,7 @@ class Forecast:
         return f"{self.anomaly}: {self.probability:.0%} ({self.low:.0%} to {self.high:.0%}; {seen}){share}"
 
 
-def forecast(record: Sequence[LaneRun], question: Question, anomaly: str) -> Forecast:
+def forecast(record: Sequence[LaneRun], question: Question | LaneRun, anomaly: str) -> Forecast:
     """How likely a lane shows an anomaly that its prediction permits or requires.
 
     Raises `EnvironmentFailure` where scipy is missing.
@@ -95,7 +82,7 @@ def forecast(record: Sequence[LaneRun], question: Question, anomaly: str) -> For
     judged = [run for run in record if anomaly in run.predicted and anomaly not in run.not_judged]
     closest, common, enough = Share.of(judged, anomaly), "", judged
     a, b = closest.hits + 0.5, closest.runs - closest.hits + 0.5
-    for name, near in question.closer(judged):
+    for name, near in _closer(judged, question):
         if not near:
             break
         strength = min(STRENGTH, a + b)
@@ -107,11 +94,19 @@ def forecast(record: Sequence[LaneRun], question: Question, anomaly: str) -> For
     return Forecast(anomaly, a / (a + b), low, high, closest.runs, closest.hits, common, _range(shares))
 
 
-def longest_gap(record: Sequence[LaneRun], question: Question) -> tuple[float, float] | None:
+def longest_gap(record: Sequence[LaneRun], question: Question | LaneRun) -> tuple[float, float] | None:
     """The range that four of five runs fall into of the longest time without an acknowledgement, in seconds."""
     known = [run for run in record if run.gap_s is not None]
-    near = [runs for _, runs in question.closer(known) if len(runs) >= ENOUGH]
+    near = [runs for _, runs in _closer(known, question) if len(runs) >= ENOUGH]
     return _range([run.gap_s for run in (near[-1] if near else ()) if run.gap_s is not None])
+
+
+def _closer(runs: list[LaneRun], question: Question | LaneRun) -> Iterator[tuple[str, list[LaneRun]]]:
+    """Ever fewer of the lanes: with the name of what these have in common with the question besides."""
+    for name in ("settings", "declared", "faults", "client", "cluster"):
+        if (wanted := getattr(question, name)) is not None:
+            runs = [run for run in runs if getattr(run, name) == wanted]
+            yield name, runs
 
 
 def _range(values: Sequence[float]) -> tuple[float, float] | None:
@@ -142,16 +137,15 @@ class Score:
     def add(self, record: Sequence[LaneRun], run: LaneRun) -> None:
         """Compare what the record says of a lane with what the lane showed; the record must not have it yet."""
         self.lanes += 1
-        question = Question.about(run)
         for anomaly in run.predicted:
             if anomaly in run.not_judged:
                 continue
-            said = forecast(record, question, anomaly)
+            said = forecast(record, run, anomaly)
             self.squares.append((said.probability - bool(run.found.get(anomaly))) ** 2)
             if run.records:
                 self._range(said.share, run.found.get(anomaly, 0) / run.records)
         if run.gap_s is not None:
-            self._range(longest_gap(record, question), run.gap_s)
+            self._range(longest_gap(record, run), run.gap_s)
 
     def _range(self, said: tuple[float, float] | None, was: float) -> None:
         if said is not None:
