@@ -17,6 +17,7 @@ from kafka_chaos.verification.importers.cli import import_command
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.commands import ended
 from tests.parquet import rows_in
+from tests.verification.samples.engines import Verified
 
 
 def lines(path: Path, *events: dict[str, Any] | str) -> Path:
@@ -342,9 +343,8 @@ def recounted(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.cluster
-@pytest.mark.spark
 def test_real_output_of_the_verifiable_tools(
-    tmp_path: Path, spark: Any, cluster: Cluster, make_topic: Callable[..., str]
+    tmp_path: Path, verified: Verified, cluster: Cluster, make_topic: Callable[..., str]
 ) -> None:
     """Two producers, one of them killed in the middle, and a consumer, all inside a broker's container."""
     topic = make_topic(min_insync_replicas=2)
@@ -377,7 +377,7 @@ def test_real_output_of_the_verifiable_tools(
     settings = "--min-insync-replicas", 2, "--out", out
     result = run("verifiable", files[0], files[1], "--consumer", files[2], *settings)
     assert result.exit_code == 0, result.output
-    verdict = verify(out, spark=spark).lane(topic)
+    verdict = verified(out).lane(topic)
     assert (verdict.verdict.value, dict(verdict.observed)) == ("conforms", {}), verdict.reasons
     assert verdict.consumed >= 700
     assert verdict.acknowledged >= whole.count("producer_send_success")
@@ -389,7 +389,7 @@ def test_real_output_of_the_verifiable_tools(
     assert (refused.exit_code, "record_data lines come before it" in refused.output) == (64, True)
     files[2].write_text("\n".join(recounted(one_less)))
     assert run(*lossy_run).exit_code == 0
-    lossy = verify(tmp_path / "lossy", spark=spark).lane(topic)
+    lossy = verified(tmp_path / "lossy").lane(topic)
     assert {anomaly.value: seen.count for anomaly, seen in lossy.observed.items()} == {
         "lost_write": 1,
         "skipped_poll": 1,
