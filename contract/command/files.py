@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, whoever reads the folder in the meantime; files of a package."""
+"""Files and folders that appear whole or not at all to all readers of the folder; files of a package."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from kafka_chaos.contract.command.errors import UsageFailure
 
 UNFINISHED = ".*.part"
 """The names of files that are still being written, or never were to the end, as a pattern."""
@@ -41,6 +43,16 @@ def write_whole(path: Path, text: str) -> None:
     """Write a text file, in UTF-8; one that is there already is replaced. Raises `OSError`."""
     with appearing_whole(path) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def text_of(path: Path) -> str:
+    """The text of a file in UTF-8; raises `UsageFailure`."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageFailure(f"{path}: can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageFailure(f"{path}: can't be read: byte {error.start} is not UTF-8") from None
 
 
 def toml_of(package: str | None, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How far something long is: told where it is done, heard by whoever shows it, and by nobody otherwise."""
+"""The progress of long work: reported where it is done, and passed to the one listener that shows it, if any."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 PARTS_BY_SPARK = 6
-"""In how many parts Spark's verification tells how far it is; its start is the first."""
-Hearing = Callable[[int, int, str], None]
-_HEARING: ContextVar[Hearing | None] = ContextVar("hearing", default=None)
+"""The parts of a verification by Spark; its start is the first."""
+Listener = Callable[[int, int, str], None]
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def progress(done: int, total: int, what: str) -> None:
-    """Of `total` parts `done` are done; `what` names the one that comes now."""
-    hearing = _HEARING.get()
-    if hearing is not None:
-        hearing(done, total, what)
+    """Report that `done` of `total` parts are done; `what` names the one that begins now."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(done, total, what)
 
 
 @contextmanager
-def heard_by(hearing: Hearing) -> Iterator[None]:
-    """Let this be called with all progress that the block makes in its own thread."""
-    before = _HEARING.set(hearing)
+def reporting_to(listener: Listener) -> Iterator[None]:
+    """Call the listener with all progress that the block makes in its own thread."""
+    before = _LISTENER.set(listener)
     try:
         yield
     finally:
-        _HEARING.reset(before)
+        _LISTENER.reset(before)

@@ -8,10 +8,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.files import write_whole
@@ -19,6 +16,9 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.report.matrix import settings
 from kafka_chaos.reference_model.forecast.lane_runs import Cell, LaneRun
 from kafka_chaos.reference_model.forecast.shares import Share
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PAGE, TABLE = "atlas.html", "atlas.parquet"
 COLUMNS: Mapping[str, Anomaly] = {
@@ -94,6 +94,8 @@ def cells_of(record: Iterable[LaneRun]) -> list[CellSummary]:
 
 def write_pages(cells: Sequence[CellSummary], out: Path, untried: int = 0) -> None:
     """Write atlas.html and atlas.parquet into `out`. `untried`: the cells of the plan without a run."""
+    import pyarrow.parquet as pq
+
     from kafka_chaos.harness.report.pages import environment
 
     def place(run: LaneRun) -> str | None:
@@ -102,23 +104,23 @@ def write_pages(cells: Sequence[CellSummary], out: Path, untried: int = 0) -> No
     page = environment().get_template("atlas.html.j2")
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / PAGE, page.render(cells=cells, columns=list(COLUMNS), untried=untried, place=place))
-    pq.write_table(pa.Table.from_pylist([cell.to_json() for cell in cells], _SCHEMA), out / TABLE)
+    pq.write_table(_table(cells), out / TABLE)
 
 
-_SHARE = pa.struct(
-    {
+def _table(cells: Iterable[CellSummary]) -> pa.Table:
+    import pyarrow as pa
+
+    share = {
         "anomaly": pa.string(),
         **dict.fromkeys(("hits", "runs"), pa.int64()),
         **dict.fromkeys(("low", "high"), pa.float64()),
     }
-)
-_SCHEMA = pa.schema(
-    {
+    columns = {
         **dict.fromkeys(("client", "cluster", "settings", "lane", "faults"), pa.string()),
         "runs": pa.int64(),
         "verdict": pa.string(),
-        "anomalies": pa.list_(_SHARE),
+        "anomalies": pa.list_(pa.struct(share)),
         "gaps_s": pa.list_(pa.float64()),
         "worst_run": pa.string(),
     }
-)
+    return pa.Table.from_pylist([cell.to_json() for cell in cells], pa.schema(columns))

@@ -80,7 +80,7 @@ def runs_below(root: Path) -> list[Run]:
 
 
 def directories_below(root: Path) -> list[Path]:
-    """What looks like a run directory, directly below `root`, the latest first."""
+    """The folders that look like run directories, directly below `root`, the latest first."""
     paths = sorted(root.iterdir(), reverse=True) if root.is_dir() else []
     return [path for path in paths if path.is_dir() and not path.is_symlink() and (path / LANES_FILE).is_file()]
 

@@ -16,6 +16,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLWarning
 from ruamel.yaml.reader import ReaderError
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
+from kafka_chaos.contract.command.files import text_of
 from kafka_chaos.harness.experiment.checks.lanes import check
 from kafka_chaos.harness.experiment.schedule import expand
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, dotted
@@ -117,16 +118,6 @@ def dump_experiment(experiment: Experiment, extra: Mapping[str, Any] | None = No
 def one_line(text: str) -> str:
     """The text with line breaks and control characters escaped."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
-
-
-def text_of(path: Path) -> str:
-    """The text of a file; raises `UsageFailure`."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageFailure(f"{path}: can't be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UsageFailure(f"{path}: can't be read: byte {error.start} is not UTF-8") from None
 
 
 def model_of(path: Path, kind: type[M], what: str) -> M:

@@ -1,4 +1,4 @@
-"""What `nightly`, `hunt` and `atlas` have in common: runs within a budget of minutes, from a seed, kept in a record."""
+"""The common part of `nightly`, `hunt` and `atlas`: runs within a budget of minutes, from a seed, kept in a record."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ ACTIONS: Mapping[str, str] = _SHOWN["actions"]
 
 
 def lanes_and_events(run_dir: Path) -> tuple[Sequence[Lane], Events]:
-    """What the documents of a run say; nothing where they can't be used."""
+    """The lanes and events of a run; none where its documents can't be used."""
     try:
         lanes = read_lanes(run_dir / LANES_FILE)
         return lanes, read_events(run_dir / EVENTS_FILE, lanes)
@@ -94,7 +94,7 @@ def _was_replaced(name: str, fault: FaultRecord, changes: Iterable[Change]) -> b
 
 
 def outcomes_of(run_dir: Path) -> Iterator[tuple[str, str, str | None, int]]:
-    """What producers learned of their records: lane, outcome and error, with the number of records."""
+    """The outcomes that producers learned of their records: lane, outcome and error, with the number of records."""
     folder = run_dir / "produced"
     if folder.is_dir():
         columns = ["lane", "outcome", "error"]

@@ -225,7 +225,7 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: 
 
 
 def _drafted(shown: Round, discovery: Discovery, folder: Path, minutes: float, say: Callable[[str], None]) -> str:
-    """What became of a discovery: its draft, or why there is none."""
+    """The outcome of a discovery: its draft, or why there is none."""
     from kafka_chaos.contract.lane.families import anomaly_named
     from kafka_chaos.harness.replay.narrowing import Narrowing
     from kafka_chaos.harness.replay.trial import Finding

@@ -151,7 +151,7 @@ class Hunt:
 
 
 def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Discovery]:
-    """What the violations of a run are, and the known errors that ended clients. `clients`: by lane."""
+    """The violations of a run, and the known errors that ended clients. `clients`: by lane."""
     for lane in verdict.lanes:
         for defect in ALL_DEFECTS.values():
             if defect.error and any(defect.error in reason for reason in lane.reasons):

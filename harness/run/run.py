@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.files import write_whole
-from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, heard_by, progress
+from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, progress, reporting_to
 from kafka_chaos.contract.engines import MOST_ROWS, Engine
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.harness.clients.kinds import fetched
@@ -91,7 +91,7 @@ class Run:
         """Plan, let `observe` gather the evidence (histories and the tables it `collects`), and verify it."""
         verdict: RunVerdict | None = None
         try:
-            with heard_by(self._tell), self._starter:
+            with reporting_to(self._tell), self._starter:
                 self._plan(collects)
                 observe()
                 verdict = self._verify()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.command.files import text_in
+from kafka_chaos.contract.command.files import text_in, text_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, elects_from_elr, usual_mode
 
@@ -118,12 +118,7 @@ def read_lines(path: Path, kind: type[T], what: str) -> list[T]:
 
     Raises `UsageFailure` with the line that is not `what` it should be.
     """
-    try:
-        return _entries(path.read_text("utf-8"), str(path), kind, what)
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageFailure(f"{path}: can't be read: {error}") from None
+    return _entries(text_of(path), str(path), kind, what) if path.exists() else []
 
 
 def append_lines(path: Path, entries: Iterable[Any]) -> None:

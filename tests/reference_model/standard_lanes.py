@@ -11,7 +11,8 @@ from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.harness.experiment.file import document_of, experiment_of, text_of
+from kafka_chaos.contract.command.files import text_of
+from kafka_chaos.harness.experiment.file import document_of, experiment_of
 from kafka_chaos.harness.experiment.specs import with_phases
 from kafka_chaos.reference_model import Lane, Lockstep, predict
 from kafka_chaos.reference_model.matrix import CUT_THEN_KILL, FAULT_SETS, LANES

@@ -48,7 +48,7 @@ class Observed:
 
 
 def unexplained(run: RunDirectory, lane: Lane) -> list[str]:
-    """What the model does not explain, at most one event of each partition: why the lane can't conform."""
+    """The events that the model does not explain, at most one of each partition: why the lane can't conform."""
     load = load_of(run, lane)
     if run.events.faults is None or load is None or unobservable(run, lane) is not None:
         return []
@@ -77,7 +77,7 @@ def _problems(run: RunDirectory, lane: Lane, partition: int) -> Iterator[Problem
 
 
 def observed_of(run: RunDirectory, lane: Lane, partition: int) -> Observed:
-    """What was observed of a partition."""
+    """The events that were observed of a partition."""
     place = (lane.lane, partition)
     changes = sorted(run.events.changes.get(place, ()), key=lambda change: change.ts_ns)
     kept = run.events.kept.get(place, ())

@@ -65,7 +65,7 @@ class ClusterLayout:
         return self.oldest.at_least(version)
 
     def _refusals(self) -> Iterator[str]:
-        """What is not valid, in a sentence each; what comes later may rest on what was valid before."""
+        """The problems of the layout, a sentence each; a later check may rest on the earlier ones."""
         mode, brokers = self.metadata_mode, range(1, self.brokers + 1)
         if self.security not in SECURITY_MODES:
             yield f"security: {self.security!r} is not valid: expected {', '.join(SECURITY_MODES)}"

@@ -71,7 +71,7 @@ def _kraft(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _kind(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """What a kind can't do: in a cluster of this mode or version, or to servers that are no brokers."""
+    """The limits of a kind: in a cluster of this mode or version, or to servers that are no brokers."""
     target = fault.target
     if reason := fault.refusal(cluster.spec()):
         yield ("fault",), f"{fault.kind}: {reason}"
@@ -171,7 +171,7 @@ def _growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:
-    """What a lock-step phase can't be."""
+    """The limits of a lock-step phase."""
     assert phase.steps is not None
     for index, step in enumerate(phase.steps.steps):
         if step not in set(LockstepStep):
@@ -246,7 +246,7 @@ def _cut(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """What a link can't do, and what can't be done past one."""
+    """The limits of a link, and of clients that go past one."""
     from kafka_chaos.harness.cluster.links.frames import no_api
 
     keys = parameters(fault)

@@ -22,7 +22,7 @@ from kafka_chaos.harness.signals import new_client
 
 
 def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
-    """What the cluster, the lane's own keys, or the other lanes do not allow."""
+    """The keys of a lane that the cluster, its other keys, or the other lanes do not allow."""
     brokers, oldest = cluster.brokers, cluster.spec().oldest
     if lane.idempotence and not oldest.has_idempotence:
         yield ("idempotence",), f"Kafka {oldest.number} has no idempotent producers: they came with 0.11"
@@ -66,7 +66,7 @@ def _session(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
 
 
 def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
-    """What a client that runs as a process of its own has not."""
+    """The keys of a lane that a client in a process of its own lacks."""
     client = chosen(lane.client)
     if client is None:
         return

@@ -53,7 +53,7 @@ class FindingRange:
 
     @property
     def words(self) -> str:
-        """What was found there."""
+        """The anomaly, how often it was found, and where."""
         return f"{label(self.anomaly)}: {self.count:,} at {self.where}"
 
     def joined(self, other: FindingRange) -> FindingRange:

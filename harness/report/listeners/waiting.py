@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from kafka_chaos.contract.command.progress import heard_by
+from kafka_chaos.contract.command.progress import reporting_to
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Waiting:
         self._stack = ExitStack()
 
     def __enter__(self) -> Waiting:
-        self._stack.enter_context(heard_by(self._hear))
+        self._stack.enter_context(reporting_to(self._hear))
         if self._console.is_terminal:
             live = Live(get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True)
             self._stack.enter_context(live)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.command.progress import heard_by, progress
+from kafka_chaos.contract.command.progress import progress, reporting_to
 from kafka_chaos.contract.events import Event
 from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
@@ -142,7 +142,7 @@ def test_without_a_terminal_only_what_is_said_is_printed(capsys: pytest.CaptureF
 def test_progress_is_heard_within_the_block_alone() -> None:
     heard: list[tuple[int, int, str]] = []
     progress(0, 1, "before")
-    with heard_by(lambda *far: heard.append(far)):
+    with reporting_to(lambda *far: heard.append(far)):
         progress(0, 1, "within")
     progress(0, 1, "after")
     assert heard == [(0, 1, "within")]
