@@ -75,6 +75,17 @@ def _records(kit: Kit, **settings: Any) -> None:
         raise Failed(f"{unknown} records are in the log that were never handed out")
 
 
+def _unanswered(kit: Kit) -> None:
+    """With acks=0, no outcome names an offset: no broker tells one."""
+    topic = kit.topic()
+    with kit.producing(topic, acks="0") as producer:
+        producer.send(RECORDS)
+        kit.await_answers(producer)
+    for row in kit.rows(topic):
+        if row["offset"] is not None:
+            raise Failed(f"record {row['seq']} was said to be at offset {row['offset']}: no broker answers to acks=0")
+
+
 def _flush(kit: Kit) -> None:
     """After the order flush, all outcomes come before the event flushed."""
     with kit.producing(kit.topic()) as producer:
@@ -228,6 +239,7 @@ def _lasts(kit: Kit, call: Callable[[], object], what: str) -> None:
 CHECKS: Mapping[str, Callable[[Kit], None]] = {
     "identities and offsets of a producer": _identities,
     "the same of an idempotent producer": _idempotent,
+    "outcomes that no broker answers": _unanswered,
     "flush": _flush,
     "errors that leave the outcome open": _in_doubt,
     "leave": _leave,

@@ -96,9 +96,13 @@ func produce(options []kgo.Opt) {
 				client.Produce(context.Background(), record, func(done *kgo.Record, err error) {
 					if err != nil { // an earlier attempt may be in the log: in doubt
 						tell("outcome", fields{"outcome": "info", "seq": []int64{seq}, "error": err.Error()})
-					} else {
-						tell("outcome", fields{"outcome": "ok", "seq": []int64{seq}, "offset": []int64{done.Offset}})
+						return
 					}
+					offset := &done.Offset
+					if begin.Acks == "0" { // no broker answers: the library counts within the request
+						offset = nil
+					}
+					tell("outcome", fields{"outcome": "ok", "seq": []int64{seq}, "offset": []*int64{offset}})
 				})
 			}
 		case "flush", "leave":

@@ -60,8 +60,8 @@ async function produce() {
     const messages = seqs.map((seq) => ({ partition: begin.first_partition + (seq % begin.partitions), value: encode(seq) }));
     try {
       const answers = await producer.send({ topic: begin.topic, acks: { 0: 0, 1: 1, all: -1 }[begin.acks], messages });
-      // An answer has the offset of the first record in its partition; the others follow it.
-      const next = Object.fromEntries((answers ?? []).map((one) => [one.partition, Number(one.baseOffset)]));
+      // An answer has the offset of the first record in its partition; the others follow it. No broker answers to acks=0.
+      const next = Object.fromEntries((begin.acks === "0" ? [] : answers).map((one) => [one.partition, Number(one.baseOffset)]));
       const offset = messages.map(({ partition }) => (partition in next ? next[partition]++ : null));
       tell("outcome", { outcome: "ok", seq: seqs, offset });
     } catch (error) {

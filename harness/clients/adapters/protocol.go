@@ -84,18 +84,20 @@ func fail(err error) {
 // What became of records: gathered from the library, and told many together.
 type outcomes struct {
 	sync.Mutex
-	seqs    []int64
-	offsets []*int64
-	failed  map[string][]int64
-	known   atomic.Int64
-	telling sync.Mutex
+	// Whether brokers answer. Where they do not (acks=0), an offset is one of the request, and none of the log.
+	answered bool
+	seqs     []int64
+	offsets  []*int64
+	failed   map[string][]int64
+	known    atomic.Int64
+	telling  sync.Mutex
 }
 
 func (o *outcomes) acknowledged(seq, offset int64) {
 	o.Lock()
 	defer o.Unlock()
 	o.seqs = append(o.seqs, seq)
-	if offset < 0 {
+	if offset < 0 || !o.answered {
 		o.offsets = append(o.offsets, nil)
 	} else {
 		o.offsets = append(o.offsets, &offset)
@@ -253,7 +255,7 @@ func main() {
 		<-signals
 		orders <- order{Order: "leave"}
 	}()
-	told := &outcomes{failed: map[string][]int64{}}
+	told := &outcomes{answered: b.Acks != "0", failed: map[string][]int64{}}
 	if b.Role == "producer" {
 		client, err := newProducer(&b, told)
 		if err != nil {

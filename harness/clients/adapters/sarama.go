@@ -41,14 +41,9 @@ func newProducer(b *begin, told *outcomes) (producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	answered := b.Acks != "0"
 	go func() {
 		for done := range client.Successes() {
-			offset := int64(-1)
-			if answered {
-				offset = done.Offset
-			}
-			told.acknowledged(done.Metadata.(int64), offset)
+			told.acknowledged(done.Metadata.(int64), done.Offset)
 		}
 	}()
 	go func() {

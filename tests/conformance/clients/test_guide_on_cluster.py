@@ -94,6 +94,12 @@ BROKEN = {
         'System.out.println("INFO starting");',
         (WRITES, "said 'INFO starting', which is no event"),
     ),
+    "Go: an offset that no broker told": (
+        "example.go",
+        'if begin.Acks == "0" {',
+        "if false {",
+        ("outcomes that no broker answers", "no broker answers to acks=0"),
+    ),
     "Java: an error that it takes for certain": (
         "Example.java",
         '"outcome", "info"',
