@@ -56,7 +56,7 @@ class ApplicationMembers:
         deadline = time.monotonic() + timeout
         while behind := self._inputs.behind(ends):
             if time.monotonic() > deadline or cancelled.is_set() or not self._thread.is_alive():
-                self._load.on_notice(not_at_the_end(self._what, behind))
+                self._load.on_notice(f"{self._what} {not_at_the_end(behind)}")
                 break
             cancelled.wait(_INTERVAL)
         self._thread.end()

@@ -19,10 +19,10 @@ from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
 _TICK = 0.05
 
 
-def not_at_the_end(who: str, behind: Mapping[int, tuple[int, int]]) -> str:
-    """The notice for a consumer that did not reach the end: (next offset to read, end offset) by partition."""
+def not_at_the_end(behind: Mapping[int, tuple[int, int]]) -> str:
+    """The predicate of a consumer that did not reach the end: (next offset to read, end offset) by partition."""
     places = [f"partition {number} was read up to offset {read} of {end}" for number, (read, end) in behind.items()]
-    return f"{who} did not reach the end: {', '.join(places)}"
+    return f"did not reach the end: {', '.join(places)}"
 
 
 def behind(position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:

@@ -88,7 +88,7 @@ class RecordedConsumer(Follower):
     def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
         """Report it."""
         isolation = f"{self._isolation} " if self._isolation else ""
-        self._on_error(not_at_the_end(f"the {isolation}consumer of lane {self.lane}", left))
+        self._on_error(f"the {isolation}consumer of lane {self.lane} {not_at_the_end(left)}")
 
     def close(self) -> None:
         """End the thread and write the last rows."""

@@ -121,9 +121,9 @@ class GroupLoad(Progress):
         while behind := self.behind(ends):
             self.raise_error()
             if time.monotonic() > deadline or cancelled.is_set() or self.failed_for_good:
-                text = not_at_the_end(f"the group {self._work.group_id}", behind)
-                self._on_notice(text)
-                self.breaks(text)
+                problem = not_at_the_end(behind)
+                self._on_notice(f"the group {self._work.group_id} {problem}")
+                self.breaks(problem)
                 break
             time.sleep(_TICK)
 

@@ -43,7 +43,7 @@ class ProcessConsumer(Follower):
         """The same; then the process leaves. One that claims to be beyond the end has a problem."""
         super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
         if beyond := [number for number, end in end_offsets.items() if self.position[number] > end]:
-            self._process.breaks(f"its consumer says that it stands beyond the end of partition {beyond[0]}")
+            self._process.breaks(f"says that it stands beyond the end of partition {beyond[0]}")
         self._process.leaves(_LEAVES_WITHIN)
 
     def goes_on(self) -> bool:
@@ -52,7 +52,7 @@ class ProcessConsumer(Follower):
 
     def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
         """That is a problem of the process."""
-        self._process.breaks(not_at_the_end("its consumer", left))
+        self._process.breaks(not_at_the_end(left))
 
     def close(self) -> None:
         """End it."""

@@ -118,6 +118,6 @@ def test_a_group_that_does_not_get_to_the_end_has_a_problem(group: Any) -> None:
     made = group("")
     wait_until(lambda: len(made.load.processes()) == 2, "the members", timeout=30)
     made.load.drain({0: 5}, timeout=0.3, cancelled=made.load._ending)
-    text = "the group orders-group did not reach the end: partition 0 was read up to offset 0 of 5"
-    assert made.notices == [text]
-    assert sorted(made.problems) == [f"orders-group-{number} {text}" for number in (0, 1)]
+    problem = "did not reach the end: partition 0 was read up to offset 0 of 5"
+    assert made.notices == [f"the group orders-group {problem}"]
+    assert sorted(made.problems) == [f"orders-group-{number} {problem}" for number in (0, 1)]

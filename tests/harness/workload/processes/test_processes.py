@@ -279,7 +279,7 @@ def test_what_is_read_has_its_row_and_each_assignment_its_name(consume: Consume)
 @pytest.mark.parametrize(
     ("behaviour", "problem"),
     [
-        (READ, "its consumer did not reach the end: partition 0 was read up to offset 5 of 6"),
+        (READ, "did not reach the end: partition 0 was read up to offset 5 of 6"),
         ("tell('read', partition=[2], offset=[0], producer_id=[0], seq=[0])", "there is no partition 2"),
         ("tell('read', partition=[0], offset=[-3], producer_id=[0], seq=[0])", "offsets of at least 0"),
         ("tell('read', partition=[0, 1], offset=[1], producer_id=[0], seq=[0])", "columns of one length"),
