@@ -42,7 +42,7 @@ class Failed(Exception):
 class Kit:
     """The checks of the client that `command` starts, on a cluster, of which one broker is frozen for a while.
 
-    `folder`: where histories and the client's log are kept. It has `answered_within` seconds to do what it is told, and
+    `folder`: where histories and the client's log are kept. It has `answered_within` seconds to follow an order, and
     `gone_within` to end. `is_transactional`: whether it is a transactional producer, too.
     """
 

@@ -8,8 +8,8 @@ from contextvars import ContextVar
 
 PARTS_BY_SPARK = 6
 """The parts of a verification by Spark; its start is the first."""
-Listener = Callable[[int, int, str], None]
-_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+ProgressListener = Callable[[int, int, str], None]
+_LISTENER: ContextVar[ProgressListener | None] = ContextVar("listener", default=None)
 
 
 def progress(done: int, total: int, what: str) -> None:
@@ -20,7 +20,7 @@ def progress(done: int, total: int, what: str) -> None:
 
 
 @contextmanager
-def reporting_to(listener: Listener) -> Iterator[None]:
+def reporting_to(listener: ProgressListener) -> Iterator[None]:
     """Call the listener with all progress that the block makes in its own thread."""
     before = _LISTENER.set(listener)
     try:
