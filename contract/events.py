@@ -312,6 +312,17 @@ class ClientStarted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReaderStarted(Event):
+    """A consumer that comes and goes begins to read a lane from its start. `consumer`: its name in consumed/.
+
+    What it reads again tells nothing of how long the lane's own consumer waited.
+    """
+
+    lane: str
+    consumer: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClientFailed(Event):
     """A client of a lane died, fell silent or broke the client protocol: what it said proves nothing.
 

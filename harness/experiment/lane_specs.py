@@ -71,8 +71,9 @@ class LaneSpec(Spec):
     lives: tuple[LifeSpec, ...] = Field(
         default=(),
         strict=False,
-        description="further producers, which come and go amid the load, or the key `generate`; all of the lane's "
-        "producers share its `rate`. The `client.id` of each is LANE-NUMBER, 0 for the first",
+        description="further producers and consumers, which come and go amid the load, or the key `generate`; all of "
+        "the lane's producers share its `rate`. The `client.id` of a producer is LANE-NUMBER, 0 for the first, of a "
+        "consumer that is a process LANE, of a further one LANE-consumer-NUMBER",
     )
     transactional: Annotated[Transactional, read_as(Transactional)] | None = declared(Lane, "transactional")
     group: Annotated[Group, read_as(Group)] | None = declared(Lane, "group")

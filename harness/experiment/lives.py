@@ -1,4 +1,4 @@
-"""The lives of a lane's producers: when they start, how they end, and who takes their places."""
+"""The lives of a lane's clients: when they start, how they end, and who takes their places."""
 
 from __future__ import annotations
 
@@ -13,26 +13,34 @@ from kafka_chaos.harness.experiment.values import Seconds, Spec
 KILL: Literal["kill"] = "kill"
 LEAVE: Literal["leave"] = "leave"
 End = Literal["kill", "leave"]
+PRODUCER: Literal["producer"] = "producer"
+CONSUMER: Literal["consumer"] = "consumer"
+Role = Literal["producer", "consumer"]
 _SHORTEST = 0.5
 _Span = tuple[Annotated[float, Field(ge=_SHORTEST)], Seconds]
 
 
 class LifeSpec(Spec):
-    """An entry of `lives` of a lane: producers beside its first one, which brokers know nothing of when they start."""
+    """An entry of `lives` of a lane: clients beside its first ones, which brokers know nothing of when they start."""
 
-    count: int = Field(default=1, ge=1, le=100, description="how many; each writes to one partition, in turn")
+    role: Role = Field(
+        default=PRODUCER,
+        description="what they are: each `producer` writes to one partition, in turn; each `consumer` reads the whole "
+        "topic from its start",
+    )
+    count: int = Field(default=1, ge=1, le=100, description="how many")
     at: Seconds = Field(description="when they start, in seconds of load as for faults")
     lasts: Seconds | None = Field(
         default=None, ge=_SHORTEST, description="how long each lives; by default, as long as the load"
     )
     ends: End = Field(
         default=LEAVE,
-        description="how a life ends that does not last as long as the load: `leave`, with an outcome for every "
-        "record, or `kill`",
+        description="how a life ends that does not last as long as the load: `leave`, in order, a producer with an "
+        "outcome for every record, or `kill`",
     )
     returns: Seconds | None = Field(
         default=None,
-        description="so many seconds after its end another producer takes its place, with the same `client.id`, and "
+        description="so many seconds after its end another client takes its place, with the same `client.id`, and "
         "lives as long; by default, nobody does",
     )
 
@@ -46,7 +54,10 @@ class LifeSpec(Spec):
 class GenerateLives(Spec):
     """The key `generate` of `lives`: lives drawn from the experiment's seed."""
 
-    count: int = Field(default=3, ge=1, le=100, description="how many producers")
+    count: int = Field(default=3, ge=1, le=100, description="how many clients")
+    roles: tuple[Role, ...] = Field(
+        default=(PRODUCER,), min_length=1, strict=False, description="what they may be, to draw from"
+    )
     first_at: Seconds = Field(default=2.0, description="seconds of load before the first one starts, at least")
     lasts: _Span = Field(default=(1.0, 8.0), strict=False, description="shortest and longest life, in seconds")
     ends: tuple[End, ...] = Field(
@@ -55,7 +66,7 @@ class GenerateLives(Spec):
     returns: tuple[Seconds, Seconds] | None = Field(
         default=(0.5, 4.0),
         strict=False,
-        description="shortest and longest time until another producer takes the place; null: nobody does",
+        description="shortest and longest time until another client takes the place; null: nobody does",
     )
 
     @model_validator(mode="after")
@@ -77,6 +88,8 @@ class GenerateLives(Spec):
                 "lasts": round(drawn.uniform(*self.lasts), 1),
                 "ends": drawn.choice(self.ends),
                 **({} if self.returns is None else {"returns": round(drawn.uniform(*self.returns), 1)}),
+                # Last, and only where there is a choice: the lives of producers alone stay those of their seed.
+                "role": drawn.choice(self.roles) if len(self.roles) > 1 else self.roles[0],
             }
             for _ in range(self.count)
         ]

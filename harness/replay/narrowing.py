@@ -112,7 +112,7 @@ class Narrowing:
         return f"{self.hits[lane]} of {counted(self.runs, 'run')}"
 
     def _confirmed(self) -> Shrinking | None:
-        """With the finding's lane alone, and a producer that stays, if it shows it so; else with more."""
+        """With the finding's lane alone, and clients that stay, if it shows it so; else with more."""
         every = list(self.phase["lanes"])
         alone = [lane for lane in every if lane["lane"] == self.finding.lane and not lane.get("loop")]
         staying = [{**lane, "lives": []} for lane in alone if lane.get("lives")]
@@ -175,6 +175,6 @@ def _changes(lane: LaneSpec) -> Iterator[tuple[str, dict[str, Any]]]:
     if lane.idempotence and lane.transactional is None:
         yield "no idempotence", {"idempotence": False}
     if lane.lives:
-        yield "one producer", {"lives": []}
+        yield "only clients that stay", {"lives": []}
     if lane.client != IN_PROCESS:
         yield f"the client {IN_PROCESS} in process", {"client": IN_PROCESS}

@@ -96,7 +96,7 @@ class Trials:
     def experiment(self, schedule: Schedule, *, quiet: bool = False) -> dict[str, Any]:
         """The experiment with this schedule alone: no other phase, no idle time before and after the faults.
 
-        With producers that come and go the load keeps its time, since theirs belong to the finding. `quiet`: with the
+        With clients that come and go the load keeps its time, since theirs belong to the finding. `quiet`: with the
         same load, and without the faults.
         """
         phase = next(one for one in self.values["phases"] if one["phase"] == self.phase)

@@ -2,7 +2,7 @@
 
 A transactional lane has as many producers as it says, and a consumer in each isolation level. Functions of a user's
 application can replace either. The members of a lane's group read it, too; those of a loop write it instead of
-producers.
+producers. Beside the producer and the consumer of a plain lane, its `lives` bring others, which come and go.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.events import ClientFailed, ReaderStarted
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, ChosenClient, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
+from kafka_chaos.harness.experiment.lives import CONSUMER, KILL, PRODUCER, LifeSpec, Role
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
 from kafka_chaos.harness.workload.clients.defect_watch import watch_of
-from kafka_chaos.harness.workload.clients.following import Follower
-from kafka_chaos.harness.workload.clients.paced_producing import Life, PacedProducing
+from kafka_chaos.harness.workload.clients.following import Among, Follower
+from kafka_chaos.harness.workload.clients.lives import FurtherConsumers, Life
+from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
@@ -41,9 +43,8 @@ Consuming = tuple[Follower | ApplicationConsuming, ...]
 
 def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHandle], object] | None) -> Producing:
     """The writer of a lane that no loop writes; `function` is the application's, if it does."""
+    lives = _lives(lane, PRODUCER, function)
     if function is not None:
-        if lane.lives:
-            raise UsageFailure(f"lane {lane.lane}: an application writes it: expected no lives")
         return ApplicationProducing(lane, function, load)
     if lane.transactional is not None:
         assert load.tables.transactions is not None
@@ -59,9 +60,17 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
         partial(_producer, lane, load),
         rate=load.workload.rate,
         on_notice=load.on_notice,
-        lives=[_life(spec) for spec in lane.lives for _ in range(spec.count)],
+        lives=lives,
         began=lambda: load.clock.began,
     )
+
+
+def _lives(lane: LaneSpec, role: Role, function: Callable[..., object] | None) -> list[Life]:
+    """The lives of the lane's clients in a role; none where a `function` of the application has it."""
+    found = [_life(spec) for spec in lane.lives if spec.role == role for _ in range(spec.count)]
+    if found and function is not None:
+        raise UsageFailure(f"lane {lane.lane}: an application is its {role}: expected no lives of a {role}")
+    return found
 
 
 def _life(spec: LifeSpec) -> Life:
@@ -116,7 +125,7 @@ def _producer(
         **({} if watch is None else {"log": True}),
     }
     return ProcessProducer(
-        load.start(lane, "producer", client_id, settings, lane.producer_configs),
+        load.start(lane, PRODUCER, client_id, settings, lane.producer_configs),
         lane=lane.lane,
         producer_id=number,
         partitions=InTurn(partitions, first=first),
@@ -156,40 +165,76 @@ def reading(
     return (_followers(lane, load, start_offsets), application) if is_followed else ((application,), None)
 
 
+def further_consumers(
+    lane: LaneSpec,
+    load: LoadSettings,
+    function: Callable[[ConsumerHandle], object] | None,
+    start_offsets: Mapping[int, int] | None,
+) -> FurtherConsumers:
+    """The consumers that come and go beside those, as the lane's `lives` say."""
+
+    def connect(number: int, place: int) -> Follower:
+        return _follower(lane, load, start_offsets, name=f"{lane.lane}-{CONSUMER}-{place}", number=number)
+
+    return FurtherConsumers(
+        connect,
+        lane=lane.lane,
+        lives=_lives(lane, CONSUMER, function),
+        on_notice=load.on_notice,
+        began=lambda: load.clock.began,
+    )
+
+
 def _followers(lane: LaneSpec, load: LoadSettings, start_offsets: Mapping[int, int] | None) -> tuple[Follower, ...]:
     """The consumer of the lane's topic, or of one with transactions a consumer in each isolation level."""
+    if lane.transactional is None:
+        return (_follower(lane, load, start_offsets, name=lane.lane),)
+    with ExitStack() as begun:
+        both = []
+        for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
+            name = f"{lane.lane}-{isolation}"
+            both.append(_follower(lane, load, start_offsets, name=name, isolation=isolation))
+            begun.callback(both[-1].close)
+        begun.pop_all()
+    return tuple(both)
 
-    def process(isolation: str | None = None) -> ProcessConsumer:
-        name = lane.lane if isolation is None else f"{lane.lane}-{isolation}"
-        return ProcessConsumer(
-            load.start(lane, "consumer", name, {"start_offsets": start_offsets or {}, "isolation": isolation}, {}),
-            lane=lane.lane,
-            partitions=lane.partitions,
-            writer=load.tables.consumed,
-            isolation=isolation,
-            assignments=None if isolation is None else load.tables.assignments,
+
+def _follower(
+    lane: LaneSpec,
+    load: LoadSettings,
+    start_offsets: Mapping[int, int] | None,
+    *,
+    name: str,
+    isolation: str | None = None,
+    number: int = 0,
+) -> Follower:
+    """A consumer that reads the topic from its start. `name`: its `client.id`, where it is a process of its own.
+
+    `number`: of one that comes and goes, counted from 1 in its lane.
+    """
+    common: dict[str, Any] = {
+        "lane": lane.lane,
+        "writer": load.tables.consumed,
+        "isolation": isolation,
+        "assignments": None if isolation is None else load.tables.assignments,
+    }
+    if any(life.role == CONSUMER for life in lane.lives):
+        common["among"] = Among(
+            on_problem=lambda problem: load.on_client(ClientFailed(lane=lane.lane, role=CONSUMER, problem=problem)),
+            from_start=lane.cleanup_policy is None and not start_offsets,
+            member=f"{lane.lane}-{CONSUMER}-{number}" if number else None,
+            on_name=lambda found: load.on_client(ReaderStarted(lane=lane.lane, consumer=found)) if number else None,
         )
-
-    in_process = partial(
-        RecordedConsumer,
-        lane=lane.lane,
+    if lane.client != IN_PROCESS:
+        settings = {"start_offsets": start_offsets or {}, "isolation": isolation}
+        return ProcessConsumer(load.start(lane, CONSUMER, name, settings, {}), partitions=lane.partitions, **common)
+    return RecordedConsumer(
         topic=lane.topic_name,
         partitions=lane.first_partitions,
         grows_to=lane.partitions,
         bootstrap_servers=load.bootstrap_servers,
         configs=load.client_configs,
-        writer=load.tables.consumed,
         on_error=load.on_notice,
         start_offsets=start_offsets,
-        assignments=None if lane.transactional is None else load.tables.assignments,
+        **common,
     )
-    follow: Callable[..., Follower] = in_process if lane.client == IN_PROCESS else process
-    if lane.transactional is None:
-        return (follow(),)
-    with ExitStack() as begun:
-        both = []
-        for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
-            both.append(follow(isolation=isolation))
-            begun.callback(both[-1].close)
-        begun.pop_all()
-    return tuple(both)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kafka_chaos.faults.target import CONSUMER, MEMBER
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
+from kafka_chaos.harness.workload.clients.lives import Place
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.producers import ManyProducers, Producing
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.lane_clients import Members, looping, producing, reading
+from kafka_chaos.harness.workload.lane_clients import Consuming, Members, further_consumers, looping, producing, reading
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
@@ -42,6 +44,7 @@ class LaneLoad:
         else:
             assert source is not None
             self.producer, self.loop = looping(lane, source, load, application.producer)
+        self._further = further_consumers(lane, load, application.consumer, start_offsets)
         self.consumers, self.group = reading(lane, load, application.consumer, start_offsets)
         self.unsettled = 0
         self._settle_timeout = load.workload.settle_timeout
@@ -76,19 +79,21 @@ class LaneLoad:
     def processes(self, role: str) -> Sequence[ClientProcess]:
         """Those of its clients that are processes of their own and run, for faults to hit."""
         if role == CONSUMER:
-            return [each for one in self.consumers if isinstance(one, ProcessConsumer) for each in one.processes()]
+            staying = [each for one in self.consumers if isinstance(one, ProcessConsumer) for each in one.processes()]
+            return staying + _in_places(self._further.places)
         if role == MEMBER:
             return [each for one in self.groups[:1] if isinstance(one, GroupLoad) for each in one.processes()]
-        found = []
         if isinstance(self.producer, PacedProducing):
-            for place in self.producer.places:
-                if isinstance(producer := place.producer, ProcessProducer):
-                    found.append(ClientProcess(producer.process, place.number, falls=place.falls, rises=place.rises))
-        elif isinstance(self.producer, ManyProducers):
-            # A transactional id whose producer has ended has the next one at once.
-            made = [one for one in self.producer.present if isinstance(one, ProcessProducer)]
-            found += [ClientProcess(one.process, number) for number, one in enumerate(made)]
+            return _in_places(self.producer.places)
+        # A transactional id whose producer has ended has the next one at once.
+        many = self.producer.present if isinstance(self.producer, ManyProducers) else ()
+        made = [one for one in many if isinstance(one, ProcessProducer)]
+        found = [ClientProcess(one.process, number) for number, one in enumerate(made)]
         return [one for one in found if one.is_running()]
+
+    def readers(self) -> Consuming:
+        """The consumers that read to the end, once the load has ended: those that stay, and those that live then."""
+        return (*self.consumers, *self._further.left())
 
     @property
     def groups(self) -> tuple[Members, ...]:
@@ -98,12 +103,14 @@ class LaneLoad:
     def start(self) -> None:
         """Start sending."""
         self._worker.start()
+        self._further.start()
         if self.group is not None:
             self.group.starts()
 
     def stop_sending(self) -> None:
         """Stop sending; records in flight still get their outcomes."""
         self._sending.clear()
+        self._further.stop()
 
     def await_outcomes(self) -> None:
         """Wait until every record has an outcome; raises what the producer's thread raised."""
@@ -117,6 +124,7 @@ class LaneLoad:
         for one in self.consumers:
             if isinstance(one, ApplicationConsuming):
                 one.raise_error()
+        self._further.raise_error()
         self._worker.raise_error()
 
     def cancel(self) -> None:
@@ -128,6 +136,7 @@ class LaneLoad:
         """End the threads, and pass the last rows to the writers."""
         self.cancel()
         self._worker.join()
+        self._further.close()
         for members in self.groups:
             members.close()
         for one in self.consumers:
@@ -138,3 +147,13 @@ class LaneLoad:
             self.producer.run(self._sending)
         finally:
             self.unsettled = self.producer.finish(self._settle_timeout, self._cancelled)
+
+
+def _in_places(places: Sequence[Place[Any]]) -> list[ClientProcess]:
+    """The processes that live and run in these places."""
+    found = [
+        ClientProcess(client.process, place.number, falls=place.falls, rises=place.rises)
+        for place in places
+        if isinstance(client := place.client, ProcessProducer | ProcessConsumer)
+    ]
+    return [one for one in found if one.is_running()]

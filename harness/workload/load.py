@@ -152,7 +152,7 @@ class PhaseLoad:
             raise ClusterFailure(f"no end offsets for the lanes {', '.join(missing)}")
         deadline = time.monotonic() + timeout
         for name, lane in self.lanes.items():
-            for reader in (*lane.consumers, lane.group):
+            for reader in (*lane.readers(), lane.group):
                 if reader is not None:
                     left = max(0.0, deadline - time.monotonic())
                     reader.drain(end_offsets[name], timeout=left, cancelled=never)

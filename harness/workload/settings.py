@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.events import ClientFailed, ClientStarted
+from kafka_chaos.contract.events import ClientFailed, ClientStarted, ReaderStarted
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
@@ -23,7 +23,7 @@ _SILENT = logging.Logger("kafka_chaos.transactional_producer")
 _SILENT.addHandler(logging.NullHandler())
 _DELIVERY_TIMEOUT_MS = 60_000
 
-OnClient = Callable[[ClientStarted | ClientFailed], None]
+OnClient = Callable[[ClientStarted | ClientFailed | ReaderStarted], None]
 
 
 @dataclass

@@ -28,9 +28,9 @@ from kafka_chaos.verification.tables.facts import (
 _SECOND_NS = 1_000_000_000
 
 
-def pulses_of(history: LaneHistory) -> tuple[Pulse, ...]:
-    """The pulses of a lane, in the order that every engine gives."""
-    groups = {row.consumer: row.group or "" for row in history.assignments}
+def pulses_of(history: LaneHistory, passing: Iterable[str] = ()) -> tuple[Pulse, ...]:
+    """The pulses of a lane, in the order that every engine gives. `passing`: its consumers that come and go."""
+    groups = {name: name for name in passing} | {row.consumer: row.group or "" for row in history.assignments}
     seconds: dict[tuple[str, str, int | None, int], list[int]] = defaultdict(list)
     for what, reader, partition, at in _moments(history, groups):
         known = seconds[what, reader, partition, at // _SECOND_NS]
@@ -65,7 +65,7 @@ def facts_of(run: RunDirectory, lane: Lane, view: View, groups: Sequence[Group])
         transactions=None if lane.transactional is None else _transactions(view),
         groups=tuple(map(_group, groups)),
         without_input=unnamed if lane.loop is not None else 0,
-        pulses=pulses_of(view.history) if lane.lane in run.timings else (),
+        pulses=pulses_of(view.history, run.events.passing.get(lane.lane, ())) if lane.lane in run.timings else (),
         owned=owned_by(groups) if lane.lane in run.timings else (),
     )
 

@@ -11,10 +11,13 @@ from pyspark.sql import functions as F
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT
+from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import LaneFacts, Owned, Pulse
+from kafka_chaos.verification.tables.history import local_frame
 
 _SECOND_NS = 1_000_000_000
+_READERS = schema("lane string, consumer string, reader string")
 
 
 def with_pulses(run: RunDirectory, frames: Frames, facts: Mapping[str, LaneFacts]) -> dict[str, LaneFacts]:
@@ -26,15 +29,17 @@ def with_pulses(run: RunDirectory, frames: Frames, facts: Mapping[str, LaneFacts
     ended = f"IF(outcome = 'ok', '{ACKNOWLEDGED}', '{GIVEN_UP}') AS what"
     rows = produced.selectExpr(*place, f"'{SENT}' AS what", "invoke_ns AS ns")
     rows = rows.union(produced.where("complete_ns IS NOT NULL").selectExpr(*place, ended, "complete_ns"))
-    read, owned = frames.consumed.where(wanted), defaultdict(list)
-    if frames.assignments is None:
-        read = read.withColumn("group", F.lit(""))
-    else:
-        members = frames.assignments.where("group IS NOT NULL").select("lane", "consumer", "group").distinct()
-        read = read.join(F.broadcast(members), ["lane", "consumer"], "left")
-        for row in frames.assignments.where("group IS NOT NULL").collect():
+    # A consumer that comes and goes is a reader of its own, whose reads tell nothing of the lane's.
+    passing = [(lane, name, name) for lane, names in run.events.passing.items() for name in names]
+    others = local_frame(produced.sparkSession, _READERS, passing)
+    owned = defaultdict(list)
+    if frames.assignments is not None:
+        members = frames.assignments.where("group IS NOT NULL")
+        others = others.union(members.select("lane", "consumer", "group").distinct())
+        for row in members.collect():
             owned[row.group].append(Owned(row.group, row.partition, row.start_ns, row.end_ns))
-    reads = read.selectExpr("lane", "coalesce(group, '')", "partition", f"'{READ}'", "poll_ns")
+    read = frames.consumed.where(wanted).join(F.broadcast(others), ["lane", "consumer"], "left")
+    reads = read.selectExpr("lane", "coalesce(reader, '')", "partition", f"'{READ}'", "poll_ns")
     keys = ["lane", "what", "reader", "partition"]
     counted = rows.union(reads).groupBy(*keys, F.expr(f"ns div {_SECOND_NS}L")).agg(F.min("ns"), F.max("ns"))
     found = defaultdict(list)

@@ -48,7 +48,10 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
         expected = f"expected a lane of this phase without a loop ({', '.join(sources) or 'there is none'})"
         yield ("loop", "source"), f"{lane.loop.source!r}: {expected}"
     if lane.lives and (lane.transactional is not None or lane.loop is not None):
-        yield ("lives",), "expected a lane without transactional and loop, which say themselves who writes"
+        yield (
+            ("lives",),
+            "expected a lane without transactional and loop, which say themselves who writes and who reads",
+        )
     for number, life in enumerate(lane.lives):
         if phase.steps is None and life.at >= phase.workload.duration:
             yield ("lives", number, "at"), f"{life.at:g} s is past the load of {phase.workload.duration:g} s"

@@ -3,6 +3,10 @@
 It has all partitions, without a group. A name in the history denotes one uninterrupted assignment: when the consumer
 lost its position, or was replaced, what is read from the start again has a new name.
 
+Guarantee: where further consumers read the lane, what they read hides nothing that another one did not: each has to
+begin at the start of each partition, and those that live when the load has ended have to reach the end. Else that is a
+problem of the lane.
+
 A topic with transactions has one consumer in each isolation level. What they pass over, markers and the records of
 aborted transactions, counts as read: the client tells when it is at the end.
 """
@@ -12,7 +16,8 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer, consumed_rows
 
@@ -31,11 +36,25 @@ def behind(position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, tu
     return {number: (at.get(number, 0), end) for number, end in ends.items() if at.get(number, 0) < end}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Among:
+    """That a consumer is one of several of its lane. `on_problem` learns of one in process what it did not read.
+
+    `member`: what its names begin with, if it comes and goes; `on_name` learns each of them. `from_start`: whether the
+    first record of each partition has the offset at which it starts.
+    """
+
+    on_problem: Callable[[str], None]
+    from_start: bool
+    member: str | None = None
+    on_name: Callable[[str], None] = lambda name: None
+
+
 class Follower(ABC):
     """Records what one consumer reads, from `begins` on; `starts`: the first offset of each partition.
 
     `isolation`, for a topic with transactions: its `isolation.level`. `assignments` then takes a row per partition and
-    assignment.
+    assignment. `among`: see there.
     """
 
     def __init__(
@@ -46,6 +65,7 @@ class Follower(ABC):
         writer: HistoryWriter,
         isolation: str | None = None,
         assignments: RowBuffer | None = None,
+        among: Among | None = None,
     ) -> None:
         self.lane = lane
         self.consumed = 0
@@ -53,11 +73,14 @@ class Follower(ABC):
         """The next offset to read, by partition."""
         self._starts = dict(starts)
         self._isolation = isolation
-        self._member = lane if isolation is None else f"{lane}-{isolation}"
+        self._among = among
+        given = None if among is None else among.member
+        self._member = given or (lane if isolation is None else f"{lane}-{isolation}")
         self._assignments = assignments
         self._writer = writer
         self._names = 0
         self._begun_ns: dict[int, int] = {}
+        self._unread: set[int] = set()
         self._last_ns = 0
 
     @property
@@ -71,11 +94,15 @@ class Follower(ABC):
         self._names += 1
         self.position = dict(self._starts)
         self._begun_ns = dict.fromkeys(self._starts, time.monotonic_ns())
+        self._unread = set(self._starts)
+        if self._among is not None:
+            self._among.on_name(self.name)
 
     def grows(self, partitions: Sequence[int]) -> None:
         """It reads these new partitions, too."""
         self._starts |= dict.fromkeys(partitions, 0)
         self._begun_ns |= dict.fromkeys(partitions, time.monotonic_ns())
+        self._unread |= set(partitions)
         self.position = {**self.position, **dict.fromkeys(partitions, 0)}
 
     def ended(self) -> None:
@@ -100,6 +127,8 @@ class Follower(ABC):
         self._last_ns = first_ns + len(offset) - 1
         read = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
         self._writer.write(consumed_rows(self.lane, self.name, first_ns, **read, leader_epoch=leader_epoch))
+        for number in self._unread & set(partition):
+            self._begins_at(number, offset[partition.index(number)])
         for number, at in zip(partition, offset, strict=True):
             self.position[number] = at + 1
         self.consumed += len(offset)
@@ -116,6 +145,11 @@ class Follower(ABC):
                 break
             cancelled.wait(_TICK)
 
+    def _begins_at(self, partition: int, offset: int) -> None:
+        self._unread.remove(partition)
+        if self._among is not None and self._among.from_start and offset != (start := self._starts[partition]):
+            self.breaks(f"began to read partition {partition} at offset {offset} instead of {start}")
+
     @abstractmethod
     def goes_on(self) -> bool:
         """Whether more may come."""
@@ -125,5 +159,13 @@ class Follower(ABC):
         """It did not reach the end; `left` as in `not_at_the_end`."""
 
     @abstractmethod
+    def breaks(self, problem: str) -> None:
+        """It did not read what it had to: the lane has this problem, where others might have read it instead."""
+
+    def leave(self) -> None:
+        """End it in order, and write its last rows."""
+        self.close()
+
+    @abstractmethod
     def close(self) -> None:
-        """End it, and write its last rows."""
+        """End it at once, and write its last rows."""

@@ -16,7 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.clients.following import Follower, not_at_the_end
+from kafka_chaos.harness.workload.clients.following import Among, Follower, not_at_the_end
 from kafka_chaos.harness.workload.clients.partitions import known_partitions
 from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.worker import Worker
@@ -49,9 +49,12 @@ class RecordedConsumer(Follower):
         isolation: str | None = None,
         assignments: RowBuffer | None = None,
         grows_to: int = 0,
+        among: Among | None = None,
     ) -> None:
         starts = {number: (start_offsets or {}).get(number, 0) for number in range(partitions)}
-        super().__init__(lane=lane, starts=starts, writer=writer, isolation=isolation, assignments=assignments)
+        super().__init__(
+            lane=lane, starts=starts, writer=writer, isolation=isolation, assignments=assignments, among=among
+        )
         self._topic = topic
         self._grows_to = grows_to
         self._looked_at = time.monotonic()
@@ -89,6 +92,12 @@ class RecordedConsumer(Follower):
         """Report it."""
         isolation = f"{self._isolation} " if self._isolation else ""
         self._on_error(f"the {isolation}consumer of lane {self.lane} {not_at_the_end(left)}")
+        self.breaks(not_at_the_end(left))
+
+    def breaks(self, problem: str) -> None:
+        """The same."""
+        if self._among is not None:
+            self._among.on_problem(problem)
 
     def close(self) -> None:
         """End the thread and write the last rows."""

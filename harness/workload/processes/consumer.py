@@ -6,11 +6,11 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_chaos.harness.workload.clients.following import Follower, not_at_the_end
+from kafka_chaos.harness.workload.clients.following import Among, Follower, not_at_the_end
 from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.producer import Start, whole_numbers
-from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach
+from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach, SupervisedProcess
 
 _LEAVES_WITHIN = 10.0
 
@@ -30,9 +30,12 @@ class ProcessConsumer(Follower):
         writer: HistoryWriter,
         isolation: str | None = None,
         assignments: RowBuffer | None = None,
+        among: Among | None = None,
     ) -> None:
         starts = dict.fromkeys(range(partitions), 0)
-        super().__init__(lane=lane, starts=starts, writer=writer, isolation=isolation, assignments=assignments)
+        super().__init__(
+            lane=lane, starts=starts, writer=writer, isolation=isolation, assignments=assignments, among=among
+        )
         self._has_ended = threading.Event()
         self._start = start
         self._is_down = False
@@ -52,11 +55,26 @@ class ProcessConsumer(Follower):
 
     def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
         """That is a problem of the process."""
-        self._process.breaks(not_at_the_end(left))
+        self.breaks(not_at_the_end(left))
+
+    def breaks(self, problem: str) -> None:
+        """The same."""
+        self._process.breaks(problem)
+
+    @property
+    def process(self) -> SupervisedProcess:
+        """The process."""
+        return self._process
+
+    def leave(self) -> None:
+        """The same."""
+        self._process.leaves(_LEAVES_WITHIN)
+        self.ended()
 
     def close(self) -> None:
-        """End it."""
-        self._process.leaves(0.0)
+        """Kill it, if it has not ended."""
+        self._process.kill()
+        self._process.join()
         self.ended()
 
     def processes(self) -> list[ClientProcess]:

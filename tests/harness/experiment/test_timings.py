@@ -71,6 +71,14 @@ def test_what_is_drawn_is_within_the_bounds() -> None:
     assert all(0.5 <= (life.returns or 0) <= 4 for life in others)
 
 
+def test_consumers_are_drawn_where_they_may_be_and_change_no_life_of_producers() -> None:
+    assert {life.role for life in drawn(1, count=100)} == {"producer"}
+    mixed = drawn(1, count=100, roles=["producer", "consumer"])
+    assert {life.role for life in mixed} == {"producer", "consumer"}
+    alone = drawn(1, count=100, roles=["consumer"])
+    assert [life.model_copy(update={"role": "producer"}) for life in alone] == list(drawn(1, count=100))
+
+
 def test_no_life_starts_when_the_load_has_ended() -> None:
     lives = [life for seed in range(20) for life in drawn(seed, count=100, first_at=19.9)]
     assert {life.at for life in lives} == {19.9}

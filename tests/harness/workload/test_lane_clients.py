@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
 from kafka_chaos.harness.errors import WaitTimeout
@@ -25,6 +26,7 @@ from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsu
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.lane_clients import reading
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
@@ -227,6 +229,35 @@ def test_the_harness_s_own_consumer_reports_where_it_ended(writer: HistoryWriter
     assert [notice for notice in notices if "_TRANSPORT" not in notice and "_ALL_BROKERS" not in notice] == [expected]
 
 
+def test_one_of_several_consumers_that_falls_short_is_a_problem_of_the_lane(tmp_path: Path) -> None:
+    """Another one may have read what it did not."""
+    problems: list[str] = []
+    lane = LaneSpec.model_validate({"lane": "orders", "lives": [{"at": 1, "role": "consumer"}]})
+    load = LoadSettings(
+        bootstrap_servers=NO_CLUSTER,
+        workload=WorkloadSpec(),
+        tables=LoadTables(tmp_path, [lane]),
+        reservations=Reservations(tmp_path),
+        on_notice=print,
+        on_client=lambda event: problems.append(getattr(event, "problem", str(event))),
+    )
+    (consumer,), _ = reading(lane, load, None, None)
+    consumer.drain({0: 5}, timeout=0.1, cancelled=threading.Event())
+    consumer.close()
+    load.tables.close()
+    load.reservations.close()
+    assert problems == ["did not reach the end: partition 0 was read up to offset 0 of 5"]
+
+
+@pytest.mark.parametrize("role", ["producer", "consumer"])
+def test_an_application_has_no_lives_in_its_place(make: Make, role: str) -> None:
+    lives = ({"at": 1, "role": role},)
+    with pytest.raises(UsageFailure, match=f"an application is its {role}: expected no lives of a {role}"):
+        make(Application(**{role: use}), lives=lives)
+    other = {"producer": "consumer", "consumer": "producer"}[role]
+    make(Application(**{other: use}), lives=lives)
+
+
 def test_an_application_s_consumer_reports_where_it_ended(tmp_path: Path) -> None:
     def sleep(handle: ConsumerHandle) -> None:
         while handle.running():
@@ -258,7 +289,7 @@ class FakeLane:
 
     def __init__(self, counts: tuple[int, int, int], *, seconds: float = 0.0) -> None:
         self.counts = counts
-        self.consumers = (SimpleNamespace(drain=self._drain),)
+        self.readers = lambda: (SimpleNamespace(drain=self._drain),)
         self.group = None
         self.timeouts: list[float] = []
         self._seconds = seconds

@@ -116,6 +116,20 @@ def test_a_lane_that_is_well_conforms_and_its_bounds_are_told(tmp_path: Path, ve
     )
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_what_a_passing_consumer_reads_again_hides_no_stall(tmp_path: Path, verified: Verified, told: bool) -> None:
+    """Its reads of the log's start come while the lane's own consumer is given nothing. Unless events tell of it, it is
+    taken for that one."""
+    rows = unread(healthy(), 60, 60 + READING + 20)
+    for seq in range(60):
+        again = {"consumer": "a-consumer-1-1", "poll_ns": at(61 + seq)}
+        rows.consumed.append({**rows.consumed[seq], **again})
+    if told:
+        rows.event("reader_started", lane="a", consumer="a-consumer-1-1", ts_ns=at(60.5))
+    lane = judged(rows, tmp_path / "run", verified)
+    assert (lane.verdict, found(lane)) == ((Verdict.VIOLATION, {CONSUMER: 1}) if told else (Verdict.CONFORMS, {}))
+
+
 Planted = Callable[[Rows, float, float], Rows]
 STALLS: dict[RecoveryAnomaly, tuple[Planted, float]] = {
     PRODUCER: (silent, HANGING),

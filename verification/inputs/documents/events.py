@@ -75,6 +75,7 @@ READ = (
     contract.HighWatermark,
     contract.DefectPrecondition,
     contract.ClientFailed,
+    contract.ReaderStarted,
     contract.ConfigurationUnread,
     contract.LastStableOffset,
     contract.HarnessPaused,
@@ -101,7 +102,8 @@ class Events:
     what its replicas dropped. `reports`: by lane and partition those of its high watermark. `preconditions`: by lane
     those of known defects, each with the time at which it occurred. `doubts`: by lane why it can't conform. `stable`:
     by lane and partition the last stable offsets, with the moments they were reported at. `pauses`: from when to when
-    the harness did not run. `kept`: by lane and partition what the cluster kept of it.
+    the harness did not run. `kept`: by lane and partition what the cluster kept of it. `passing`: by lane the names of
+    consumers that come and go.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -115,6 +117,7 @@ class Events:
     stable: Mapping[Place, Sequence[tuple[int, int]]] = field(default_factory=dict)
     pauses: tuple[tuple[int, int], ...] = ()
     kept: Mapping[Place, Sequence[Kept]] = field(default_factory=dict)
+    passing: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that concerned the lane."""
@@ -176,6 +179,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     stable: dict[Place, list[tuple[int, int]]] = {}
     pauses: list[tuple[int, int]] = []
     kept: dict[Place, list[Kept]] = {}
+    passing: dict[str, list[str]] = {}
     doubts: dict[str, list[str]] = {name: [] for name in partitions}
     for number, line in json_lines(path):
         try:
@@ -202,6 +206,8 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     if not event.problem:
                         raise ValueError("problem is '', expected a text")
                     doubts[lane].append(f"its {event.role} {event.problem}")
+                case contract.ReaderStarted():
+                    passing.setdefault(lane_of(event.lane, partitions), []).append(event.consumer)
                 case contract.LastStableOffset():
                     stable.setdefault(place_of(event, partitions), []).append((event.ts_ns, event.last_stable_offset))
                 case contract.HarnessPaused():
@@ -220,7 +226,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
         except ValueError as error:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error
     told = (tuple(faults.values()), reports, outside, collects, phases, changes, preconditions, doubts)
-    return Events(*told, stable, tuple(pauses), kept)
+    return Events(*told, stable, tuple(pauses), kept, passing)
 
 
 def _doubt_all(doubts: Mapping[str, list[str]], doubt: str) -> None:

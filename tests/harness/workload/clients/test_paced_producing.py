@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from kafka_chaos.harness.waiting import wait_until
-from kafka_chaos.harness.workload.clients.paced_producing import Life, PacedProducing
+from kafka_chaos.harness.workload.clients.lives import Life
+from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 
 

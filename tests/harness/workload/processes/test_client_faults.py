@@ -58,7 +58,7 @@ def producing(folder: Path) -> Iterator[tuple[PacedProducing, list[Started], lis
 
 def of_place(load: PacedProducing) -> ClientProcess:
     (place,) = load.places
-    producer = place.producer
+    producer = place.client
     assert isinstance(producer, ProcessProducer)
     return ClientProcess(producer.process, place.number, falls=place.falls, rises=place.rises)
 
@@ -69,7 +69,7 @@ def test_a_producer_that_a_fault_kills_has_a_successor_once_that_is_over(tmp_pat
         client = of_place(load)
         client.kill()
         assert client.state()["ExitCode"] == -signal.SIGKILL
-        wait_until(lambda: load.places[0].producer is None, "the producer to be missed", timeout=30)
+        wait_until(lambda: load.places[0].client is None, "the producer to be missed", timeout=30)
         assert len(load.producers) == 1, "nobody takes its place"
         client.start()
         wait_until(lambda: len(load.producers) == 2 and load.producers[1].acknowledged, "a successor", timeout=30)

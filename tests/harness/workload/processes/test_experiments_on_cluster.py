@@ -35,9 +35,13 @@ def test_the_experiment_is_valid(name: str) -> None:
 @pytest.mark.parametrize("layout", [PLAIN, NEWEST], ids=mode_of)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_client_conforms(name: str, layout: ClusterLayout, tmp_path: Path) -> None:
-    result = run_experiment(experiment_of(on(layout, name), name), root=tmp_path)
+    experiment = experiment_of(on(layout, name), name)
+    result = run_experiment(experiment, root=tmp_path)
     verdict = result.verdict
     assert verdict.outcome == Verdict.CONFORMS, {lane.lane: lane.reasons for lane in verdict.lanes}
     assert all(lane.acknowledged > 100 for lane in verdict.lanes)
     events = [json.loads(line) for line in (result.path / "events.jsonl").read_text().splitlines()]
     assert [event for event in events if event["type"] == "client_failed"] == []
+    assert {event["lane"] for event in events if event["type"] == "reader_started"} == {
+        lane.lane for lane in experiment.phases[0].lanes if any(life.role == "consumer" for life in lane.lives)
+    }

@@ -1,0 +1,148 @@
+"""The lives of a lane's clients: who lives in which place, when somebody starts there, and how that ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from kafka_chaos.harness.workload.clients.following import Follower
+from kafka_chaos.harness.workload.worker import Worker
+
+_TICK = 0.05
+_NEVER = float("inf")
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Life:
+    """When a client starts, in seconds after times began to count, and how it ends: after it has lived for so long.
+
+    `kills`: whether it is killed; else it leaves in order. `returns`: so much later another one starts in its place.
+    """
+
+    at: float
+    lasts: float = _NEVER
+    kills: bool = False
+    returns: float = _NEVER
+
+
+class Place(Generic[C]):
+    """The clients that live in one place, one after the other."""
+
+    def __init__(self, number: int, life: Life) -> None:
+        self.number = number
+        self.client: C | None = None
+        self.since = 0.0
+        self._life = life
+        self._starts = life.at
+        self._ends = _NEVER
+        self.is_killed = False
+        self.is_down = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody lives here, nor ever will."""
+        return self.client is None and self._starts == _NEVER and not self.is_down
+
+    def takes(self, client: C, now: float) -> None:
+        """A client begins its life."""
+        self.client, self.since = client, now
+        self._starts, self._ends = _NEVER, now + self._life.lasts
+
+    def falls(self) -> None:
+        """A fault ends the client; nobody takes its place until `rises` is called."""
+        self.is_killed = self.is_down = True
+
+    def rises(self) -> None:
+        """The fault is over."""
+        self.is_down = False
+
+    def step(
+        self, now: float, elapsed: float, *, start: Callable[[int], C], end: Callable[[int, C, bool], None]
+    ) -> None:
+        """Take what is due so long after times began to count: `end` a client, killed or not; `start` one."""
+        if self.client is not None and (now >= self._ends or self.is_killed):
+            by_fault, self.is_killed = self.is_killed, False
+            ended, self.client = self.client, None
+            self._starts, self._ends = elapsed + (0.0 if by_fault else self._life.returns), _NEVER
+            end(self.number, ended, by_fault or self._life.kills)
+        if self.client is None and elapsed >= self._starts and not self.is_down:
+            self.takes(start(self.number), now)
+
+
+def living(places: Sequence[Place[C]]) -> list[C]:
+    """Who lives in these places now."""
+    return [client for place in places if (client := place.client) is not None]
+
+
+class FurtherConsumers:
+    """The consumers of a lane that come and go beside the one that stays, looked after by a thread of their own.
+
+    `connect` makes the consumer of a number, counted from 1, in a place; `began` returns when times began to count.
+    Each reads the whole topic from its start. Those that live when `stop` is called live on, to read it to its end.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[int, int], Follower],
+        *,
+        lane: str,
+        lives: Sequence[Life],
+        on_notice: Callable[[str], None],
+        began: Callable[[], float | None],
+    ) -> None:
+        self.places: list[Place[Follower]] = [Place(number, life) for number, life in enumerate(lives, start=1)]
+        self._connect = connect
+        self._lane = lane
+        self._on_notice = on_notice
+        self._began = began
+        self._number = 0
+        self._stop = threading.Event()
+        self._worker = Worker(self._run, name=f"consumers-{lane}")
+
+    def start(self) -> None:
+        """The load has begun."""
+        if self.places:
+            self._worker.start()
+
+    def stop(self) -> None:
+        """From now on, nobody starts, and nobody ends."""
+        self._stop.set()
+
+    def raise_error(self) -> None:
+        """Raise what went wrong in the thread."""
+        self._worker.raise_error()
+
+    def left(self) -> list[Follower]:
+        """Those that live on."""
+        self._worker.join()
+        self.raise_error()
+        return living(self.places)
+
+    def close(self) -> None:
+        """End the thread, and at once all that live."""
+        self.stop()
+        self._worker.join()
+        for consumer in living(self.places):
+            consumer.close()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_TICK):
+            now = time.monotonic()
+            if (began := self._began()) is not None:
+                for place in self.places:
+                    place.step(now, now - began, start=self._start, end=self._end)
+
+    def _start(self, place: int) -> Follower:
+        self._number += 1
+        return self._connect(self._number, place)
+
+    def _end(self, place: int, ended: Follower, is_killed: bool) -> None:
+        if is_killed:
+            self._on_notice(f"{self._lane}: the consumer in place {place} is killed")
+            ended.close()
+        else:
+            ended.leave()

@@ -1,0 +1,148 @@
+"""Consumers that come and go: who reads when, under which names; none of them hides what another one missed."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.workload.clients.following import Among, Follower
+from kafka_chaos.harness.workload.clients.lives import FurtherConsumers, Life
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from tests.parquet import rows_in
+
+
+class Reader(Follower):
+    """Is given what a test gives it."""
+
+    def __init__(self, writer: HistoryWriter, *, member: str | None = None, from_start: bool = True) -> None:
+        self.names: list[str] = []
+        self.problems: list[str] = []
+        self.ended_by = ""
+        self.made = time.monotonic()
+        among = Among(on_problem=print, from_start=from_start, member=member, on_name=self.names.append)
+        super().__init__(lane="a", starts={0: 0, 1: 0}, writer=writer, among=among)
+        self.begins()
+
+    def given(self, partition: int, *offsets: int) -> None:
+        columns = [offsets] * 3
+        self.reads([partition] * len(offsets), *map(list, columns))
+
+    def goes_on(self) -> bool:
+        return True
+
+    def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
+        self.breaks(f"short of {left}")
+
+    def breaks(self, problem: str) -> None:
+        self.problems.append(problem)
+
+    def leave(self) -> None:
+        assert self.ended_by == ""
+        self.ended_by = "left"
+
+    def close(self) -> None:
+        assert self.ended_by == ""
+        self.ended_by = "killed"
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[HistoryWriter]:
+    writer = HistoryWriter(tmp_path / "consumed")
+    yield writer
+    writer.close()
+
+
+@contextmanager
+def living(writer: HistoryWriter, began: list[float], *lives: Life) -> Iterator[tuple[FurtherConsumers, list[Reader]]]:
+    made: list[Reader] = []
+
+    def connect(number: int, place: int) -> Reader:
+        made.append(Reader(writer, member=f"a-consumer-{number}"))
+        return made[-1]
+
+    consumers = FurtherConsumers(
+        connect, lane="a", lives=lives, on_notice=lambda text: None, began=lambda: began[0] if began else None
+    )
+    consumers.start()
+    try:
+        yield consumers, made
+    finally:
+        consumers.close()
+
+
+def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(writer: HistoryWriter) -> None:
+    began: list[float] = []
+    with living(writer, began, Life(at=0.2, lasts=0.2, kills=True, returns=0.1)) as (consumers, made):
+        assert made == []
+        began.append(time.monotonic())
+        wait_until(lambda: len(made) == 3, "the third of that place", timeout=10)
+        consumers.stop()
+        (last,) = consumers.left()
+        assert last is made[-1]
+    assert made[0].made - began[0] >= 0.2
+    assert made[1].made - made[0].made >= 0.3
+    assert [one.ended_by for one in made] == ["killed"] * 3, "the last one with its lane"
+    assert [name for one in made for name in one.names] == [f"a-consumer-{number}-1" for number in (1, 2, 3)]
+
+
+def test_one_that_leaves_has_no_successor_unless_it_returns(writer: HistoryWriter) -> None:
+    with living(writer, [time.monotonic()], Life(at=0.0, lasts=0.1), Life(at=0.0)) as (consumers, made):
+        wait_until(lambda: any(one.ended_by for one in made), "the first one to leave", timeout=10)
+        assert (len(made), sorted(one.ended_by for one in made)) == (2, ["", "left"])
+        consumers.stop()
+        assert [one.ended_by for one in consumers.left()] == [""]  # type: ignore[attr-defined]
+
+
+def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(writer: HistoryWriter) -> None:
+    with living(writer, [time.monotonic()], Life(at=0.0)) as (consumers, made):
+        wait_until(lambda: made, "it to start", timeout=10)
+        (place,) = consumers.places
+        place.falls()
+        wait_until(lambda: made[0].ended_by == "killed", "its end", timeout=10)
+        assert place.client is None
+        assert len(made) == 1
+        place.rises()
+        wait_until(lambda: len(made) == 2, "a successor", timeout=10)
+
+
+def test_what_a_start_raises_is_raised_where_the_load_ends(writer: HistoryWriter) -> None:
+    def connect(number: int, place: int) -> Follower:
+        raise OSError("no such program")
+
+    consumers = FurtherConsumers(connect, lane="a", lives=[Life(at=0.0)], on_notice=print, began=lambda: 0.0)
+    consumers.start()
+    with pytest.raises(OSError, match="no such program"):
+        consumers.left()
+    consumers.close()
+
+
+def test_each_reads_every_partition_from_its_start(writer: HistoryWriter) -> None:
+    reader = Reader(writer)
+    reader.given(0, 0, 1)
+    reader.given(1, 3, 4)
+    reader.given(1, 5)
+    assert reader.problems == ["began to read partition 1 at offset 3 instead of 0"]
+    reader.begins()
+    reader.given(1, 0)
+    assert reader.names == ["a-1", "a-2"]
+    assert len(reader.problems) == 1
+    of_compacted = Reader(writer, from_start=False)
+    of_compacted.given(0, 7)
+    assert of_compacted.problems == []
+
+
+def test_each_reads_to_the_end(writer: HistoryWriter, tmp_path: Path) -> None:
+    first, second = Reader(writer), Reader(writer, member="a-consumer-1")
+    first.given(0, 0, 1)
+    second.given(0, 0, 1, 2)
+    never: dict[str, Any] = {"timeout": 0.0, "cancelled": threading.Event()}
+    for one in (first, second):
+        one.drain({0: 3, 1: 0}, **never)
+    assert (first.problems, second.problems) == (["short of {0: (2, 3)}"], [])
+    writer.close()
+    assert {row["consumer"] for row in rows_in(tmp_path / "consumed")} == {"a-1", "a-consumer-1-1"}
