@@ -61,7 +61,7 @@ def check_command(command: tuple[str, ...], kafka_version: str | None, transacti
         Cluster(layout, run_id=new_run_id("client-check")) as cluster,
     ):
         servers, admin, broker = cluster.bootstrap_servers, cluster.admin(), cluster.brokers[1]
-        is_transactional = transactions or (is_kind and TRANSACTIONAL in client.roles)
+        is_transactional = transactions or (is_kind and TRANSACTIONAL in client.kind.roles)
         kit = Kit(client.command, servers, admin, broker, Path(folder), is_transactional=is_transactional)
         for name, problem in checked(kit):
             click.echo(f"✗ {name}: {problem}" if problem else f"✓ {name}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
 from kafka_chaos.contract.lane.groups import AFTER, BEFORE, COMMITS
@@ -151,31 +152,6 @@ class ChosenClient:
         return f"{self.kind.name} {self.version}"
 
     @property
-    def roles(self) -> tuple[str, ...]:
-        """The roles that it can take here."""
-        return self.kind.roles
-
-    @property
-    def commits(self) -> tuple[str, ...]:
-        """When its members can commit."""
-        return self.kind.commits
-
-    @property
-    def idempotent_in_flight(self) -> Sequence[int]:
-        """How many requests an idempotent producer may have in flight."""
-        return self.kind.idempotent_in_flight
-
-    @property
-    def secured(self) -> Secured | None:
-        """Translates librdkafka's keys for a secured listener."""
-        return self.kind.secured
-
-    @property
-    def has_configs(self) -> bool:
-        """Whether it takes the configs of its library."""
-        return self.kind.has_configs
-
-    @property
     def folder(self) -> Path:
         """Where it is, or will be once it is fetched."""
         return folder_of(self.kind.name, self.version, self.kind.sources)
@@ -205,11 +181,16 @@ class OwnClient:
 
     command: Sequence[str]
     version: str = ""
-    roles: tuple[str, ...] = (*_USUAL, TRANSACTIONAL)
-    commits: tuple[str, ...] = ()
-    idempotent_in_flight: Sequence[int] = range(1, 6)
-    has_configs: bool = True
-    secured: Secured | None = dict
+    kind: ClassVar[ClientKind] = ClientKind(
+        name=OWN,
+        version="",
+        sources=(),
+        fill=lambda folder, version: None,
+        command=lambda folder: [],
+        roles=(*_USUAL, TRANSACTIONAL),
+        commits=(),
+        secured=dict,
+    )
 
     def __str__(self) -> str:
         return f"of the command {self.command[0]}"
@@ -222,7 +203,7 @@ class OwnClient:
 def lacking(clients: Iterable[str]) -> dict[str, str]:
     """Those of some clients that this machine can't run, with the programs that it lacks for each."""
     kinds = {text: chosen(text) for text in clients}
-    lacks = {text: "; ".join(one.kind.lacks()) for text, one in kinds.items() if isinstance(one, ChosenClient)}
+    lacks = {text: "; ".join(one.kind.lacks()) for text, one in kinds.items() if one is not None}
     return {text: programs for text, programs in lacks.items() if programs}
 
 
@@ -247,8 +228,8 @@ def chosen(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
 
 def has_kafkas_names(client: str | Sequence[str]) -> bool:
     """Whether the configs of a client have the names that librdkafka and Kafka's own client share."""
-    kind = chosen(client)
-    return kind is None or (isinstance(kind, ChosenClient) and kind.kind.name in (IN_PROCESS, "java"))
+    known = chosen(client)
+    return known is None or known.kind.name in (IN_PROCESS, "java")
 
 
 def fetched(clients: Iterable[str | tuple[str, ...]], say: Say) -> None:

@@ -170,7 +170,7 @@ class GenerateSpec(Spec):
             return lane
         if "client" not in lane and self.clients:
             roles = {role for key, role in ROLES.items() if lane.get(key) is not None}
-            able = [name for name in self.clients if (one := chosen(name)) is None or roles.issubset(one.roles)]
+            able = [name for name in self.clients if (one := chosen(name)) is None or roles.issubset(one.kind.roles)]
             if not able:
                 raise ValueError(f"clients: none of {', '.join(self.clients)} can be a {' and '.join(roles)}")
             lane = of_client(lane, self._choose(drawn, able))
@@ -200,10 +200,10 @@ class GenerateSpec(Spec):
 
 def of_client(lane: Mapping[str, Any], client: str) -> dict[str, Any]:
     """The lane with this client: with as many requests in flight as it can have with idempotence, if not five."""
-    kind = chosen(client)
+    known = chosen(client)
     lane = {"client": client, **lane}
-    if kind is not None and lane.get("idempotence") and 5 not in kind.idempotent_in_flight:
-        lane.setdefault("max_in_flight", max(kind.idempotent_in_flight))
+    if known is not None and lane.get("idempotence") and 5 not in known.kind.idempotent_in_flight:
+        lane.setdefault("max_in_flight", max(known.kind.idempotent_in_flight))
     return lane
 
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import ClientFailed, ReaderStarted
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, ChosenClient, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import CONSUMER, KILL, PRODUCER, LifeSpec, Role
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
@@ -90,7 +90,11 @@ def _producer(
     configs = load.producer_configs(lane)
     if transactional_id is not None:
         configs["transactional.id"] = transactional_id
-    if lane.client == IN_PROCESS:
+    client, watch = chosen(lane.client), None
+    if transactional_id is None and (client is None or client.kind.name == IN_PROCESS):
+        of = {"lane": lane.lane, "topic": lane.topic_name}
+        watch = watch_of(configs, load.on_precondition, **of, producer_id=number)
+    if client is None:
         return RecordedProducer(
             lane=lane.lane,
             topic=lane.topic_name,
@@ -102,14 +106,8 @@ def _producer(
             configs={"client.id": client_id, **configs},
             writer=load.tables.produced,
             reservations=load.reservations,
-            on_precondition=None if transactional_id else load.on_precondition,
+            watch=watch,
         )
-    client = chosen(lane.client)
-    is_librdkafka = isinstance(client, ChosenClient) and client.kind.name == IN_PROCESS
-    watch = None
-    if is_librdkafka and transactional_id is None:
-        of = {"lane": lane.lane, "topic": lane.topic_name}
-        watch = watch_of(configs, load.on_precondition, **of, producer_id=number)
     settings = {
         "producer_id": number,
         "partitions": partitions,

@@ -62,9 +62,9 @@ class LoadSettings:
         client = chosen(lane.client)
         if client is None or not self.client_configs:
             return self.client_configs
-        if client.secured is None:
+        if client.kind.secured is None:
             raise UsageFailure(f"lane {lane.lane}: {client} can't connect to a secured listener here")
-        return client.secured(self.client_configs)
+        return client.kind.secured(self.client_configs)
 
     def start(
         self,

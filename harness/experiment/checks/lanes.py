@@ -73,22 +73,23 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
     client = chosen(lane.client)
     if client is None:
         return
+    kind = client.kind
     for key, role in ROLES.items():
         needed = getattr(lane, key) is not None and (key != "transactional" or lane.loop is None)
-        if needed and role not in client.roles:
-            has = ", ".join(kind.name for kind in KINDS.values() if role in kind.roles)
+        if needed and role not in kind.roles:
+            has = ", ".join(other.name for other in KINDS.values() if role in other.roles)
             yield (key,), f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {has}"
-    if lane.group is not None and lane.group.commits not in client.commits:
-        message = f"members of {client} commit {' or '.join(client.commits)} here, got {lane.group.commits}"
+    if lane.group is not None and lane.group.commits not in kind.commits:
+        message = f"members of {client} commit {' or '.join(kind.commits)} here, got {lane.group.commits}"
         yield ("group", "commits"), message
-    if lane.idempotence and lane.max_in_flight not in client.idempotent_in_flight:
-        numbers = client.idempotent_in_flight
+    if lane.idempotence and lane.max_in_flight not in kind.idempotent_in_flight:
+        numbers = kind.idempotent_in_flight
         wanted = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
         yield ("max_in_flight",), f"expected {wanted}, as {client} has it with idempotence, got {lane.max_in_flight}"
-    if cluster.security != PLAINTEXT and client.secured is None:
+    if cluster.security != PLAINTEXT and kind.secured is None:
         message = f"{client} can't connect to a secured listener here: expected librdkafka, java or one of your own"
         yield ("client",), message
-    if lane.producer_configs and not client.has_configs:
+    if lane.producer_configs and not kind.has_configs:
         yield ("producer_configs",), f"{client} takes no other configs: leave them out"
 
 

@@ -24,7 +24,7 @@ from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.transactions import ClientTransactions
 from kafka_chaos.harness.workload.clients.abandoned import abandon_client
-from kafka_chaos.harness.workload.clients.defect_watch import watched
+from kafka_chaos.harness.workload.clients.defect_watch import watch_of, watched
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
 from kafka_chaos.harness.workload.clients.producers import Acknowledged
 from kafka_chaos.harness.workload.clients.recorded_producer import retries
@@ -65,8 +65,8 @@ class ProducerRecorder(Acknowledged):
         """Add a client."""
         with self._lock:
             number = len(self._clients)
-            wanted = watched(configs, self._on_precondition, lane=self.lane, topic=self.topic, producer_id=number)
-            client = RecordingProducer(self, number, wanted)
+            watch = watch_of(configs, self._on_precondition, lane=self.lane, topic=self.topic, producer_id=number)
+            client = RecordingProducer(self, number, watched(configs, watch))
             self._clients.append(client)
         return client
 

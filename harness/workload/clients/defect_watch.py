@@ -86,14 +86,11 @@ def watch_of(
     return Watch(on_precondition, lane=lane, topic=topic, producer_id=producer_id)
 
 
-def watched(
-    configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, lane: str, topic: str, producer_id: int
-) -> dict[str, object]:
-    """A producer's configs with which it calls `on_precondition` from within `poll` and `flush`, see `watch_of`."""
-    watch = watch_of(configs, on_precondition, lane=lane, topic=topic, producer_id=producer_id)
+def watched(configs: Mapping[str, object], watch: Watch | None) -> dict[str, object]:
+    """A producer's configs with which it tells `watch`, if there is one, from within `poll` and `flush`."""
     if watch is None:
         return dict(configs)
     # Not by getLogger: loggers that are known by name never go.
-    logger = logging.Logger(f"kafka_chaos.producer.{lane}")
+    logger = logging.Logger(f"kafka_chaos.producer.{watch.lane}")
     logger.addHandler(_Handler(watch))
     return {**configs, "debug": "eos", "log_level": _DEBUG, "logger": logger}

@@ -16,14 +16,14 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.clients.following import Among, Follower, not_at_the_end
+from kafka_chaos.harness.workload.clients.following import Follower, not_at_the_end
 from kafka_chaos.harness.workload.clients.partitions import known_partitions
-from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.worker import Worker
 
 _MOST_PER_POLL = 10_000
 _POLL_TIMEOUT = 0.2
 _LOOK_EVERY = 1.0
+_ISOLATED = {"enable.partition.eof": True}
 _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
@@ -38,40 +38,35 @@ class RecordedConsumer(Follower):
     def __init__(
         self,
         *,
-        lane: str,
         topic: str,
         partitions: int,
         bootstrap_servers: str,
         configs: Mapping[str, object],
-        writer: HistoryWriter,
         on_error: Callable[[str], None],
         start_offsets: Mapping[int, int] | None = None,
-        isolation: str | None = None,
-        assignments: RowBuffer | None = None,
         grows_to: int = 0,
-        among: Among | None = None,
+        **recorded: Any,
     ) -> None:
+        """`recorded`: what every follower has, but for its `starts`."""
         starts = {number: (start_offsets or {}).get(number, 0) for number in range(partitions)}
-        super().__init__(
-            lane=lane, starts=starts, writer=writer, isolation=isolation, assignments=assignments, among=among
-        )
+        super().__init__(starts=starts, **recorded)
         self._topic = topic
         self._grows_to = grows_to
         self._looked_at = time.monotonic()
-        self._codec = IdentityCodec(lane)
+        self._codec = IdentityCodec(self.lane)
         self._on_error = on_error
         self._stop = threading.Event()
         self._consumer = new_client(
             Consumer,
             {
                 "bootstrap.servers": bootstrap_servers,
-                "group.id": f"kafka-chaos-{lane}",
+                "group.id": f"kafka-chaos-{self.lane}",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
                 "fetch.wait.max.ms": 100,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
-                **({} if isolation is None else {"isolation.level": isolation, "enable.partition.eof": True}),
+                **({} if self._isolation is None else _ISOLATED | {"isolation.level": self._isolation}),
                 **configs,
             },
         )

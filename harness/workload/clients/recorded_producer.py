@@ -18,7 +18,7 @@ from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.abandoned import abandon_client
 from kafka_chaos.harness.workload.clients.chunk import CHUNK, SentRows
-from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition, watched
+from kafka_chaos.harness.workload.clients.defect_watch import Watch, watched
 from kafka_chaos.harness.workload.clients.outcome import outcome_of_refusal, outcome_of_report
 from kafka_chaos.harness.workload.clients.partitions import InTurn, Learning
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
@@ -35,7 +35,7 @@ class RecordedProducer:
 
     `configs` are librdkafka's keys. Records go to so many `partitions` from `first_partition` on in turn, by seq, so
     each gets increasing seqs; a topic that `grows_to` more gets records in those, too, once the client knows of them.
-    `on_precondition`: see `watched`. With a `transactional.id`, whoever sends tells by `transaction_begins` where
+    `watch` reads its log. With a `transactional.id`, whoever sends tells by `transaction_begins` where
     transactions begin, and begins and ends them at the `client`. `failed_for_good`: why the client refuses all further
     records; empty while it does not.
     """
@@ -51,7 +51,7 @@ class RecordedProducer:
         configs: Mapping[str, object],
         writer: HistoryWriter,
         reservations: Reservations,
-        on_precondition: OnPrecondition | None = None,
+        watch: Watch | None = None,
         grows_to: int = 0,
         first_partition: int = 0,
     ) -> None:
@@ -66,8 +66,7 @@ class RecordedProducer:
         # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
         self._answered = _acks(configs) != "0"
-        wanted = watched(configs, on_precondition, lane=lane, topic=topic, producer_id=producer_id)
-        self.client = new_client(Producer, wanted)
+        self.client = new_client(Producer, watched(configs, watch))
         self._transactional_id = configs.get("transactional.id")
         self._reserved = ReservedSeqs(
             reservations, lane=lane, producer_id=producer_id, transactional_id=self._transactional_id

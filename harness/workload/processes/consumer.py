@@ -6,8 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_chaos.harness.workload.clients.following import Among, Follower, not_at_the_end
-from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.clients.following import Follower, not_at_the_end
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.producer import Start, whole_numbers
 from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach, SupervisedProcess
@@ -21,21 +20,9 @@ class ProcessConsumer(Follower):
     In an isolation level, what it passes over counts as read, where the process says that it stands behind.
     """
 
-    def __init__(
-        self,
-        start: Start,
-        *,
-        lane: str,
-        partitions: int,
-        writer: HistoryWriter,
-        isolation: str | None = None,
-        assignments: RowBuffer | None = None,
-        among: Among | None = None,
-    ) -> None:
-        starts = dict.fromkeys(range(partitions), 0)
-        super().__init__(
-            lane=lane, starts=starts, writer=writer, isolation=isolation, assignments=assignments, among=among
-        )
+    def __init__(self, start: Start, *, partitions: int, **recorded: Any) -> None:
+        """`recorded`: what every follower has, but for its `starts`."""
+        super().__init__(starts=dict.fromkeys(range(partitions), 0), **recorded)
         self._has_ended = threading.Event()
         self._start = start
         self._is_down = False

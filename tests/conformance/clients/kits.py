@@ -13,7 +13,7 @@ from kafka_chaos.harness.waiting import wait_until
 def kit_for(client: ChosenClient | OwnClient, cluster: Cluster, admin: ClusterAdmin, folder: Path) -> Kit:
     # Not the controller: a frozen controller's session could expire, and another story begin.
     broker = cluster.brokers[2 if admin.controller() != 2 else 3]
-    is_transactional = TRANSACTIONAL in client.roles
+    is_transactional = TRANSACTIONAL in client.kind.roles
     return Kit(client.command, cluster.bootstrap_servers, admin, broker, folder, is_transactional=is_transactional)
 
 

@@ -25,5 +25,5 @@ def layout(request: pytest.FixtureRequest) -> ClusterLayout:
 def test_every_kind_passes_the_kit(name: str, cluster: Cluster, admin: ClusterAdmin, tmp_path: Path) -> None:
     client = chosen(name)
     assert client is not None
-    checks = [check for check in CHECKS if check != TRANSACTIONS or TRANSACTIONAL in client.roles]
+    checks = [check for check in CHECKS if check != TRANSACTIONS or TRANSACTIONAL in client.kind.roles]
     assert played(kit_for(client, cluster, admin, tmp_path), cluster, *checks) == dict.fromkeys(checks, "")

@@ -16,7 +16,7 @@ from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
-from kafka_chaos.harness.workload.clients.defect_watch import watch_of, watched
+from kafka_chaos.harness.workload.clients.defect_watch import Watch, watch_of, watched
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
@@ -44,7 +44,7 @@ FAST = {**MOCK, **IDEMPOTENT, "test.mock.broker.rtt": 1, "message.timeout.ms": 3
 
 def told_by(*lines: str) -> list[DefectPrecondition]:
     told: list[DefectPrecondition] = []
-    logger: Any = watched(IDEMPOTENT, told.append, lane="a", topic="t", producer_id=3)["logger"]
+    logger: Any = watched(IDEMPOTENT, Watch(told.append, lane="a", topic="t", producer_id=3))["logger"]
     for line in lines:
         logger.debug("DRAIN %s", line)
     return told
@@ -90,7 +90,8 @@ def test_other_lines_tell_nothing(line: str) -> None:
     ids=["plain", "not idempotent", "an application's own log"],
 )
 def test_other_producers_are_left_alone(configs: dict[str, object]) -> None:
-    assert watched(configs, lambda _: None, lane="a", topic="t", producer_id=0) == configs
+    watch = watch_of(configs, lambda _: None, lane="a", topic="t", producer_id=0)
+    assert watched(configs, watch) == configs
 
 
 def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list[DefectPrecondition]:
@@ -105,7 +106,7 @@ def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list
         configs=configs,
         writer=writer,
         reservations=reservations,
-        on_precondition=told.append,
+        watch=watch_of(configs, told.append, lane="a", topic="a", producer_id=0),
     )
     end = time.monotonic() + seconds
     # The line of a log comes before the outcome of the record that it is about.
