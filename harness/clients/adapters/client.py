@@ -40,7 +40,11 @@ def tell(event: str, **values: Any) -> None:
         _OUT.flush()
 
 
-def listen(orders: queue.Queue[dict[str, Any]]) -> None:
+Orders = queue.SimpleQueue[dict[str, Any]]
+"""What the harness asked for; a signal handler may add to it."""
+
+
+def listen(orders: Orders) -> None:
     """Take orders; without the harness, die."""
     for line in sys.stdin:
         orders.put(json.loads(line))
@@ -79,43 +83,46 @@ class Outcomes:
     """The outcomes of records, gathered from the library's threads and reported in batches."""
 
     def __init__(self) -> None:
-        self.known = 0
+        self._known = 0
         self._acknowledged: collections.deque[tuple[int, int | None]] = collections.deque()
         self._failed: collections.deque[tuple[int, str]] = collections.deque()
-        self._lock = threading.Lock()
+        self._has_news = threading.Event()
+        self._told = threading.Condition()
         threading.Thread(target=self._run, daemon=True).start()
 
     def acknowledged(self, seq: int, offset: int | None) -> None:
         """The library reports success."""
         self._acknowledged.append((seq, offset if offset is not None and offset >= 0 else None))
+        self._has_news.set()
 
     def failed(self, seq: int, error: object) -> None:
         """It reports an error. What its earlier attempts left in the log, it does not say."""
         self._failed.append((seq, named(error)))
+        self._has_news.set()
 
     def tell(self) -> None:
         """Tell what is known."""
-        with self._lock:
-            self._tell()
-
-    def _tell(self) -> None:
-        done = [self._acknowledged.popleft() for _ in range(len(self._acknowledged))]
-        failed = [self._failed.popleft() for _ in range(len(self._failed))]
-        if done:
-            tell("outcome", outcome="ok", seq=[seq for seq, _ in done], offset=[offset for _, offset in done])
-        for error in dict.fromkeys(error for _, error in failed):
-            tell("outcome", outcome="info", seq=[seq for seq, other in failed if other == error], error=error)
-        self.known += len(done) + len(failed)
+        with self._told:
+            self._has_news.clear()
+            done = [self._acknowledged.popleft() for _ in range(len(self._acknowledged))]
+            failed = [self._failed.popleft() for _ in range(len(self._failed))]
+            if done:
+                tell("outcome", outcome="ok", seq=[seq for seq, _ in done], offset=[offset for _, offset in done])
+            for error in dict.fromkeys(error for _, error in failed):
+                tell("outcome", outcome="info", seq=[seq for seq, other in failed if other == error], error=error)
+            self._known += len(done) + len(failed)
+            self._told.notify_all()
 
     def _run(self) -> None:
-        while True:
+        while self._has_news.wait():
+            # For many to be told together.
             time.sleep(TOLD_EVERY)
             self.tell()
 
     def await_all(self, sent: int) -> None:
-        """Tell all, once as many are known: libraries run their callbacks a moment after a flush."""
-        while self.known < sent:
-            time.sleep(TOLD_EVERY)
+        """Wait until as many are told: libraries run their callbacks a moment after a flush."""
+        with self._told:
+            self._told.wait_for(lambda: self._known >= sent)
 
 
 Read = list[tuple[int, int, int | None, bytes | None, Any]]
@@ -126,6 +133,8 @@ class Library(Protocol):
     """The calls of the program to a client library, from one of its threads."""
 
     version: str
+    served_every: float | None
+    """Seconds between two times that a producer has to be served, where it does not serve itself."""
 
     def producer(self, outcomes: Outcomes) -> None:
         """Make a producer, whose records' outcomes go there."""
@@ -133,8 +142,8 @@ class Library(Protocol):
     def send(self, seq: int, partition: int, value: bytes) -> None:
         """Send a record."""
 
-    def poll(self, seconds: float) -> None:
-        """Serve the producer for so long."""
+    def serve(self) -> None:
+        """Run what waits for the program's own thread: callbacks, or records that were gathered to be sent."""
 
     def flush(self) -> None:
         """Wait until all records have an outcome."""
@@ -186,6 +195,8 @@ class ToldLog(logging.Handler):
 class Librdkafka:
     """confluent-kafka."""
 
+    served_every = 0.005
+
     def __init__(self, begin: dict[str, Any]) -> None:
         import confluent_kafka
 
@@ -225,8 +236,8 @@ class Librdkafka:
             except BufferError:
                 self._client.poll(POLLED_FOR)
 
-    def poll(self, seconds: float) -> None:
-        self._client.poll(seconds)
+    def serve(self) -> None:
+        self._client.poll(0)
 
     def flush(self) -> None:
         while len(self._client):
@@ -292,8 +303,36 @@ class Reset(Exception):
     """The position is lost: reading begins anew."""
 
 
+def of_producer(begin: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a producer that the libraries in Python name alike."""
+    return {
+        "acks": begin["acks"] if begin["acks"] == "all" else int(begin["acks"]),
+        "enable_idempotence": begin["idempotence"],
+        "linger_ms": begin["linger_ms"],
+        "client_id": begin["client_id"],
+        **of_transactions(begin, "_"),
+    }
+
+
+def of_consumer(begin: dict[str, Any]) -> dict[str, Any]:
+    """The same of a consumer, without a group."""
+    settings = {"enable_auto_commit": False, "auto_offset_reset": "none", "group_id": None}
+    return {**settings, "isolation_level": begin.get("isolation") or "read_uncommitted"}
+
+
+def read_of(polled: Any) -> Read:
+    """What their consumers give, by partition."""
+    return [
+        (one.partition, one.offset, getattr(one, "leader_epoch", None), one.value, one.headers)
+        for records in polled.values()
+        for one in records
+    ]
+
+
 class KafkaPython:
     """kafka-python."""
+
+    served_every = None
 
     def __init__(self, begin: dict[str, Any]) -> None:
         import kafka
@@ -312,14 +351,10 @@ class KafkaPython:
     def producer(self, outcomes: Outcomes) -> None:
         begin = self._begin
         settings = {
-            "acks": begin["acks"] if begin["acks"] == "all" else int(begin["acks"]),
-            "enable_idempotence": begin["idempotence"],
+            **of_producer(begin),
             "max_in_flight_requests_per_connection": begin["max_in_flight"],
-            "linger_ms": begin["linger_ms"],
             "request_timeout_ms": min(30_000, begin["delivery_timeout_ms"] // 2),
             "delivery_timeout_ms": begin["delivery_timeout_ms"],
-            "client_id": begin["client_id"],
-            **of_transactions(begin, "_"),
         }
         self._client = self.library.KafkaProducer(**self._known(self.library.KafkaProducer, settings))
         self._outcomes = outcomes
@@ -334,8 +369,8 @@ class KafkaPython:
         sent.add_callback(lambda done: self._outcomes.acknowledged(seq, done.offset if self._answered else None))
         sent.add_errback(lambda error: self._outcomes.failed(seq, error))
 
-    def poll(self, seconds: float) -> None:
-        time.sleep(seconds)
+    def serve(self) -> None:
+        """It does so itself."""
 
     def flush(self) -> None:
         try:
@@ -354,9 +389,8 @@ class KafkaPython:
                 time.sleep(POLLED_FOR)
 
     def consumer(self, starts: dict[int, int]) -> None:
-        settings = {"enable_auto_commit": False, "auto_offset_reset": "none", "group_id": None}
-        settings |= {"isolation_level": self._begin.get("isolation") or "read_uncommitted"}
-        self._client = self.library.KafkaConsumer(**self._known(self.library.KafkaConsumer, settings))
+        settings = self._known(self.library.KafkaConsumer, of_consumer(self._begin))
+        self._client = self.library.KafkaConsumer(**settings)
         self._starts = starts
         self._assign()
 
@@ -375,11 +409,7 @@ class KafkaPython:
         except (self.library.errors.OffsetOutOfRangeError, self.library.errors.NoOffsetForPartitionError):
             self._assign()
             raise Reset from None
-        return [
-            (one.partition, one.offset, getattr(one, "leader_epoch", None), one.value, one.headers)
-            for records in polled.values()
-            for one in records
-        ]
+        return read_of(polled)
 
     def positions(self) -> dict[int, int]:
         places = (self.library.TopicPartition(self._begin["topic"], number) for number in self._starts)
@@ -388,6 +418,8 @@ class KafkaPython:
 
 class Aiokafka:
     """aiokafka, in a loop of its own."""
+
+    served_every = None
 
     def __init__(self, begin: dict[str, Any]) -> None:
         import aiokafka
@@ -408,15 +440,8 @@ class Aiokafka:
 
     async def _start_producer(self) -> None:
         begin = self._begin
-        settings = {
-            "acks": begin["acks"] if begin["acks"] == "all" else int(begin["acks"]),
-            "enable_idempotence": begin["idempotence"],
-            "linger_ms": begin["linger_ms"],
-            # It gives records up after this time, too.
-            "request_timeout_ms": begin["delivery_timeout_ms"],
-            "client_id": begin["client_id"],
-            **of_transactions(begin, "_"),
-        }
+        # It gives records up after this time, too.
+        settings = {**of_producer(begin), "request_timeout_ms": begin["delivery_timeout_ms"]}
         servers = {"bootstrap_servers": begin["bootstrap_servers"]}
         self._client = self.library.AIOKafkaProducer(**{**settings, **begin["configs"], **servers})
         await self._client.start()
@@ -424,12 +449,9 @@ class Aiokafka:
     def send(self, seq: int, partition: int, value: bytes) -> None:
         self._waiting.append((seq, partition, value))
 
-    def poll(self, seconds: float) -> None:
+    def serve(self) -> None:
         waiting, self._waiting = self._waiting, []
-        if waiting:
-            self._wait(self._send(waiting))
-        else:
-            time.sleep(seconds)
+        self._wait(self._send(waiting))
 
     async def _send(self, waiting: list[tuple[int, int, bytes]]) -> None:
         for seq, partition, value in waiting:
@@ -448,14 +470,14 @@ class Aiokafka:
             self._outcomes.acknowledged(seq, done.result().offset if answered else None)
 
     def flush(self) -> None:
-        self.poll(0)
+        self.serve()
         self._wait(self._client.flush())
 
     def initialise(self) -> None:
         """It has, when it started."""
 
     def transaction(self, what: str) -> None:
-        self.poll(0)
+        self.serve()
         self._wait(getattr(self._client, what)())
 
     def consumer(self, starts: dict[int, int]) -> None:
@@ -463,10 +485,9 @@ class Aiokafka:
         self._wait(self._start_consumer())
 
     async def _start_consumer(self) -> None:
-        settings = {"enable_auto_commit": False, "auto_offset_reset": "none", "group_id": None}
-        settings |= {"isolation_level": self._begin.get("isolation") or "read_uncommitted"}
         servers = {"bootstrap_servers": self._begin["bootstrap_servers"]}
-        self._client = self.library.AIOKafkaConsumer(**{**settings, **self._begin["configs"], **servers})
+        settings = {**of_consumer(self._begin), **self._begin["configs"], **servers}
+        self._client = self.library.AIOKafkaConsumer(**settings)
         await self._client.start()
         await self._assign()
 
@@ -486,9 +507,7 @@ class Aiokafka:
         except (self.library.errors.OffsetOutOfRangeError, self.library.errors.NoOffsetForPartitionError):
             self._wait(self._assign())
             raise Reset from None
-        return [
-            (one.partition, one.offset, None, one.value, one.headers) for records in polled.values() for one in records
-        ]
+        return read_of(polled)
 
     def positions(self) -> dict[int, int]:
         return self._wait(self._positions())  # type: ignore[no-any-return]
@@ -501,7 +520,7 @@ class Aiokafka:
 LIBRARIES = {"librdkafka": Librdkafka, "kafka-python": KafkaPython, "aiokafka": Aiokafka}
 
 
-def produce(library: Library, begin: dict[str, Any], orders: queue.Queue[dict[str, Any]]) -> None:
+def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
     """Send what is handed out, until told to leave."""
     outcomes = Outcomes()
     library.producer(outcomes)
@@ -512,16 +531,16 @@ def produce(library: Library, begin: dict[str, Any], orders: queue.Queue[dict[st
     first, partitions, sent = begin["first_partition"], begin["partitions"], 0
     while True:
         try:
-            order = orders.get_nowait()
+            order = orders.get(timeout=library.served_every)
         except queue.Empty:
-            library.poll(0.005)
+            library.serve()
             continue
         what = order["order"]
         if what == "produce":
             sent += order["count"]
             for seq in range(order["first_seq"], order["first_seq"] + order["count"]):
                 library.send(seq, first + seq % partitions, identities.encode(seq))
-            library.poll(0)
+            library.serve()
         elif what in ("flush", "leave"):
             library.flush()
             outcomes.await_all(sent)
@@ -547,7 +566,7 @@ def transact(library: Library, outcomes: Outcomes, sent: int, what: str) -> None
     return tell("transaction", did=what, error=error)
 
 
-def consume(library: Library, begin: dict[str, Any], orders: queue.Queue[dict[str, Any]]) -> None:
+def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
     """Tell of what is read, until told to leave."""
     identities = Identities(begin["lane"])
     starts = {int(number): start for number, start in begin["start_offsets"].items()}
@@ -581,7 +600,7 @@ def main() -> int:
     """Be a client until told to leave; the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     begin = json.loads(sys.stdin.readline())
-    orders: queue.Queue[dict[str, Any]] = queue.Queue()
+    orders: Orders = queue.SimpleQueue()
     signal.signal(signal.SIGTERM, lambda *_: orders.put({"order": "leave"}))
     threading.Thread(target=listen, args=(orders,), daemon=True).start()
     try:
