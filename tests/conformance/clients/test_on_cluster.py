@@ -44,7 +44,7 @@ BROKEN = {
     ),
     "a second outcome": (
         SEND,
-        SEND + "            outcomes.acknowledged(order['first_seq'], 0)\n",
+        SEND + "            outcomes.acknowledged(order['first_seq'], 0)\n" * 2,
         (WRITES, "two outcomes of one record"),
     ),
     "an outcome without a send": (
@@ -99,8 +99,13 @@ BROKEN = {
     ),
     "a commit that it only claims": (
         "        library.transaction(what if",
-        "        what == 'commit' or library.transaction(what if",
+        "        what == 'commit' and sent == 2 or library.transaction(what if",
         (TRANSACTIONS, "consumer did not read record"),
+    ),
+    "a commit that it claims although it was fenced": (
+        "        library.transaction(what if",
+        "        what == 'commit' or library.transaction(what if",
+        (TRANSACTIONS, "had ended a transaction after another one had begun"),
     ),
     "a consumer that reads what is aborted": (
         '"isolation_level": begin.get("isolation") or "read_uncommitted"',
