@@ -1,10 +1,10 @@
 """How many recorded records a second each kind of client writes, in a process of its own, and reads.
 
-    .venv/bin/python benchmarks/clients.py [KIND ...] [--seconds 8]
+    .venv/bin/python benchmarks/clients.py [KIND ...] [--records 400000]
 
 One topic of six partitions, replication factor 3, min.insync.replicas 2, acks=all, idempotent where the client has
 several requests in flight then, records of 100 bytes. The producer is given as many records as it takes; its history,
-on disk, counts. Then the consumer reads them from the start. Each line is JSON.
+on disk, counts. Nobody reads meanwhile. Then the consumer reads them from the start. Each line is JSON.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.lane_clients import reading
-from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.lane_clients import producing, reading
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.harness.workload.worker import Worker
 
 PARTITIONS = 6
-FIRST_WITHIN = 60.0
+FIRST_WITHIN, WITHIN = 60.0, 200.0
 AIM, AIMS = 5_000, {"java": 50_000}
 MOST = 1_000_000
 """Records a second that are asked for: more than any client takes."""
 
 
-def measured(cluster: Cluster, name: str, seconds: float) -> dict[str, object]:
-    """Records a second that a kind has written and read, each with its row on disk."""
+def measured(cluster: Cluster, name: str, records: int) -> dict[str, object]:
+    """Records a second that a kind has written and read, each with its row on disk, over so many of them."""
     kind = KINDS[name.partition(" ")[0]]
     lane = LaneSpec(
         lane=f"bench-{secrets.token_hex(3)}",
@@ -61,21 +61,23 @@ def measured(cluster: Cluster, name: str, seconds: float) -> dict[str, object]:
             on_change=print,
             on_client=lambda event: problems.append(event) if isinstance(event, ClientFailed) else None,
         )
-        load = LaneLoad(lane, settings)
-        load.start()
-        _await(lambda: load.producer.acknowledged, "a record to be acknowledged", problems)
-        began, before = time.monotonic(), load.producer.acknowledged
-        time.sleep(seconds)
-        written = (load.producer.acknowledged - before) / (time.monotonic() - began)
-        load.stop_sending()
-        load.await_outcomes()
+        producer, sending = producing(lane, settings, None), threading.Event()
+        sending.set()
+        writing = Worker(lambda: producer.run(sending), name="writing")
+        writing.start()
+        _await(lambda: producer.acknowledged, "a record to be acknowledged", problems)
+        began, before = time.monotonic(), producer.acknowledged
+        _await(lambda: producer.acknowledged >= before + records, f"{records:,} records more", problems, within=WITHIN)
+        written = (producer.acknowledged - before) / (time.monotonic() - began)
+        sending.clear()
+        writing.join()
+        writing.raise_error()
+        producer.finish(FIRST_WITHIN, threading.Event())
         ends = admin.end_offsets(lane.lane, range(PARTITIONS))
-        load.close()
-        began = time.monotonic()
         (consumer,), _ = reading(lane, settings, None, None)
         _await(lambda: consumer.consumed, "a record to be read", problems)
         first, began = consumer.consumed, time.monotonic()
-        consumer.drain(ends, timeout=60, cancelled=threading.Event())
+        consumer.drain(ends, timeout=WITHIN, cancelled=threading.Event())
         read = (sum(ends.values()) - first) / max(time.monotonic() - began, 1e-3)
         consumer.close()
         tables.close()
@@ -83,15 +85,15 @@ def measured(cluster: Cluster, name: str, seconds: float) -> dict[str, object]:
     return {"client": name, "written": round(written), "read": round(read), "problems": [str(one) for one in problems]}
 
 
-def _await(count: Callable[[], int], what: str, problems: list[object]) -> None:
+def _await(count: Callable[[], int], what: str, problems: list[object], *, within: float = FIRST_WITHIN) -> None:
     """Wait until something is counted, or the client has a problem; raises `WaitTimeout`."""
-    wait_until(lambda: count() or problems, what, timeout=FIRST_WITHIN, interval=0.01)
+    wait_until(lambda: count() or problems, what, timeout=within, interval=0.01)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clients", nargs="*", default=[f"{kind.name} {kind.version}" for kind in KINDS.values()])
-    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--records", type=int, default=400_000)
     given = parser.parse_args()
     for text in given.clients:
         if (client := chosen(text)) is not None:
@@ -99,4 +101,4 @@ if __name__ == "__main__":
     with Cluster(ClusterLayout(controller=3), run_id=f"bench-{secrets.token_hex(4)}") as running:
         for text in given.clients:
             aim = AIMS.get(text.partition(" ")[0], AIM)
-            print(json.dumps({**measured(running, text, given.seconds), "aim": aim}), flush=True)
+            print(json.dumps({**measured(running, text, given.records), "aim": aim}), flush=True)

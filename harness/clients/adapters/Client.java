@@ -201,6 +201,9 @@ public final class Client {
         telling.start();
         int first = begin.getInt("first_partition");
         int partitions = begin.getInt("partitions");
+        int producerId = begin.getInt("producer_id");
+        int size = begin.getInt("record_size");
+        byte[] named = lane.getBytes(StandardCharsets.UTF_8);
         long sent = 0;
         while (true) {
             JSONObject order = ORDERS.take();
@@ -210,7 +213,7 @@ public final class Client {
                 int count = order.getInt("count");
                 sent += count;
                 for (long seq = from; seq < from + count; seq++) {
-                    byte[] value = encode(lane, begin.getInt("producer_id"), seq, begin.getInt("record_size"));
+                    byte[] value = encode(named, producerId, seq, size);
                     send(producer, new ProducerRecord<>(topic, first + (int) (seq % partitions), null, value), seq,
                         answered, outcomes);
                 }
@@ -363,14 +366,14 @@ public final class Client {
         return decode(lane, header == null ? record.value() : header.value());
     }
 
-    private static int checksum(String lane, byte[] value) {
+    private static int checksum(byte[] lane, byte[] value) {
         CRC32 crc = new CRC32();
-        crc.update(lane.getBytes(StandardCharsets.UTF_8));
+        crc.update(lane);
         crc.update(value, 4, value.length - 4);
         return (int) crc.getValue();
     }
 
-    static byte[] encode(String lane, int producerId, long seq, int size) {
+    static byte[] encode(byte[] lane, int producerId, long seq, int size) {
         ByteBuffer value = ByteBuffer.allocate(size);
         value.position(4);
         value.put(MAGIC).putInt(producerId).putLong(seq);
@@ -382,7 +385,7 @@ public final class Client {
         if (value != null && value.length >= IDENTITY_BYTES) {
             ByteBuffer read = ByteBuffer.wrap(value);
             boolean isMagic = read.getInt(4) == ByteBuffer.wrap(MAGIC).getInt();
-            if (isMagic && read.getInt(0) == checksum(lane, value)) {
+            if (isMagic && read.getInt(0) == checksum(lane.getBytes(StandardCharsets.UTF_8), value)) {
                 return new long[] {read.getInt(8), read.getLong(12)};
             }
         }

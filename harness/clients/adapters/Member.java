@@ -471,7 +471,8 @@ final class Member implements ConsumerRebalanceListener {
                 open += sources.size();
             }
             for (long seq = first; seq < sent; seq++) {
-                byte[] value = Client.encode(lane, producerId, seq, output.getInt("record_size"));
+                byte[] named = lane.getBytes(StandardCharsets.UTF_8);
+                byte[] value = Client.encode(named, producerId, seq, output.getInt("record_size"));
                 long one = seq;
                 try {
                     producer.send(
