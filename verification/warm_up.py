@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,3 +66,22 @@ def _write_table(folder: Path, *files: dict[str, Any]) -> None:
         arrays = np.broadcast_arrays(*(known[name] for name in schema.names))
         table = pa.table([pa.array(array) for array in arrays], names=schema.names)
         pq.write_table(table.cast(schema), folder / f"{number}.parquet")
+
+
+def _record(archive: str) -> None:
+    """Write the archive of the classes that verifications of either size load (`spark/class_archive.py`)."""
+    from kafka_chaos.verification.spark.session import spark_session
+    from kafka_chaos.verification.tables.evidence import SMALL
+
+    spark = spark_session(jvm_options=f"-XX:ArchiveClassesAtExit={archive}")
+    for rows in (SMALL - 1, SMALL):
+        warm_up(spark, rows=rows)
+    gateway: Any = spark.sparkContext._gateway
+    spark.stop()
+    # Spark's JVM ends with its standard input.
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+if __name__ == "__main__":
+    _record(sys.argv[1])

@@ -30,18 +30,34 @@ _RELEASES = {"3.5": "3.5.1"}
 """By line of Spark, the tested release of its Kafka source; of any other line, the first release."""
 
 
+def java() -> str:
+    """The program that runs Spark's JVM. Raises `SparkUnavailableError` if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    of_home = None if home is None else shutil.which("java", path=str(Path(home, "bin")))
+    found = of_home or shutil.which("java")
+    if found is None:
+        raise SparkUnavailableError("Spark needs Java 17 or later: install a JRE, or set JAVA_HOME to one")
+    return found
+
+
+def spark_home() -> Path:
+    """The folder of the Spark in use."""
+    home = os.environ.get("SPARK_HOME")
+    if home is not None:
+        return Path(home)
+    package = importlib.util.find_spec("pyspark")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+    return Path(package.origin).parent
+
+
 def kafka_source() -> tuple[str, str]:
     """The release of the Kafka source that fits the Spark in use, and its Scala version.
 
     Raises `SparkUnavailableError` if that Spark shows no version, as a client without Spark's jars.
     """
-    home = os.environ.get("SPARK_HOME")
-    if home is None:
-        package = importlib.util.find_spec("pyspark")
-        if package is None or package.origin is None:
-            raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
-        home = str(Path(package.origin).parent)
-    for jar in sorted(Path(home, "jars").glob("spark-core_*.jar")):
+    home = spark_home()
+    for jar in sorted((home / "jars").glob("spark-core_*.jar")):
         if found := _CORE.fullmatch(jar.name):
             return _RELEASES.get(found["line"], f"{found['line']}.0"), found["scala"]
     raise SparkUnavailableError(f"{home}/jars has no spark-core: give Spark its Kafka source yourself, as a package")

@@ -7,7 +7,6 @@ a web page. An unreachable master or a missing Java is reported in one sentence.
 from __future__ import annotations
 
 import os
-import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.command.files import toml_of
-from kafka_chaos.verification.spark.jars import SparkUnavailableError, cache_dir, ensure_jars
+from kafka_chaos.verification.spark.class_archive import sharing_options
+from kafka_chaos.verification.spark.jars import SparkUnavailableError, cache_dir, ensure_jars, java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +39,7 @@ def spark_session(
     settings: Mapping[str, str] | None = None,
     with_kafka_source: bool = False,
     rows: int | None = None,
+    jvm_options: str | None = None,
 ) -> SparkSession:
     """The process's Spark session, started on first use.
 
@@ -47,8 +48,8 @@ def spark_session(
     A server has settings of its own.
     `with_kafka_source`: put the Kafka source's jars on the class path, fetching them if need be. A running session
     can't add jars, so a local session includes them from the start if they are in the cache. `rows`: how many rows are
-    to be verified, if that is known; for few, a local JVM compiles quickly instead of thoroughly. Raises
-    `SparkUnavailableError`.
+    to be verified, if that is known; for few, a local JVM compiles quickly instead of thoroughly. `jvm_options`: of a
+    local JVM, instead of those with which it uses the archive of its classes. Raises `SparkUnavailableError`.
     """
     from pyspark.sql import SparkSession
 
@@ -58,10 +59,10 @@ def spark_session(
     remote = os.environ.get(REMOTE) if master is None else master
     if remote is not None and remote.startswith("sc://"):
         return _connected(remote)
-    _require_java()
+    java()
     if master is None and SUBMITTED not in os.environ:
         master = DEFAULT_MASTER
-    chosen = {**_SETTINGS, **_local_settings(master or "", rows)}
+    chosen = {**_SETTINGS, **_local_settings(master or "", rows, jvm_options)}
     is_local = (master or "").startswith("local")
     if with_kafka_source or (is_local and cache_dir().is_dir()):
         chosen["spark.jars"] = ",".join(str(jar) for jar in ensure_jars())
@@ -110,7 +111,7 @@ def _start_context(settings: Mapping[str, str]) -> None:
         SparkContext(conf=conf, gateway=gateway)
 
 
-def _local_settings(master: str, rows: int | None) -> dict[str, str]:
+def _local_settings(master: str, rows: int | None, jvm_options: str | None) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
     log = Path(__file__).with_name("log4j2.properties").as_uri()
@@ -118,20 +119,13 @@ def _local_settings(master: str, rows: int | None) -> dict[str, str]:
     if rows is not None and rows < QUICKLY_COMPILED_ROWS:
         # On its own, the first compiler would get a fifth of the usual space, and stop once that is full.
         options += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    options += sharing_options() if jvm_options is None else f" {jvm_options}"
     return {
         "spark.driver.memory": DEFAULT_DRIVER_MEMORY,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": options,
     }
-
-
-def _require_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    java = Path(home, "bin", "java") if home else None
-    if (java is not None and java.exists()) or shutil.which("java"):
-        return
-    raise SparkUnavailableError("Spark needs Java 17 or later: install a JRE, or set JAVA_HOME to one")
 
 
 class _quiet_start:  # noqa: N801 - reads as the statement it is used in
