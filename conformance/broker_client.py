@@ -1,7 +1,5 @@
 """Requests to one chosen broker that steps and observations of scenarios send, beside those of the harness."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from kafka_chaos.harness.cluster.broker.answers import NONE

@@ -3,8 +3,6 @@
 What these bring is what is observed, and how that compares with the model. A step waits for agreement, never for time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 

@@ -1,7 +1,5 @@
 """Pages in Markdown from templates, which lie beside the module that has what is in them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path

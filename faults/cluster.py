@@ -1,7 +1,5 @@
 """The Protocols through which faults act on a cluster. Faults know nothing else of the harness."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -6,8 +6,6 @@ value itself is left to heal from. The fields besides `target`, `at` and `durati
 an experiment. They need defaults, and types that JSON can express; bounds are annotations of these types.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

@@ -1,7 +1,5 @@
 """Requirements of faults that act on this machine, and not through the Docker engine."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

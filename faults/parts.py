@@ -4,8 +4,6 @@ packets, a clock that moves.
 `NodeControl` in `faults/cluster.py` gives them to faults.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol
 

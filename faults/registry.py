@@ -8,8 +8,6 @@ A package adds a kind by an entry point. Its name is the kind's name, and its va
 This project's own kinds are found by their modules, in the folders beside this one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Processes that run a module of this package beside the harness, and import from where it does."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Errors of running clusters."""
 
-from __future__ import annotations
-
 from kafka_chaos.contract.command.errors import KafkaChaosError
 
 

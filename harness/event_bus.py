@@ -1,7 +1,5 @@
 """Passes a run's events to its listeners: terminal, JSON lines and JUnit XML."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

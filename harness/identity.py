@@ -3,8 +3,6 @@
 The layout is that of `kafka_chaos.contract.identity`.
 """
 
-from __future__ import annotations
-
 import zlib
 from functools import cached_property
 

@@ -4,8 +4,6 @@ Guarantee: a journal appears whole with its first line, its lines are on disk wh
 is healed. It lies in a folder of this user alone: whoever could write there could let `kafka-chaos clean` do anything.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

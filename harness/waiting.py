@@ -1,7 +1,5 @@
 """Waits for a named condition, never for a fixed time. A time-out names the condition and what was seen last."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A lane or an option outside any valid configuration is refused with exit code 64
 names the option and its valid values.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

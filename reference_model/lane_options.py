@@ -3,8 +3,6 @@
 They are made of the keys that the contract declares: a new key of a lane is an option, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields

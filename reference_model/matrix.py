@@ -1,7 +1,5 @@
 """The standard matrix: lanes and faults whose answers ship with the package and are printed in docs/model.md."""
 
-from __future__ import annotations
-
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep

@@ -8,8 +8,6 @@ fault, requests hang until they time out, and a follower that hangs is waited fo
 looks every half of `replica.lag.time.max.ms`. Sources: documentation of the configurations; KIP-98, KIP-62, KIP-848.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ Guarantee: the method of the prefilter never changes a case. `survey_of` chooses
 small sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

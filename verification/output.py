@@ -4,8 +4,6 @@ Guarantee: each is written under a temporary name in the same folder, then renam
 first, and the new one appears last, so it always belongs to the findings beside it.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import uuid

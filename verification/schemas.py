@@ -1,7 +1,5 @@
 """The contract's tables as Spark schemas, and the two intermediate tables that the anomalies are judged on."""
 
-from __future__ import annotations
-
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract import columns as contract

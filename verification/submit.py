@@ -3,8 +3,6 @@
 Guarantee: arguments, output and exit codes are those of the command; the master is spark-submit's.
 """
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 from kafka_chaos.contract.command.command_line import invoke, run_and_exit

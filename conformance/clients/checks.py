@@ -4,8 +4,6 @@ Guarantee: what a client says is taken by the supervisor and the recorders of a 
 hold. Each check either passes, or says in a sentence what the client did and what was expected.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any

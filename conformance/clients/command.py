@@ -1,7 +1,5 @@
 """`kafka-chaos client check`: plays the client protocol to a client, and says what is wrong with it."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

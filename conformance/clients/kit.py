@@ -1,7 +1,5 @@
 """The conformance kit: what the checks of a client have in common (`checks.py`)."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 import time

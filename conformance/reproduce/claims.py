@@ -6,8 +6,6 @@ is so the story that was told, whoever tells it: a search, the cache, or the ans
 (`reference_model/matrix.py`) many claims tell the same story: it is played once for all lanes that tell it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """`kafka-chaos reproduce`: the model's stories of what it permits, played step by step on real brokers."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The plays of `kafka-chaos reproduce`: one story, or all of the matrix, those shown least often first."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

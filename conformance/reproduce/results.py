@@ -1,7 +1,5 @@
 """How often each claim of the standard matrix was shown on brokers: a file of results, and the page made of it."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

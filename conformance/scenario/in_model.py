@@ -1,7 +1,5 @@
 """The model's counterpart of each fault of a `Stage`: its external actions, in order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from kafka_chaos.reference_model.lockstep.cluster_model import Step, step

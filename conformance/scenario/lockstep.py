@@ -5,8 +5,6 @@ A step waits for that condition, never for time. If it does not come true, the s
 differ. Observations narrow the model's states, so that later steps are as exact as the observations allow.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence

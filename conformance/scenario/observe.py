@@ -20,8 +20,6 @@ DescribeGroups (protocol `consumer`: ConsumerGroupDescribe) and OffsetFetch |
 | a member of it: generation, partitions, what it was given, processed and committed | the member's own answers |
 """
 
-from __future__ import annotations
-
 import tarfile
 import threading
 import time

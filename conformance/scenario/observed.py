@@ -1,7 +1,5 @@
 """Names of observations in a scenario's file: after the last step, of a log, of a client, or asked of a broker."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """One run of a scenario: acts on new topics of shared clusters, each with a model that starts in the same state."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

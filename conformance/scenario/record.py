@@ -4,8 +4,6 @@ The verdict is `conforms` if the model allows what was observed after every step
 `violation` if not, and `unknown` if the environment failed before that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ A scenario that crashes is `unknown`, like one whose cluster fails, and the next
 lacks something (no Docker engine, no memory) do all of them end, with `EnvironmentFailure`.
 """
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections.abc import Callable, Iterable

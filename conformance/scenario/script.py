@@ -20,8 +20,6 @@ whose values fill its places. With `group`, the keys of `Group`, a group of memb
 `when` leaves a step out of clusters to which it does not apply.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager

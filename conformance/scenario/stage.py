@@ -1,7 +1,5 @@
 """The steps of scenarios: `fault_steps.py`, and what producers, consumers and topics do, on Kafka and in the model."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections import Counter

@@ -14,8 +14,6 @@ Left out is what the model leaves open, since it has no clocks:
 - An idempotent producer on a topic with unclean election: what librdkafka does once an acknowledged record is gone.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace

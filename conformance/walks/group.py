@@ -1,7 +1,5 @@
 """A group of random walks: its settings, its steps, and what each step is in each walk's model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

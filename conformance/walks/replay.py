@@ -4,8 +4,6 @@ A group begins on a clean cluster with new topics. At its end everything is heal
 full, and its topics are deleted.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Kinds that end or freeze the processes of clients, or reset clients' connections."""
 
-from __future__ import annotations
-
 import gzip
 import shlex
 import signal

@@ -4,8 +4,6 @@ Such a kind says so by `needs_clock`. Clusters get clocks that can be moved only
 them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -8,8 +8,6 @@ leader runs on, and learns a moment later that it was replaced.
 connects again: it registers anew, under a new broker epoch (KIP-380), and is told whom to follow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

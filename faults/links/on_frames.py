@@ -4,8 +4,6 @@ Such a kind says so by `needs_links`. Where a schedule has one, every connection
 from the start of the cluster on, so that a fault neither breaks connections nor misses one.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Faults neither see nor remove each other's rules. Rules go with the container's 
 after a restart; the injector installs them again once a restarted container serves.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import zlib

@@ -4,8 +4,6 @@ TCP hides what happens to its packets from Kafka: nothing is lost or comes twice
 long as it takes somebody to give up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal

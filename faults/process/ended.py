@@ -1,7 +1,5 @@
 """The kinds that end or freeze processes; and whether processes ended as intended."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time

@@ -3,8 +3,6 @@
 Clusters get disks only where a fault of the schedule needs them.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Mapping

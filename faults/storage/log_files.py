@@ -5,8 +5,6 @@ the files are taken, and the process is killed. To the broker that starts again 
 it was down.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar

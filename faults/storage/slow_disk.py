@@ -3,8 +3,6 @@
 The kernel's cache would hide it from brokers, who do not wait for their disks. So each write waits until it is there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`kafka-chaos atlas`: tries combinations of clients, clusters, settings and faults, and says what they showed."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -3,8 +3,6 @@
 Guarantee: what no run tried is not called safe, and every key of the file that runs do not vary is named.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """An attached cluster as faults see it: nodes from a file, roles from what its brokers tell clients, and their
 configuration, as far as predictions depend on it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field

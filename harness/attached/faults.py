@@ -4,8 +4,6 @@ A command's exit code proves nothing. What does is the node's state as its `stat
 clients see: a broker that is down, frozen or isolated does not answer them, one that is cut off from the others does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, cast

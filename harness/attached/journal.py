@@ -7,8 +7,6 @@ A command that takes longer than its time is ended, with the processes that it s
 end of its output, never its text, which may hold credentials.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

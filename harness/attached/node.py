@@ -1,7 +1,5 @@
 """One node of an attached cluster: what its commands do to it, and what can be seen of it from here."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

@@ -3,8 +3,6 @@
 Guarantee: a file that this takes has every key right; each refusal names file, line and key. No command is run here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

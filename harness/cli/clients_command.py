@@ -1,7 +1,5 @@
 """`kafka-chaos clients`: the kinds of clients that a lane may have."""
 
-from __future__ import annotations
-
 import json
 
 import click

@@ -4,8 +4,6 @@ Guarantee: a fault counts only with its proof, a lane only with a verdict, an an
 action of the model only where it left a trace.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Guarantee: leaves nothing behind. Every check that does not pass says the one thing to do.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

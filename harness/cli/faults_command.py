@@ -1,7 +1,5 @@
 """`kafka-chaos faults`: the installed fault kinds, their proofs and keys, and what this machine can do."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from typing import Any

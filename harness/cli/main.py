@@ -1,7 +1,5 @@
 """The command `kafka-chaos`. Each subcommand imports what it needs when it is called."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path

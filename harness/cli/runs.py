@@ -3,8 +3,6 @@
 Guarantee: changes nothing, and never shows a run without a verdict as clean.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """`kafka-chaos runs list|show|diff`: run directories on the terminal."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

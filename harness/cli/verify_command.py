@@ -1,7 +1,5 @@
 """`kafka-chaos verify`: completes the histories that a crash left, then calls the verification's own command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ of the container (`+12.5`, in seconds), which outlives a restart of the process,
 looks into it once a second.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

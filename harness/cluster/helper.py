@@ -4,8 +4,6 @@ one line.
 When its standard input ends, so does it, and undoes what it did: whoever started it need not live to do so.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -4,8 +4,6 @@ On import, kafka-python reads its message definitions by a function that Python 
 has set stay as they are.
 """
 
-from __future__ import annotations
-
 import warnings
 
 with warnings.catch_warnings():

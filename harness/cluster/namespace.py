@@ -3,8 +3,6 @@
 A socket stays in the namespace that it was made in. So one thread can serve sockets in many of them. Needs root.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

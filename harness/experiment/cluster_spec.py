@@ -1,7 +1,5 @@
 """The key `cluster` of an experiment."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator

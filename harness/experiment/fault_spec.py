@@ -1,7 +1,5 @@
 """An entry of a schedule, and the faults that it stands for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator

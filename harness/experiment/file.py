@@ -1,7 +1,5 @@
 """Reads an experiment from YAML. Every refusal names file, line and key."""
 
-from __future__ import annotations
-
 import io
 import sys
 import warnings

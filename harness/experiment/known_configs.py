@@ -3,8 +3,6 @@
 The keys themselves are classified in contract/lane/configuration.toml.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

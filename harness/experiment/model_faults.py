@@ -5,8 +5,6 @@ things can end those of brokers that nobody has hit ([why](docs/decisions/0039-k
 controllers is left for a while, and that controllers run and do not reach each other, or the brokers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from kafka_chaos.contract.lane.metadata import KRAFT

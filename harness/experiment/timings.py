@@ -4,8 +4,6 @@ Guarantee: of brokers that differ, the longest counts. The time-outs of clients 
 application's own, are not known.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from typing import Any

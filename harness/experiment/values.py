@@ -1,7 +1,5 @@
 """Shared by the parts of an experiment: reading mappings, seconds and names, and errors of a value."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable

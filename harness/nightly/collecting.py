@@ -1,7 +1,5 @@
 """Reads what a run directory adds to the record of runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`kafka-chaos nightly`: repeats within a time budget, a summary with intervals, and a trend over nightly runs."""
 
-from __future__ import annotations
-
 import json
 import sys
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ Guarantee: each experiment runs at least once. If the environment fails a run, t
 The counts so far are written after every run, so that an interrupted nightly run leaves its summary.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence

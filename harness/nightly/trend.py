@@ -4,8 +4,6 @@ Guarantee: the page needs only the summary.json files of the nightly runs, so a 
 is no summary is left out, and the page names it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Topics are deleted with the test, clusters removed with the session, unless a failed test's cluster is to be kept.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import secrets

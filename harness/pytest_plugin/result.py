@@ -1,7 +1,5 @@
 """The result of `kafka_chaos_run`: the verdict with its evidence, and assertions whose failure says what broke."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any

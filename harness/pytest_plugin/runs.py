@@ -3,8 +3,6 @@
 It writes an ordinary run directory below `--kafka-chaos-out`. The directory of a failed test is kept.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import shlex

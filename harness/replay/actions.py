@@ -4,8 +4,6 @@ Guarantee: an action counts only in a lane whose history has its trace. Most act
 fetch, or an answer that comes too late: they are not in `ACTIONS`, and no run is said to lack them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

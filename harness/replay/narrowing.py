@@ -5,8 +5,6 @@ of a report.
 Guarantee: the odds in the draft are those of one experiment: of the lane and of its controls in the same runs.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -2,8 +2,6 @@
 partitions, outcomes of records, and lines of clients' and brokers' logs, each without what changes from run to run.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Guarantee: what the run did not record is refused, not guessed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path

@@ -8,8 +8,6 @@ not taken: its result would be smaller, and could not be relied on.
 Nothing here runs a cluster: `Trial` does.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

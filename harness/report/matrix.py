@@ -4,8 +4,6 @@ Guarantee: a cell is a deviation exactly if it is a reason for the lane's verdic
 requires, and that was found, is a confirmation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

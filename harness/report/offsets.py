@@ -4,8 +4,6 @@ Guarantee: a cause is the one that the verification recorded, or none. Only that
 from the elections.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice

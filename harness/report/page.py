@@ -4,8 +4,6 @@ Guarantee: the page is one self-contained file below `LIMIT`. If a run has more 
 so. Every text from the run is escaped.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

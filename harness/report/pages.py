@@ -1,7 +1,5 @@
 """The pages' templates, in which every text is escaped and a missing name is an error; and what is said in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources

@@ -4,8 +4,6 @@ Guarantee: a picture of at most `MOST` requests; what is left out is said. Times
 of seconds and an answer within a millisecond both fit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

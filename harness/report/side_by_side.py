@@ -4,8 +4,6 @@ Guarantee: like a report, one self-contained file in which every text of the run
 have the same axis of time. A lane that one run lacks is shown as such.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

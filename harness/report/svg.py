@@ -4,8 +4,6 @@ Guarantee: text and attributes of any origin come out escaped and without charac
 rounded to a tenth of a unit; equal input gives equal text.
 """
 
-from __future__ import annotations
-
 import html
 import math
 import unicodedata

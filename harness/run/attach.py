@@ -5,8 +5,6 @@ but the nodes that it was told it may, by the commands of a file of nodes. Addre
 into the run directory or into events.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

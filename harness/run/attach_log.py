@@ -3,8 +3,6 @@
 Guarantee: exactly one row per record between the given offsets; a file appears whole or not at all.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 from itertools import islice

@@ -4,8 +4,6 @@ of the partition's state, and truncations with reasons and what they dropped.
 The words of each version are in broker_logs.toml. Guarantee: each event has the time of its log line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The run directory: a run's evidence, written during the run."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

@@ -5,8 +5,6 @@ before `replica.lag.time.max.ms` could shrink it. If the steps miss a condition,
 another prediction, which does not need it.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence

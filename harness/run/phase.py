@@ -3,8 +3,6 @@
 Guarantee: however the block ends, clients and their threads end with it, and all their rows are written.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

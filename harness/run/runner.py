@@ -4,8 +4,6 @@ However a run ends, Ctrl-C included, faults are healed, threads end, files are c
 is removed. What was written until then can still be verified.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -6,8 +6,6 @@ batch is refused behind an acknowledged one (`lane/idempotence.py`). The rules h
 searched. A client that is not in `CLIENTS` has none of them: nobody has read its source for more.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `holds` is True only after an exhausted search; without a breach and without exhaustion it is None.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise

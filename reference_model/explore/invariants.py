@@ -4,8 +4,6 @@ The first three are those of the public TLA+ specification of Kafka replication 
 Raft's (Ongaro and Ousterhout, 2014), which leader epochs are to give Kafka as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from kafka_chaos.reference_model.explore.core import Core

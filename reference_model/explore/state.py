@@ -9,8 +9,6 @@ pair of locals is worked out once and remembered. A state is the tuple of the re
 controller's, and that of what the scope still allows (records, faults).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kafka_chaos.reference_model.interning import Numbers

@@ -6,8 +6,6 @@ faults, client and cluster. The runs of each step count in full, what was known 
 Quantiles are those of the closest step that has at least `ENOUGH` lanes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

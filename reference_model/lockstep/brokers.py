@@ -8,8 +8,6 @@ high-watermark checkpoint). `lockstep/clients.py` has the clients' side.
 Left out: the time a leader waits before it drops a follower (`ClusterConfig.lag_is_short`), UpdateMetadata.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafka_chaos.reference_model.lockstep.producers import Entry, after_append, after_truncation

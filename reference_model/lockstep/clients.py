@@ -7,8 +7,6 @@ Left out: batches of more than one record, more than one request in flight (`lan
 transactions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafka_chaos.reference_model.lockstep.brokers import Outcome, advanced, append

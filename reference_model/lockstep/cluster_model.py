@@ -6,8 +6,6 @@ conforms, any other does not. `narrow` keeps the members that were observed, so 
 as the observations allow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

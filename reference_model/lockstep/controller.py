@@ -6,8 +6,6 @@ nothing from before its registration).
 Left out: ZooKeeper itself (its writes are atomic and seen at once), UpdateMetadata, cancelling a reassignment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 from kafka_chaos.reference_model.lockstep.brokers import Outcome, advanced, reachable_leader

@@ -12,8 +12,6 @@ segment sizes and times, the compaction lag options and `delete.retention.ms`: a
 whether tombstones have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from kafka_chaos.reference_model.lockstep.brokers import handle

@@ -4,8 +4,6 @@ As in `lockstep/environment.py`, which has the other actions, each returns the s
 documentation ("Graceful shutdown", `log.flush.interval.messages`), KIP-380 (nothing from before a registration).
 """
 
-from __future__ import annotations
-
 from kafka_chaos.reference_model.lockstep.brokers import truncated
 from kafka_chaos.reference_model.lockstep.controller import decide, elect, session_ended, tell, unclean_shutdown
 from kafka_chaos.reference_model.lockstep.state import (

@@ -6,8 +6,6 @@ retention or compaction deletes: on disk, snapshots hold it.
 Left out: `producer.id.expiration.ms`, producer epochs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ other unless `quorum` is cut between them, and brokers reach all of them. The nu
 is left out: the epoch counts elections that were won.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafka_chaos.reference_model.lockstep.brokers import Outcome

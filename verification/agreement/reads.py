@@ -4,8 +4,6 @@ Guarantee: what a consumer read and was not to be given, or the other way round,
 consumer that reads a partition out of order is one that `out_of_order` names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

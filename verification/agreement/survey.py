@@ -4,8 +4,6 @@ Guarantee: everything outside the scope is proven to hold no case, unless two di
 same number of rows and the same sum of 64-bit hashes. The scope has all rows of the identities in doubt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 

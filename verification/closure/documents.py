@@ -1,7 +1,5 @@
 """The documents of a run, as rows of the views that relations are evaluated on."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 

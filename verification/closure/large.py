@@ -5,8 +5,6 @@ loop, and what loops read. Of other lanes, the survey compares replicas with eac
 are compared with sends by blocks of records, and not by their leader epochs.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable, Mapping
 

@@ -6,8 +6,6 @@ the views of `VIEWS`.
 An anomaly compares the records of several tables; a relation says what must hold for the tables to be of one run.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Evaluates the relations of a run that fits into memory, from its files, by SQLite and without Spark."""
 
-from __future__ import annotations
-
 import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The views on the log and on replicas, from sums over the records of each partition, broker, producer and epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ Guarantee: each function returns CASES (`schemas.CASES`): one row per counted un
 still occupies its position, as the end of a partition or as a read, but counts as no other anomaly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Guarantee: the cause begins with one of the names in `contract.families`. The ev
 broadcast; findings never leave Spark.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Sequence

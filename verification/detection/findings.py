@@ -4,8 +4,6 @@ Guarantee: an anomaly that is not judged in a lane has no case there. The counts
 written. Every lost or duplicated record has a cause, be it `unexplained`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial, reduce

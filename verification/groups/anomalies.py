@@ -4,8 +4,6 @@ Guarantee: each function returns NAMED: lane (the one that is judged), anomaly, 
 cause: one row per counted unit. No function knows what was predicted. The tables are those of `tables.py`.
 """
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 

@@ -4,8 +4,6 @@ Guarantee: an anomaly of groups is judged only where its evidence is there, and 
 lane conforms with one that was not judged.
 """
 
-from __future__ import annotations
-
 from kafka_chaos.contract.anomalies import Trait, those
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly

@@ -5,8 +5,6 @@ compared block by block; only blocks of which no single member, nor all of them 
 are compared row by row.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 
 from pyspark.sql import DataFrame

@@ -4,8 +4,6 @@ Guarantee: rows stay in Spark. The driver gets a row per group and partition. St
 that holds them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce

@@ -7,8 +7,6 @@ group belongs to: the one that it reads, or the one that its loop writes; `lane`
 with what members read there by the number of rows and the sum of their 64-bit hashes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Guarantee: writes nothing by halves. A line that can't be understood exits with 64, naming file and line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

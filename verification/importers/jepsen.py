@@ -12,8 +12,6 @@ With transactions, each operation is one: committed (ok), aborted (fail) or in d
 transaction is not committed, its process reads again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 `verification/importers/jepsen.py` describes the operations, and writes what is found here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

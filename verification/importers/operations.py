@@ -3,8 +3,6 @@
 Guarantee: keywords and records become text and maps; a line that is not understood is an error that names it.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ A value is `N` or `P.N`: the N-th record of a producer, started with `--value-pr
 identity; without a prefix, P is 0. Only a consumer started with `--verbose` reports its reads one by one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

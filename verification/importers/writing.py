@@ -4,8 +4,6 @@ Guarantee: the run directory appears whole or not at all; memory is bounded by `
 the importer's own state.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import uuid

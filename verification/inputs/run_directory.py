@@ -4,8 +4,6 @@ Guarantee: `open_run` either returns a directory whose tables and JSON files fol
 `RunDirectoryError`, which names the file and the column or key. It writes nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Guarantee: everything in a table's folder is either read, a known by-product of 
 Every file that is read has passed `check_parquet`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Guarantee: names every piece of evidence that a lane lacks, as left out on purpose or as missing. Pure Python, no Spark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol

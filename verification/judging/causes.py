@@ -4,8 +4,6 @@ Guarantee: a cause is named only with the events that show it; docs/ledger.md st
 `verification.detection.causes` gives each finding the first cause that covers it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 

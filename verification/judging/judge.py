@@ -5,8 +5,6 @@ required one. What is forbidden in this run is (`this_run.py`), and what no beha
 violation wherever it is permitted. A violation outweighs doubts, unless the tables that show it were not read in full.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ the run shows for each record of the finding what each of them needs: of the sam
 brokers' own files. Whatever is not recorded explains nothing. Pure Python, no Spark.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field

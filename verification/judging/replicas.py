@@ -4,8 +4,6 @@ Guarantee: `judged_below` is the lowest high watermark that a broker reported, o
 log end. Missing rows below it are a problem, and never lower the limit silently. Pure Python, no Spark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -10,8 +10,6 @@ that a fault ended did leave it. One that came back before anybody took notice c
 and be elected, which the model does not know. Pure Python, no Spark.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

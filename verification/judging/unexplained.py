@@ -13,8 +13,6 @@ what they can bring about. Pure Python, no Spark.
 | a leader comes from the ISR, so that two ISRs in a row have a member in common | KIP-497 |
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

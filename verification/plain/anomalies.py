@@ -4,8 +4,6 @@ Guarantee: each function states a sentence of docs/anomalies.md over lists of ro
 code with the Spark checker, which has to agree with it row by row. Its time grows with the rows, not with their square.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable

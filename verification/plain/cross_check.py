@@ -6,8 +6,6 @@ run alone, so every cross-check is the same. One that fails is reported, and nev
 makes its lane and the run `unknown`, and names both counts.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ Guarantee: facts, cases and findings are those of Spark, row by row. Every lost 
 first explanation of its partition that covers it, and a limit that its times do not show to hold does not. A run of
 more than `MOST_ROWS` rows is refused."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise

@@ -3,8 +3,6 @@
 Guarantee: every row that was read is counted once, so that the sums can be compared with the files' footers.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 

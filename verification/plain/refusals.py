@@ -4,8 +4,6 @@ Guarantee: of several, the first by kind, then by table and file: lanes, partiti
 are those of Spark.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 

@@ -3,8 +3,6 @@
 Guarantee: a part has the necessary columns of one file, and every row of it. A file that can't be read is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass

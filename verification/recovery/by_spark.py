@@ -1,7 +1,5 @@
 """Gathers with Spark what recovery is judged by: one row per second, lane and partition, and every assignment."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@ named with the reason. Time in which faults left too few replicas, and in which 
 count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -4,8 +4,6 @@ Guarantee: an outage counts from the first moment at which somebody asked for so
 got something again. One that nobody saw the end of counts up to the last moment that was observed.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -2,8 +2,6 @@
 
 Hashes have a salt that nobody knows who wrote the tables."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 

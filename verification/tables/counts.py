@@ -6,8 +6,6 @@ lanes, partitions and outcomes are refused, with the file that holds them. Two b
 block differ in its sums, unless two different contents of a block have the same number of rows and the same sum of
 64-bit hashes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any

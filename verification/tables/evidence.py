@@ -4,8 +4,6 @@ Guarantee: every table is read under its explicit schema, from exactly the files
 necessary columns. No setting of a given session makes Spark skip a file or a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

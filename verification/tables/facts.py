@@ -1,7 +1,5 @@
 """The facts of a run, counted by lane and partition. Pure Python, no Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

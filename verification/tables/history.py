@@ -4,8 +4,6 @@ Guarantee: `occurrences` has every place where a record was sent, read or stored
 produced. Both hold for any subset of identities, if it has all rows of each identity.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Guarantee: each function raises `RunDirectoryError`. The file is searched for only after an error was found.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ candidates are examined row by row: `run_length/` if it forms runs, else `agreem
 examined row by row as a whole.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

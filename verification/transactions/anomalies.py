@@ -7,8 +7,6 @@ A record is committed if, in the final log, the next marker after it of its prod
 Kafka lets that marker decide what read_committed consumers are given, whatever the producer learned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame

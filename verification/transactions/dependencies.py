@@ -6,8 +6,6 @@ once. Of a lane whose cycles are not all searched, and in which none was found, 
 transactions that depend on each other go to the driver.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

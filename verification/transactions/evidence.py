@@ -4,8 +4,6 @@ Guarantee: an anomaly of transactions is judged only where its evidence is there
 reason. No lane conforms with one that was not judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from kafka_chaos.contract.anomalies import Anomaly, Trait, those

@@ -4,8 +4,6 @@ Guarantee: the cases have the columns of CASES. Reads and committed records that
 compared one by one; as with replicas, agreement is equality of counts and of sums of 64-bit hashes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce

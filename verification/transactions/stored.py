@@ -4,8 +4,6 @@ Guarantee: records that are told apart by nothing are one row: pieces of `agreem
 divides. All others are a row each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Guarantee: rows stay in Spark. The driver gets counts, and a row per consumer an
 with the file that holds them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

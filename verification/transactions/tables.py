@@ -4,8 +4,6 @@ Guarantee: only rows of transactional lanes; nothing here depends on what was pr
 producer_id and transaction. Each incarnation of a transactional id is a producer of its own.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame

@@ -3,8 +3,6 @@
 Guarantee: a word is closed only once all its records are sent and stored once each; a further copy opens it again.
 """
 
-from __future__ import annotations
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 

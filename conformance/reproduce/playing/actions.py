@@ -6,8 +6,6 @@ the faults and the followers that are held. After every step the logs of all bro
 leader and the ISR have to be those of the model's state.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

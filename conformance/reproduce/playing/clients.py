@@ -1,7 +1,5 @@
 """The steps of producers, and what consumers read."""
 
-from __future__ import annotations
-
 import time
 
 from kafka_chaos.conformance.broker_client import FETCH_FROM_LEADER, ObservingClient

@@ -1,7 +1,5 @@
 """The steps that are faults, and their healing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from kafka_chaos.conformance.reproduce.claims import StoryStep

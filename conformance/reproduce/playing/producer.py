@@ -6,8 +6,6 @@ keep their order. With idempotence it numbers its records. What it records of a 
 where it was acknowledged, `info` where nobody said.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The steps of followers, leaders and the controller."""
 
-from __future__ import annotations
-
 from kafka_chaos.conformance.engine import await_no_difference
 from kafka_chaos.conformance.reproduce.claims import StoryStep
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage

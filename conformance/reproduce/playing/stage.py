@@ -5,8 +5,6 @@ answered gets no further, and the leader knows how far it has come: its last fet
 goes on, and brings at most one batch (`replica.fetch.max.bytes` of `ONE_BATCH`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ Between batches all partitions are paused: the member takes part in rebalances a
 batch it does not poll. It lives no longer than the harness: when its standard input ends, it dies.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -5,8 +5,6 @@ the group, in which generation and with which partitions, what is committed, and
 and committed must agree with it, beside the replicas.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ one of which only the former index is given keeps its page. Each file is written
 Pages of scenarios that are gone are removed.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import textwrap

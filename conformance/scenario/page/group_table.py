@@ -1,7 +1,5 @@
 """A consumer group over the steps of an act: a row per step that changed it, and lines for the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Small pieces of Markdown, in which text of any origin stays text."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Guarantee: every value of the table that differs from the model is red; `words.t
 allows. A broker that does not run has only the values of its files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Guarantee: pure functions of the record. A step that changes nothing visible is told with the next one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ has. Where that `bumps`, as Java clients of 4.0 and later do (KIP-890, part 2), 
 transaction, and every end of one brings the next epoch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

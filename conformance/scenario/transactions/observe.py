@@ -11,8 +11,6 @@
 (KIP-447) |
 """
 
-from __future__ import annotations
-
 import tarfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

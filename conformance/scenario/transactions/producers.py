@@ -4,8 +4,6 @@ They are no client library: a scenario says which request comes next, also where
 answer is the brokers' own, and comparable with the model's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The steps of scenarios on transactions: requests of producers and faults, each the same on Kafka and in the model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ A partition is served if some broker answers ListOffsets for the latest offset, 
 the longest time between two answers. Its resolution is the time between two polls, which is reported too.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A controller's captured requests about a topic, to whom they went, and the brokers' answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The benefit of a controlled shutdown."""
 
-from __future__ import annotations
-
 import statistics
 import time
 

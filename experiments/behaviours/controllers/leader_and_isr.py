@@ -1,7 +1,5 @@
 """LeaderAndIsr: what a controller really sends, what brokers answer, and when they refuse."""
 
-from __future__ import annotations
-
 from kafka_chaos.conformance.controllers import requests
 from kafka_chaos.conformance.controllers.capture import Capture, Exchange
 from kafka_chaos.conformance.controllers.requests import (

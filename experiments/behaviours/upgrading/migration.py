@@ -1,7 +1,5 @@
 """The migration from ZooKeeper to KRaft, under load."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

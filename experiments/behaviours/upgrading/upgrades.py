@@ -1,7 +1,5 @@
 """A rolling upgrade in KRaft mode, under load."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Answers of a broker to single requests (`client.py`), kinds of coordinators, and Kafka's error codes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 

@@ -4,8 +4,6 @@ The messages are kafka-python's, in the newest version that is used here and tha
 an answer is what this broker says at this moment.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Who leads which partition, as brokers tell clients; leaders and replicas that move on request (KIP-455, KIP-460)."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """TLS, and SCRAM or PLAIN, for a connection to one broker, from the same librdkafka keys that other clients get."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from collections.abc import Callable, Mapping

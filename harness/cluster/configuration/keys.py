@@ -5,8 +5,6 @@ known name. `keys.json` has the keys that Kafka's own classes list, each with th
 versions that have it, null for the newest (`benchmarks/versions.py --keys` writes it).
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ Its folder of keys and passwords, outside of the run directory and readable by t
 so that whatever removes the run's containers removes the folder too.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil

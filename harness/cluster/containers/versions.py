@@ -1,7 +1,5 @@
 """The supported versions of Kafka, of versions.toml: metadata modes, the jars that they lack, and what else differs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

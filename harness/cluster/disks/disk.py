@@ -4,8 +4,6 @@ What is done to it stands in the journal first. All actions are idempotent. Each
 otherwise it would wait for whoever thaws it, and he perhaps for it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import tempfile

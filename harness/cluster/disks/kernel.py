@@ -3,8 +3,6 @@
 All of it needs root. File systems are ext4, since only some can be cut off without a flush.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

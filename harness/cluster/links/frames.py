@@ -3,8 +3,6 @@
 Source: https://kafka.apache.org/protocol.html#protocol_messages (request header v1 and v2, response header v0 and v1).
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from difflib import get_close_matches

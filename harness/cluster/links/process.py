@@ -3,8 +3,6 @@
 When that ends, it takes every link away, and ends.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import asdict

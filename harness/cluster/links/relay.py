@@ -1,7 +1,5 @@
 """All links of a cluster: connections that are led to their loop, the rules that apply, and the trace."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import socket

@@ -3,8 +3,6 @@
 A rule names frames by what they are and who sends them. Of those that it names it takes all, or the nth alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ Frames keep their order. One that waits lets all behind it wait, as a slow netwo
 longer than it takes to decide, unless it waits; large ones pass piece by piece.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import Enum, auto
 

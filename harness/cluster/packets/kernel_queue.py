@@ -4,8 +4,6 @@ Guarantee: while nobody serves the queue, the kernel's rules (`--queue-bypass`) 
 queue is full, they pass, too. Messages: `linux/netfilter/nfnetlink_queue.h` of the kernel's headers.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import socket

@@ -3,8 +3,6 @@
 When that ends, every packet that waits goes on, and the process ends.
 """
 
-from __future__ import annotations
-
 import select
 import time
 from dataclasses import asdict

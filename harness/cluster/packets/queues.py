@@ -4,8 +4,6 @@ Guarantee: a process ends with its queue, and with the harness however it ends; 
 on packets pass untouched. A process that was killed is noticed by whoever asks for its tally, or ends its queue.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """When packets of a queue go on, and what is told of those that have gone."""
 
-from __future__ import annotations
-
 import heapq
 import random
 from collections import defaultdict

@@ -4,8 +4,6 @@ A marker names its producer by Kafka's own id only. It belongs to the producer w
 with that id, as the run directory's contract says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -6,8 +6,6 @@ kafka-python. Layout: https://kafka.apache.org/39/documentation/#recordbatch. A 
 (Kafka 0.11) is a batch of its own, or of those that are compressed in it, without leader epoch and producer.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ Kafka 3.9), in all versions that there ever were. ZooKeeper's version of a parti
 UpdateMetadata and `partition_epoch` in LeaderAndIsr. Once this is imported, kafka-python knows their answers, too.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, Final
 

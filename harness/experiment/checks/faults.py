@@ -4,8 +4,6 @@ nothing, peers that are not there, and what a link can't do.
 Each check yields what it refuses: the keys below the fault, and why.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from kafka_chaos.faults.clients.members import ClientPause

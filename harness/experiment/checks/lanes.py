@@ -4,8 +4,6 @@ Every refusal is an `ExperimentError` with its place, before anything starts. Th
 refuse: the keys below the lane, and why.
 """
 
-from __future__ import annotations
-
 from kafka_chaos.contract.command.errors import LaneError, UsageFailure
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.groups import CONSUMER

@@ -3,8 +3,6 @@
 Guarantee: a failed check leaves nothing behind.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

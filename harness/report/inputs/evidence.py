@@ -4,8 +4,6 @@ Guarantee: `verdict.json` and `lanes.json` exist and are usable, or `UsageFailur
 expected. Everything else may be missing or broken; `missing` then names it with what the report cannot show.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

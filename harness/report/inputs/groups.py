@@ -4,8 +4,6 @@ Guarantee: the number of assignments, of members, of partitions and of slots bou
 does not. Counts are exact.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

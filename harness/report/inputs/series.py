@@ -4,8 +4,6 @@ Guarantee: the length of the run, its lanes and its partitions with findings bou
 does not. Counts, maxima and gaps are exact, p50 and p99 are within `LATENCY_STEP` of the true value.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

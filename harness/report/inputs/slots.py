@@ -3,8 +3,6 @@
 Guarantee: no more than `PIECE` rows and one batch are held at a time; a nullable column that a file lacks is null.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

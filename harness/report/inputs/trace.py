@@ -4,8 +4,6 @@ Guarantee: the requests in the order in which they were sent, with the times in 
 torn last line, which a killed run leaves, is left out. Raises `UsageFailure` where there is no trace.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

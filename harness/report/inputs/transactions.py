@@ -4,8 +4,6 @@ Guarantee: the number of transactional ids, of errors, and of slots bounds what 
 not. Counts are exact. A transaction that takes longer than a slot is kept by itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

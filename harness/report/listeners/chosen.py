@@ -5,8 +5,6 @@ unknown lane, and a run that ended without verdicts, are errors. The summary goe
 names.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from functools import partial

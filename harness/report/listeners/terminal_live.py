@@ -1,8 +1,6 @@
 """The live view below a run's lines: what it does and how far it is, faults as they come and heal, and per lane its
 leader, ISR, rates and longest gap so far."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A picture beside that of a lane's records, of its transactions or of a group, with what happened in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

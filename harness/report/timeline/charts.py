@@ -3,8 +3,6 @@
 Guarantee: shows no more than `Detail` allows, and counts everything that it leaves out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -3,8 +3,6 @@
 Guarantee: an explanation names events only; where none explains a skipped epoch, it says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 

@@ -3,8 +3,6 @@
 Guarantee: pure functions of the events.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ Guarantee: a kind that is not installed where the report is written has the neut
 picture has a title and a description that say in words what it shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -4,8 +4,6 @@ Where two members believed that they had a partition, the former one's bar goes 
 top of a row are commits; a cross is one that was refused, a circle one whose outcome nobody learned.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar

@@ -4,8 +4,6 @@ Guarantee: every picture has a title and a description that say in words what it
 colour alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ In a row, height and place say how a transaction ended, as colour does: committe
 the bottom. Where many follow each other closely, a lighter bar stands for all that began and ended there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Collects the containers' logs, the events that they record, and where the partitions' logs end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

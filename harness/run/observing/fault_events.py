@@ -1,7 +1,5 @@
 """Turns the steps of the injector into events."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any

@@ -6,8 +6,6 @@ Guarantee: each broker has its own thread, which sends one request per interval.
 delay the reports of others. All threads end with the block.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial

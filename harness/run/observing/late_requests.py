@@ -4,8 +4,6 @@ KAFKA-17754: an EndTxn request arrived after its producer had sent it again. Onl
 was sent, and when it went on to the broker.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Watches leaders, ISRs and the controller as clients see them, and the load's counts, and emits events."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

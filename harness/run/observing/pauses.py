@@ -4,8 +4,6 @@ A second counts by the share of it for which the harness's threads, as far as th
 (`/proc/self/task/*/schedstat`, Linux), and by how much later than asked for this thread woke up.
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 from pathlib import Path

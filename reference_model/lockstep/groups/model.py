@@ -11,8 +11,6 @@ happen at any time, to a member that is dead or frozen. A frozen member does not
 `group.instance.id` another one took over (KIP-345), but for the commit that it is told to make.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product

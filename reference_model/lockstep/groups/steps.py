@@ -1,7 +1,5 @@
 """Orders of scenarios to the members of a group: steps from one state to those that may follow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import NamedTuple

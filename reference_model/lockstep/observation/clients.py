@@ -2,8 +2,6 @@
 coordinator, producers, a group's offset; and how it differs from what the model allows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

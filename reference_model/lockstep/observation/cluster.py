@@ -6,8 +6,6 @@ ZooKeeper), the field, what was seen there, and every value that some allowed st
 allowed states that differ in the fewest fields.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar

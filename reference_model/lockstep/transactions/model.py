@@ -1,7 +1,5 @@
 """The model of transactions as an interpreter of scenarios: step by step the state that it settles in, as observed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """What shows a finding is compared with lanes that differ in one setting, in the same runs, and told in a draft."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """What a run showed is the same text in each run that shows it, whatever its numbers, ids and addresses are."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ Guarantee: if a broker reported no high watermark of a partition, it is None, ne
 log that is not empty if a broker had no checkpoint: that becomes None, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

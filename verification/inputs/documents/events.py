@@ -4,8 +4,6 @@ Guarantee: refuses, with its line, anything that is not an event, and events of 
 ill-typed field. Contradictions are kept as a `problem`: they prove nothing, but are no reason to refuse the file.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ Guarantee: what experiment.yaml says of a lane, lanes.json says, too, and a file
 without experiment.yaml was written by another tool.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any

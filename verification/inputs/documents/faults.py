@@ -1,7 +1,5 @@
 """A fault as events.jsonl reports it, and what in its events contradicts that it took effect."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS, ON_LINKS

@@ -4,8 +4,6 @@ Guarantee: `parsed` gives what every reader of JSON makes of a text, or refuses 
 beyond 64 bits, NaN and infinity, half a character, more than `DEEPEST` levels.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping

@@ -1,7 +1,5 @@
 """A file of a known size that is read at a position: what Python's buffered files need, whoever holds the bytes."""
 
-from __future__ import annotations
-
 import io
 from abc import abstractmethod
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads files of librdkafka's keys, and translates the security keys for Kafka's Java client, which Spark uses."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
