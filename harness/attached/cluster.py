@@ -17,8 +17,7 @@ from kafka_chaos.harness.attached.journal import BreakJournal
 from kafka_chaos.harness.attached.node import RUNNING, AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
 from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.experiment.known_configs import REBALANCE, refused_of
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError
@@ -69,15 +68,8 @@ class AttachedCluster:
         """The node id of the (active) controller, as the first broker that answers tells it."""
         if self.metadata_mode != KRAFT:
             return admin.controller()
-        for address in self.addresses.values():
-            try:
-                with BrokerClient(address, timeout=1.0, configs=self.client_configs) as broker:
-                    found = broker.quorum()
-            except BrokerUnreachable:
-                continue
-            if found is not None and found.leader >= 0:
-                return found.leader
-        return None
+        quorums = answers(self.addresses.values(), BrokerClient.quorum, timeout=1.0, configs=self.client_configs)
+        return next((found.leader for found in quorums if found is not None and found.leader >= 0), None)
 
     def start_again(self, nodes: Sequence[AttachedNode]) -> None:
         """Start what is down, and wait until all serve.

@@ -15,7 +15,7 @@ from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Regis
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker import leadership
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
@@ -118,15 +118,14 @@ class ClusterView(Generic[N]):
 
     def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
         """The first answer of any broker; None if nobody knows it, as during an election."""
-        for address in self._cluster.addresses.values():
-            try:
-                with BrokerClient(address, timeout=1.0, configs=self._cluster.client_configs) as broker:
-                    found = broker.coordinator(key, kind)
-            except BrokerUnreachable:
-                continue
-            if found is not None and self._cluster.brokers[found].is_running():
-                return found
-        return None
+        cluster = self._cluster
+        found = answers(
+            cluster.addresses.values(),
+            lambda broker: broker.coordinator(key, kind),
+            timeout=1.0,
+            configs=cluster.client_configs,
+        )
+        return next((one for one in found if one is not None and cluster.brokers[one].is_running()), None)
 
     def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
         return () if self._clients is None else self._clients.clients(lane, role)

@@ -22,8 +22,7 @@ from kafka_chaos.harness.attached.journal import heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.known_configs import cleanup_of, refused_of
@@ -216,16 +215,11 @@ def _admin_client(cluster: Attached) -> AdminClient:
 def _check_mode(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
     """Compare the experiment's cluster with this one: the rules of elections depend on its metadata mode."""
     wanted = experiment.cluster.metadata_mode
-    for address in admin.addresses().values():
-        try:
-            with BrokerClient(address, configs=cluster.client_configs, login=False) as broker:
-                found = broker.metadata_mode()
-        except BrokerUnreachable:
-            continue
-        if found != wanted:
-            message = f"{wanted!r}, but the attached cluster's mode is {found}"
-            raise ExperimentError(("cluster", "metadata_mode"), message)
-        return
+    brokers = admin.addresses().values()
+    modes = answers(brokers, BrokerClient.metadata_mode, configs=cluster.client_configs, login=False)
+    if (found := next(modes, wanted)) != wanted:
+        message = f"{wanted!r}, but the attached cluster's mode is {found}"
+        raise ExperimentError(("cluster", "metadata_mode"), message)
 
 
 def _compared(lane: LaneSpec, admin: ClusterAdmin, client: AdminClient) -> Iterator[tuple[str, object, object]]:

@@ -5,8 +5,8 @@ an answer is what this broker says at this moment.
 """
 
 import socket
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import Leadership, Partition
@@ -37,6 +37,8 @@ CONSUMER = -1
 DEBUGGING_CONSUMER = -2
 """A replica id whose fetches a follower answers too, before KIP-392. Its latest offset is the log's end."""
 ENOUGH = 1 << 20
+
+T = TypeVar("T")
 
 
 class BrokerClient:
@@ -254,3 +256,14 @@ class BrokerClient:
         if found is None or found.error_code != NONE:
             return None
         return QuorumAnswer(int(found.leader_id), int(found.leader_epoch))
+
+
+def answers(addresses: Iterable[str], ask: Callable[[BrokerClient], T], **connection: Any) -> Iterator[T]:
+    """What one broker after the other answers, of those that do; `connection`: keywords of `BrokerClient`."""
+    for address in addresses:
+        try:
+            with BrokerClient(address, **connection) as broker:
+                answer = ask(broker)
+        except BrokerUnreachable:
+            continue
+        yield answer

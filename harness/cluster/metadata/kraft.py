@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from kafka_chaos.harness.cluster.broker.answers import QuorumAnswer
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
@@ -34,6 +34,8 @@ _FIRST_METADATA = "bootstrap.checkpoint"
 """The feature levels that a new cluster starts from: in a mixed one, the oldest version's."""
 _ANSWER_TIMEOUT = 1.0
 NOBODY = -1
+
+T = TypeVar("T")
 
 
 class KRaftMode:
@@ -158,13 +160,7 @@ class Quorum:
 
     def brokers(self) -> frozenset[int] | None:
         """The brokers in the metadata of one that answers: those that are not fenced. None where no broker answers."""
-        for _, client in self._clients():
-            try:
-                with client:
-                    return client.brokers()
-            except BrokerUnreachable:
-                continue
-        return None
+        return next((brokers for _, brokers in self._answers(BrokerClient.brokers)), None)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
         """The newest state of the partition that a broker has replayed from the metadata log.
@@ -172,12 +168,7 @@ class Quorum:
         Of one leader epoch, the leader knows the newest ISR.
         """
         newest: tuple[int, bool, PartitionRecord] | None = None
-        for broker, client in self._clients():
-            try:
-                with client:
-                    known = client.metadata(topic, partition)
-            except BrokerUnreachable:
-                continue
+        for broker, known in self._answers(lambda client: client.metadata(topic, partition)):
             leader = NOBODY if known.leader is None else known.leader
             if known.leader_epoch >= 0 and (newest is None or (known.leader_epoch, broker == leader) > newest[:2]):
                 record = PartitionRecord(leader, known.leader_epoch, known.isr)
@@ -208,26 +199,21 @@ class Quorum:
 
         Where no controller is active, every broker waits for one, and so none answers in time.
         """
-        for _, client in self._clients(without=without):
+        answers = self._answers(BrokerClient.quorum, without=without)
+        return next((answer for _, answer in answers if answer is not None), None)
+
+    def _answers(self, ask: Callable[[BrokerClient], T], *, without: int | None = None) -> Iterator[tuple[int, T]]:
+        """What one broker after the other answers, with its id, first the one that accepted the last connection."""
+        for broker in sorted(self._addresses, key=lambda broker: broker != self._first):
+            if broker == without:
+                continue
             try:
-                with client:
-                    answer = client.quorum()
+                with BrokerClient(self._addresses[broker], timeout=_ANSWER_TIMEOUT, configs=self._configs) as client:
+                    self._first = broker
+                    answer = ask(client)
             except BrokerUnreachable:
                 continue
-            if answer is not None:
-                return answer
-        return None
-
-    def _clients(self, *, without: int | None = None) -> Iterator[tuple[int, BrokerClient]]:
-        """A connection to one broker after the other, with its id, first the one that accepted the last."""
-        for broker in sorted(self._addresses, key=lambda broker: broker != self._first):
-            if broker != without:
-                try:
-                    client = BrokerClient(self._addresses[broker], timeout=_ANSWER_TIMEOUT, configs=self._configs)
-                except BrokerUnreachable:
-                    continue
-                self._first = broker
-                yield broker, client
+            yield broker, answer
 
 
 def _cluster_id(run_id: str) -> str:
