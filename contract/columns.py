@@ -3,8 +3,6 @@
 Everything that writes or reads these tables (recorders, importers, Spark, the report) derives its schema from here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The option of commands that chooses an engine."""
 
-from __future__ import annotations
-
 import click
 
 from kafka_chaos.contract.engines import MOST_ROWS, Engine

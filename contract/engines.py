@@ -1,7 +1,5 @@
 """The engines that examine a run directory."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -2,8 +2,6 @@
 there alone.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, fields

@@ -9,8 +9,6 @@ strayed into another lane's topic can be mistaken for another record. If a recor
 header `kafka-chaos-id` carries the same 20 bytes, without padding. A header takes precedence over the value.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 

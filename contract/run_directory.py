@@ -1,7 +1,5 @@
 """The run directory: the names of its files, and the error for one that breaks the contract."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

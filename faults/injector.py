@@ -15,15 +15,13 @@ that needs more than its target (`can_begin`), until that is there.
 The injector emits no events. It calls an observer instead, which makes it testable without a cluster.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from kafka_chaos.faults.cluster import ClusterControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
@@ -70,7 +68,7 @@ class Injector:
         """By container, and whether a restart ends the fault: held while such a fault changes the container."""
         self._lock = threading.Lock()
 
-    def __enter__(self) -> Injector:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -13,12 +13,11 @@ lane's group, or of its loop, `members(lane)` are all of them; the same of its p
 runs as a process of its own: processes of this machine, each of them a client.
 """
 
-from __future__ import annotations
-
 import random as random_numbers
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Self
 
 from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
@@ -71,7 +70,7 @@ class Target:
     """`minority` or `majority` of the dedicated controllers; None: all of them, or the one with the number."""
 
     @classmethod
-    def parse(cls, text: str) -> Target:
+    def parse(cls, text: str) -> Self:
         """Parse a target; raises `TargetError`, which says what is expected."""
         match = _SYNTAX.fullmatch(text.strip())
         if match is None:

@@ -4,11 +4,9 @@ A rule is named where the statuses change with it: a lane that differs is asked 
 between. Clusters with the same rules need no answer at all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.command.errors import LaneError, UsageFailure, quoted
@@ -30,7 +28,7 @@ class Cluster:
     elr: bool | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Cluster:
+    def parse(cls, text: str) -> Self:
         """A cluster written as VERSION/MODE or VERSION/MODE/elr=true|false; raises `UsageFailure` for anything else."""
         version, _, rest = text.partition("/")
         mode, _, elr = rest.partition("/")

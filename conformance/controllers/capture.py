@@ -4,15 +4,13 @@ Guarantee: every request that arrived from the beginning of the `with` block to 
 there was one, or `Capture.unread` is not 0.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.links.frames import API_NAMES
@@ -59,7 +57,7 @@ class Capture:
         self._exchanges: list[Exchange] = []
         self._without_body = 0
 
-    def __enter__(self) -> Capture:
+    def __enter__(self) -> Self:
         with ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-chaos-capture-"))
             self._trace = Path(folder) / "trace.jsonl"

@@ -1,12 +1,10 @@
 """Producers and consumers of a scenario: one record at a time, every answer kept in the order of arrival."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -44,7 +42,7 @@ class Clients:
     _ending: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Clients:
+    def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._serve, name=f"producers of {self.topic}", daemon=True)
         self._thread.start()
         return self

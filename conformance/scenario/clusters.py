@@ -4,14 +4,12 @@ In a clean cluster every node runs, nothing is frozen, there are no packet filte
 registered. A cluster that can't be cleaned up is removed, and the next scenario gets a new one.
 """
 
-from __future__ import annotations
-
 import logging
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from kafka_chaos.conformance.migration import Migration
 from kafka_chaos.contract.command.errors import KafkaChaosError
@@ -69,7 +67,7 @@ class ClusterProfile:
     configs: Mapping[str, object] = field(default_factory=dict)
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
 
-    def in_kraft(self, kafka_version: str) -> ClusterProfile:
+    def in_kraft(self, kafka_version: str) -> Self:
         """The same kind of cluster in KRaft mode, with controllers that are no brokers.
 
         It runs in this version of Kafka, unless it is there to show another one. Settings that only brokers with
@@ -245,7 +243,7 @@ class ClusterPool:
         self._kraft_version = kraft_version
         self._running: dict[str, ClusterLease] = {}
 
-    def __enter__(self) -> ClusterPool:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """Errors that end a command, each with its exit code and the one thing to do; the exit codes of all commands."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from enum import IntEnum

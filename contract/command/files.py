@@ -1,7 +1,5 @@
 """Files and folders that appear whole or not at all to all readers of the folder; files of a package."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tomllib

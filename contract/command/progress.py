@@ -1,7 +1,5 @@
 """The progress of long work: reported where it is done, and passed to the one listener that shows it, if any."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

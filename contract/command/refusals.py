@@ -1,7 +1,5 @@
 """Says in plain words what was expected of a value that pydantic refuses. Does not import pydantic."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

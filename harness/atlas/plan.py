@@ -3,14 +3,12 @@
 A run has one cluster, one family of faults, and up to `lanes_per_run` lanes: those that were tried least.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -52,7 +50,7 @@ class Atlas(BaseModel):
     _source: str = ""
 
     @classmethod
-    def of(cls, path: Path) -> Atlas:
+    def of(cls, path: Path) -> Self:
         """The plan in a file; raises `UsageFailure` with file and line."""
         atlas = model_of(path, cls, "an atlas")
         atlas._source = str(path)

@@ -3,14 +3,12 @@
 Every question goes to the brokers, with a short time-out, since they are asked while faults are injected.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -73,7 +71,7 @@ class ClusterAdmin:
             },
         )
 
-    def by_topic(self) -> ClusterAdmin:
+    def by_topic(self) -> Self:
         """The same client for callers who know topics, not lanes: a topic may have the name of another lane."""
         found = copy(self)
         found._topics = {}

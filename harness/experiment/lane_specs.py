@@ -1,9 +1,7 @@
 """A lane of an experiment: its topic, its producers, and its load."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
@@ -134,7 +132,7 @@ class LaneSpec(Spec):
         """Whether its topic gets more partitions under load."""
         return self.first_partitions < self.partitions
 
-    def grown_by(self, partitions: int) -> LaneSpec:
+    def grown_by(self, partitions: int) -> Self:
         """The lane with all partitions that it has in the end, if so many are added to its first ones."""
         if self.partitions == self.first_partitions + partitions:
             return self

@@ -1,10 +1,8 @@
 """The lives of a lane's clients: when they start, how they end, and who takes their places."""
 
-from __future__ import annotations
-
 import math
 import random
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -45,7 +43,7 @@ class LifeSpec(Spec):
     )
 
     @model_validator(mode="after")
-    def _check(self) -> LifeSpec:
+    def _check(self) -> Self:
         if self.lasts is None and self.returns is not None:
             raise ValueError("returns: expected none without lasts: nobody's place is free")
         return self
@@ -70,7 +68,7 @@ class GenerateLives(Spec):
     )
 
     @model_validator(mode="after")
-    def _check(self) -> GenerateLives:
+    def _check(self) -> Self:
         for name, span in (("lasts", self.lasts), ("returns", self.returns)):
             if span is not None and span[0] > span[1]:
                 raise ValueError(f"{name}: the shortest, {span[0]:g} s, is longer than the longest, {span[1]:g} s")

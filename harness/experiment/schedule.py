@@ -6,12 +6,10 @@ allows; and all faults are healed before the load ends. A run writes the drawn s
 replays exactly that schedule.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -87,7 +85,7 @@ class GenerateSpec(Spec):
     quiet_end: Seconds = Field(default=0.0, description="seconds of load without faults at its end, at least")
 
     @model_validator(mode="after")
-    def _check(self) -> GenerateSpec:
+    def _check(self) -> Self:
         readers: dict[str, Callable[[str], object]] = {
             "faults": fault_kind,
             "clusters": cluster_named,

@@ -5,14 +5,12 @@ faults) or `steps` (faults whose steps wait for conditions). It begins when the 
 replicas in sync. Every refusal names the place in the file; `file.py` adds the line.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field
 
@@ -94,7 +92,7 @@ class PhaseSpec(Spec):
         """The timed faults in the order of their start."""
         return tuple(sorted((entry.build() for entry in self.schedule), key=lambda fault: fault.at))
 
-    def grown(self) -> PhaseSpec:
+    def grown(self) -> Self:
         """The phase whose lanes have all partitions that they have in the end."""
         growths = [fault for fault in self.faults() if isinstance(fault, PartitionGrowth)]
         added = {lane.lane: sum(one.add for one in growths if concerns(one, lane.lane)) for lane in self.lanes}

@@ -3,13 +3,11 @@
 Guarantee: a run counts for an anomaly only if that anomaly was judged. Failed and unjudged runs are counted separately.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.command.files import write_whole
@@ -53,7 +51,7 @@ class AnomalyCount:
     high: float
 
     @classmethod
-    def of(cls, judged: Sequence[tuple[Status, int]]) -> AnomalyCount:
+    def of(cls, judged: Sequence[tuple[Status, int]]) -> Self:
         """Of the runs that judged the anomaly: its status and how often it was found in each."""
         share = Share([count for _, count in judged])
         low, high = (round(bound, 4) for bound in share.interval)
@@ -73,7 +71,7 @@ class LaneCount:
     anomalies: Mapping[str, AnomalyCount]
 
     @classmethod
-    def of(cls, experiment: str, lane: Lane, seen: Sequence[LaneVerdict]) -> LaneCount:
+    def of(cls, experiment: str, lane: Lane, seen: Sequence[LaneVerdict]) -> Self:
         """That of the lane's verdicts."""
         judged: dict[str, list[tuple[Status, int]]] = {}
         for one in seen:

@@ -5,14 +5,12 @@ Guarantee: a hunt with a record goes on where the last one stopped. Every violat
 showed it first and the known defects that explain it.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
@@ -79,7 +77,7 @@ class Hunt:
     _since: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, path: Path, run_one: RunOne, record: Path | None = None) -> Hunt:
+    def of(cls, path: Path, run_one: RunOne, record: Path | None = None) -> Self:
         """A hunt with the experiment in a file; raises `UsageFailure` unless its schedule is generated."""
         values = experiment_values(path)
         schedule = values.get("schedule")

@@ -1,12 +1,10 @@
 """One run of a schedule, with the question whether it shows a finding."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.command.errors import UsageFailure
@@ -34,7 +32,7 @@ class Finding:
         return f"{self.lane}:{self.anomaly}"
 
     @classmethod
-    def parse(cls, text: str) -> Finding:
+    def parse(cls, text: str) -> Self:
         """A finding as `LANE:ANOMALY`; raises `UsageFailure`."""
         lane, _, name = text.rpartition(":")
         if not lane or name not in ALL_ANOMALIES:

@@ -1,7 +1,5 @@
 """A cluster that several runs use, one after the other: whole before each, and without the topics of the others."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import secrets
@@ -9,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -59,7 +58,7 @@ class ClusterOfRuns:
     _cluster: Cluster | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
 
-    def __enter__(self) -> ClusterOfRuns:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,8 +5,6 @@ application can replace either. The members of a lane's group read it, too; thos
 producers. Beside the producer and the consumer of a plain lane, its `lives` bring others, which come and go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial

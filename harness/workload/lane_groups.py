@@ -1,7 +1,5 @@
 """The groups of a lane: the one that reads it, and the one that feeds its loop."""
 
-from __future__ import annotations
-
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, group_of, loop_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional
 from kafka_chaos.harness.child import command_of

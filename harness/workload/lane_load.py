@@ -1,7 +1,5 @@
 """The clients of one lane under load: its producers in a thread of their own, and what reads it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The load of a phase: all its lanes, each with clients of its own."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -9,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.run_directory import GROUPS_FILE
@@ -61,7 +59,7 @@ class PhaseLoad:
                 source=None if lane.loop is None else by_name[lane.loop.source],
             )
 
-    def __enter__(self) -> PhaseLoad:
+    def __enter__(self) -> Self:
         for lane in self.lanes.values():
             lane.start()
         return self

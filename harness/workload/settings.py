@@ -1,7 +1,5 @@
 """Settings that all lanes of a load share, and the start of a process of a lane's client."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The tables that a load writes, each with a writer of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path

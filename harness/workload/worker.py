@@ -1,7 +1,5 @@
 """A function in a thread of its own, whose error is raised again where somebody waits for it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

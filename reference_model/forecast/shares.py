@@ -1,11 +1,10 @@
 """In how many of some runs an anomaly was found, with a 95 % Wilson interval."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Self
 
 from kafka_chaos.reference_model.forecast.lane_runs import LaneRun
 
@@ -19,7 +18,7 @@ class Share:
     counts: Sequence[int]
 
     @classmethod
-    def of(cls, runs: Iterable[LaneRun], anomaly: str) -> Share:
+    def of(cls, runs: Iterable[LaneRun], anomaly: str) -> Self:
         """That of lanes of runs; those that could not judge the anomaly do not count."""
         return cls([run.found.get(anomaly, 0) for run in runs if anomaly not in run.not_judged])
 

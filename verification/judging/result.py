@@ -4,11 +4,9 @@ Guarantee: `to_json` holds the whole result. A count that is absent there is 0. 
 `not_judged`, never in `anomalies`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.engines import Engine
@@ -83,7 +81,7 @@ class LaneVerdict:
         """The lane's part in the command's exit code."""
         return Verdict.CONFORMS if self.accepted_defects else self.verdict
 
-    def accepting(self, defects: Collection[str]) -> LaneVerdict:
+    def accepting(self, defects: Collection[str]) -> Self:
         """The same verdict, accepted if `defects` explain each of its reasons."""
         used = [[one for one in self.explained.get(reason, ()) if set(one) <= set(defects)] for reason in self.reasons]
         if self.verdict != Verdict.VIOLATION or not all(used):
@@ -171,7 +169,7 @@ class RunVerdict:
             return self.verdict
         return Verdict.gravest(lane.outcome for lane in self.lanes)
 
-    def accepting(self, defects: Collection[str]) -> RunVerdict:
+    def accepting(self, defects: Collection[str]) -> Self:
         """The same verdict, with those lanes accepted that `defects` explain."""
         return replace(self, lanes=tuple(lane.accepting(defects) for lane in self.lanes))
 

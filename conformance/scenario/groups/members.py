@@ -4,12 +4,10 @@ Partitions have owners only while no rebalance goes on; one that waits for a mem
 generation and its partitions between batches, and never while it is frozen or dead: then they are not observed.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -88,7 +86,7 @@ class Members:
         self.id = f"{self.topic}-group"
         self._admin = new_client(AdminClient, {"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
-    def __enter__(self) -> Members:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,12 +4,10 @@ Without a terminal it prints whole lines only, so that a CI log stays readable. 
 full, and every later one that does not conform; the others get a line each.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -51,7 +49,7 @@ class ConsoleReporter:
         self._held: list[tuple[str, Any]] = []
         self._legend = False
 
-    def __enter__(self) -> ConsoleReporter:
+    def __enter__(self) -> Self:
         self._waiting.__enter__()
         return self
 

@@ -3,13 +3,11 @@
 Of all views of a partition this one is authoritative. Brokers act on it only when the controller has informed them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
@@ -44,7 +42,7 @@ class ZooKeeper:
             self.close()
             raise ClusterFailure(f"ZooKeeper at {addresses} does not answer within {timeout} s") from error
 
-    def __enter__(self) -> ZooKeeper:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

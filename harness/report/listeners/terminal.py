@@ -4,11 +4,10 @@ On a terminal a live view below the lines shows phase, faults and lanes. Elsewhe
 a CI log stays readable.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -47,7 +46,7 @@ class TerminalListener:
         self._live: Live | None = None
         self._kinds: dict[str, str] = {}
 
-    def __enter__(self) -> TerminalListener:
+    def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._live = Live(
                 get_renderable=self._view.render, console=self._console, refresh_per_second=4, transient=True

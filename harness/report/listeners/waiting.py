@@ -3,11 +3,10 @@
 Elsewhere nothing of it is printed, but the lines that commands say.
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Self
 
 import click
 from rich.console import Console
@@ -48,7 +47,7 @@ class Waiting:
         self._doing = Doing(text)
         self._stack = ExitStack()
 
-    def __enter__(self) -> Waiting:
+    def __enter__(self) -> Self:
         self._stack.enter_context(reporting_to(self._hear))
         if self._console.is_terminal:
             live = Live(get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True)

@@ -5,8 +5,6 @@ clients come from the handle: `confluent_kafka` clients that record what passes 
 application's value and key; the header `kafka-chaos-id` carries its identity.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

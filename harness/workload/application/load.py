@@ -1,7 +1,5 @@
 """A user's application under load, instead of the harness's own producer and consumer."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping

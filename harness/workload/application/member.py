@@ -1,7 +1,5 @@
 """A consumer of a user's application as the member of a group: its assignments and its commits are in the history."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The transactions of an application's client, as far as its lane has any: what it asks for, and what it learns."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

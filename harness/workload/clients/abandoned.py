@@ -1,7 +1,5 @@
 """The end of a client that can't be closed in order: it must neither wait without end nor send anything more."""
 
-from __future__ import annotations
-
 import ctypes
 import warnings
 from contextlib import suppress

@@ -9,8 +9,6 @@ defect is named. The log of a producer in a process of its own comes as events o
   with message 1: no broker knew anything of the producer in that partition.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Mapping

@@ -11,8 +11,6 @@ A topic with transactions has one consumer in each isolation level. What they pa
 aborted transactions, counts as read: the client tells when it is at the end.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from abc import ABC, abstractmethod

@@ -29,8 +29,6 @@ Sources: librdkafka's INTRODUCTION.md, "Message reliability" and "Idempotent Pro
 codes; KIP-98; KIP-679 for the defaults.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from confluent_kafka import KafkaError

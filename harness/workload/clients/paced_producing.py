@@ -1,7 +1,5 @@
 """A lane's producers at a fixed rate: the first one, and those that come and go."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

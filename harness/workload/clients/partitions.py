@@ -1,7 +1,5 @@
 """To which partitions a producer sends: to all that it knows in turn, and from some moment on to new ones, too."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

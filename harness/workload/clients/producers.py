@@ -1,7 +1,5 @@
 """Common to producers of every library: one of them, and all that write a lane."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from typing import Any, Protocol

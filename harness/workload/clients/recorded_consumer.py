@@ -4,8 +4,6 @@ When the client reports that the log was truncated below its position (KIP-320),
 again.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ Rows go to the writer at most `FLUSH_INTERVAL` seconds after their outcome. The 
 memory: a chunk of rows is freed once all its records have an outcome.
 """
 
-from __future__ import annotations
-
 import struct
 import threading
 import time

@@ -1,7 +1,5 @@
 """A member's assignment: its partitions, under a name that a rebalance or a seek changes."""
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Callable, Iterable

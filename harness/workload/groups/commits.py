@@ -7,8 +7,6 @@
 | anything else | info: an attempt whose answer was lost may have taken effect |
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from bisect import bisect_left

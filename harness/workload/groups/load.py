@@ -3,8 +3,6 @@
 At the end, every member leaves in order, and what the group has committed is asked for.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

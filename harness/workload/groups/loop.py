@@ -9,8 +9,6 @@
 Sources: KIP-98, KIP-447; Kafka's documentation of `sendOffsetsToTransaction`.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import time

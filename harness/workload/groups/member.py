@@ -6,8 +6,6 @@ does so with a batch in its hands; one that is told to crash dies amid processin
 Sources: KIP-62, KIP-429; librdkafka's documentation of rebalance callbacks and of `enable.partition.eof`.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """The load's own actions on a group's members, and their times: evenly over the load, and on each member in turn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -3,8 +3,6 @@
 It lives no longer than the harness: when its standard input ends, it dies.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

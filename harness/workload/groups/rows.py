@@ -4,8 +4,6 @@ A member's death leaves its assignments without an end, its last commit without 
 an outcome (`info`), and its transaction open: in doubt if its commit may have been asked for, else aborted.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any

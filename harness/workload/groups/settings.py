@@ -1,10 +1,8 @@
 """The settings of a group's member, as the order `begin` of the client protocol carries them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE = "freeze", "crash", "leave"
 """Later orders to a member: stop polling for a while, die, or leave in order."""
@@ -59,7 +57,7 @@ class MemberSettings:
         return {"role": MEMBER, **asdict(self)}
 
     @classmethod
-    def from_json(cls, order: Mapping[str, Any]) -> MemberSettings:
+    def from_json(cls, order: Mapping[str, Any]) -> Self:
         """The settings from that order."""
         values = {one.name: order[one.name] for one in fields(cls)}
         output = values.pop("output")

@@ -1,7 +1,5 @@
 """The work of a group: what its members read, write and are told when they begin, and what it has committed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ A producer reserves seqs in `reservations.jsonl` before it sends the first of th
 without a row counts as `info`, never as a phantom. Of transactions and assignments, what other rows show is completed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any

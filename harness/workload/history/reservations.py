@@ -3,8 +3,6 @@
 It stays in the run directory only if the harness died, and rows may be missing (`history.recover`).
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -5,8 +5,6 @@ may follow the folder during the run. A file never changes and is never replaced
 neither misses nor doubles a row.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

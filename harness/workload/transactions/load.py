@@ -6,8 +6,6 @@ incarnation is not closed. Once the next one has begun, it goes on like a proces
 rest of its transaction and asks for the commit, which brokers must refuse.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -10,8 +10,6 @@
 Sources: KIP-98; librdkafka's `rd_kafka_commit_transaction` and `rd_kafka_abort_transaction`, errors.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any, Protocol
 
