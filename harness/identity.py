@@ -4,6 +4,7 @@ The layout is that of `kafka_chaos.contract.identity`.
 """
 
 import zlib
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy.typing as npt
 from kafka_chaos.contract.identity import (
     CHECKSUM_BYTES,
     IDENTITY_BYTES,
+    IDENTITY_HEADER,
+    UNDECODABLE,
     decode_identity,
     encode_identity,
     lane_checksum,
@@ -68,6 +71,12 @@ class IdentityCodec:
     def decode(self, value: bytes | None) -> tuple[int, int]:
         """(producer_id, seq), or `UNDECODABLE` if this is not a value of this lane."""
         return decode_identity(value, self._seed)
+
+    def carried(self, value: object, headers: Iterable[tuple[str, object]] | None) -> tuple[int, int]:
+        """The identity of a record: a header wins over the value, the last one over those before."""
+        own = [content for name, content in headers or () if name == IDENTITY_HEADER]
+        carrier = own[-1] if own else value
+        return self.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
 
     @cached_property
     def _byte_effects(self) -> npt.NDArray[np.uint32]:

@@ -13,7 +13,6 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from kafka_chaos.contract.columns import LOG, arrow_schema
-from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
 from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
@@ -78,9 +77,7 @@ def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: M
 
 
 def _row(lane: str, codec: IdentityCodec, message: Any) -> dict[str, Any]:
-    own = [value for key, value in message.headers() or () if key == IDENTITY_HEADER]
-    carrier = own[-1] if own else message.value()
-    producer_id, seq = codec.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
+    producer_id, seq = codec.carried(message.value(), message.headers())
     return {
         "lane": lane,
         "partition": message.partition(),

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kafka_chaos.contract.identity import IDENTITY_BYTES, IDENTITY_HEADER, MAGIC
+from kafka_chaos.contract.identity import IDENTITY_BYTES, MAGIC
 from kafka_chaos.contract.lane.transactions import DATA, RECORD_KINDS
-from kafka_chaos.harness.cluster.storage.segments import HEADER_SIZE, Batch, Record
+from kafka_chaos.harness.cluster.storage.segments import HEADER_SIZE, Batch
 from kafka_chaos.harness.identity import IdentityCodec
 
 Bytes = npt.NDArray[np.uint8]
@@ -74,7 +74,7 @@ class IdentityReader:
 
     def _one_by_one(self, batch: Batch) -> Identities:
         records = batch.records()
-        identities = [self._identity(record) for record in records]
+        identities = [self._codec.carried(record.value, record.headers) for record in records]
         return Identities(
             np.array([record.offset for record in records], dtype=np.int64),
             np.full(len(records), batch.leader_epoch, dtype=np.int64),
@@ -83,11 +83,6 @@ class IdentityReader:
             np.full(len(records), batch.idempotent_epoch, dtype=np.int64),
             np.full(len(records), _DATA, dtype=np.int64),
         )
-
-    def _identity(self, record: Record) -> tuple[int, int]:
-        """A header wins over the value, the last one over those before."""
-        carriers = [value for name, value in record.headers if name == IDENTITY_HEADER]
-        return self._codec.decode(carriers[-1] if carriers else record.value)
 
     def _by_columns(
         self, batches: Sequence[Batch], plain: Sequence[tuple[int, int]]

@@ -15,7 +15,6 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
@@ -38,7 +37,7 @@ class ConsumerRecorder:
         self.lane = lane.lane
         self.topic = lane.topic_name
         self.consumed = 0
-        self._codec = IdentityCodec(lane.lane)
+        self.codec = IdentityCodec(lane.lane)
         self._names = itertools.count(1)
         self._rows = RowBuffer(CONSUMED_SCHEMA, writer)
         self._last_ns = 0
@@ -76,7 +75,7 @@ class ConsumerRecorder:
         """Record a message that a client received."""
         with self._lock:
             self._last_ns = max(self._last_ns + 1, time.monotonic_ns())
-            producer_id, seq = self.identity(message)
+            producer_id, seq = self.codec.carried(message.value(), message.headers())
             self._rows.add(
                 {
                     "lane": self.lane,
@@ -92,15 +91,6 @@ class ConsumerRecorder:
             self.consumed += 1
             end = message.offset() + 1
             self._position[message.partition()] = max(self._position.get(message.partition(), 0), end)
-
-    def identity(self, message: Any) -> tuple[int, int]:
-        """The identity of a record that a client received."""
-        own = [value for key, value in message.headers() or () if key == IDENTITY_HEADER]
-        return self.decode(own[-1] if own else message.value())
-
-    def decode(self, carrier: object) -> tuple[int, int]:
-        """The identity in a value or in a header."""
-        return self._codec.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
 
 
 class RecordingConsumer:

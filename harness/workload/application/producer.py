@@ -203,13 +203,13 @@ class RecordingProducer:
 
     def _input(self, inputs: ConsumerRecorder, source: Any, headers: list[tuple[str, Any]]) -> dict[str, int]:
         """The columns that name a record's input."""
-        carried = [value for key, value in headers if key == IDENTITY_HEADER]
-        if source is None and not carried:
+        if source is None and all(key != IDENTITY_HEADER for key, _ in headers):
             raise UsageFailure(
                 f"produce: the lane {self._recorder.lane} is the output of a loop: give source=, the message that the "
                 "record was made of, or pass on its headers"
             )
-        producer_id, seq = inputs.decode(carried[-1]) if source is None else inputs.identity(source)
+        value, carriers = (None, headers) if source is None else (source.value(), source.headers())
+        producer_id, seq = inputs.codec.carried(value, carriers)
         return {"source_producer_id": producer_id, "source_seq": seq}
 
     def _send(

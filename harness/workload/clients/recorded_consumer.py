@@ -11,7 +11,6 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.following import Follower, not_at_the_end
@@ -136,7 +135,7 @@ class RecordedConsumer(Follower):
         identities = [decode(message.value()) for message in messages]
         if (-1, -1) in identities:
             identities = [
-                self._from_header(message) if identity[0] < 0 else identity
+                self._codec.carried(None, message.headers()) if identity[0] < 0 else identity
                 for message, identity in zip(messages, identities, strict=True)
             ]
         self.reads(
@@ -146,9 +145,3 @@ class RecordedConsumer(Follower):
             seq=[seq for _, seq in identities],
             leader_epoch=[message.leader_epoch() for message in messages],
         )
-
-    def _from_header(self, message: Any) -> tuple[int, int]:
-        for key, value in message.headers() or ():
-            if key == IDENTITY_HEADER:
-                return self._codec.decode(value)
-        return self._codec.decode(None)

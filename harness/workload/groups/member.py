@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.groups.assignment import Assignment, Tell
@@ -208,10 +207,7 @@ class Member:
 
     def _identity(self, message: Any) -> tuple[int, int]:
         identity = self._codec.decode(message.value())
-        if identity[0] >= 0:
-            return identity
-        own = [value for key, value in message.headers() or () if key == IDENTITY_HEADER]
-        return self._codec.decode(own[-1]) if own else identity
+        return identity if identity[0] >= 0 else self._codec.carried(None, message.headers())
 
 
 class PlainProcessing:
