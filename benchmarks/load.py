@@ -4,7 +4,7 @@
 
 Same record size (100 bytes), acks=all, linger.ms=50, replication factor 3, min.insync.replicas 2, six partitions, one
 producer each. With a linger of 5 ms, the brokers limit the rate, not the clients: on two cores they handle 5 ms batches
-of six partitions no faster than about 170,000 records per second, whoever sends them.
+of six partitions no faster than about 170,000 records per second, with any client.
 ProducerPerformance runs inside a broker's container, beside the brokers.
 
 `--against` compares with the recorded load of another checkout of this project instead, one process each, in turn.

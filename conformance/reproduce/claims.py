@@ -1,9 +1,9 @@
-"""The model's claims on lanes: the anomalies that it permits, each with its shortest story, read back as the model's
+"""The model's claims on lanes: the anomalies that it permits, each with its shortest story, parsed into the model's
 actions.
 
-Guarantee: every step is one that the lane's model can take in the state that the steps before it led to. What is played
-is so the story that was told, whoever tells it: a search, the cache, or the answers that ship. Of the standard matrix
-(`reference_model/matrix.py`) many claims tell the same story: it is played once for all lanes that tell it.
+Guarantee: every step is an action that the lane's model permits after the steps before it. So the story that is played
+is the predicted one, whether a search, the cache, or the answers in the package gave it. In the standard matrix
+(`reference_model/matrix.py`) many claims share a story: it is played once for all their lanes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -94,8 +94,8 @@ def read_story(lane: Lane, sentences: Sequence[str]) -> Story:
 def _ways(
     lane: Lane, state: LaneState, told: tuple[str, ...], names: tuple[int, ...], at: int
 ) -> Iterator[tuple[tuple[StoryStep, ...], LaneState]]:
-    """Every way to take what is told from a state on: one sentence may fit two actions (whom a stopped leader hands its
-    partition to is not said), and what follows decides."""
+    """Every sequence of actions that these sentences may describe, from a state on: one sentence may fit two actions
+    (it does not name the heir of a leader that stops), and the following sentences decide."""
     if not told:
         yield (), state
         return

@@ -44,7 +44,7 @@ class Configuration:
 
 @dataclass
 class Coverage:
-    """What a number of runs covers, by configuration.
+    """The coverage of a number of runs, by configuration.
 
     `under`: its lanes that were predicted for the same faults, by each anomaly that is permitted or required.
     """

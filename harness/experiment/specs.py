@@ -46,7 +46,7 @@ class ExperimentError(UsageFailure):
 
 
 Refusals = Iterator[tuple[tuple[str | int, ...], str]]
-"""What a check refuses: the keys below the place that it is about, and why."""
+"""A check's refusals: the keys below the place that it examines, and the reason."""
 
 
 def raise_first(place: tuple[str | int, ...], refusals: Refusals) -> None:

@@ -33,8 +33,8 @@ FAILED = "a client failed"
 
 @dataclass(frozen=True, kw_only=True)
 class Discovery:
-    """What a lane showed against its prediction, or what ended a client of it (`anomaly` FAILED). `name`: the known
-    defect that explains it, or else what it is."""
+    """An anomaly that a lane showed against its prediction, or the failure of one of its clients (`anomaly` FAILED).
+    `name`: the known defect that explains it, or else its own."""
 
     name: str
     lane: str

@@ -1,4 +1,4 @@
-"""What a run showed, as texts that can be compared with those of the runs before it: actions of the model, states of
+"""A run's observations as texts that can be compared with those of earlier runs: actions of the model, states of
 partitions, outcomes of records, and lines of clients' and brokers' logs, each without what changes from run to run.
 """
 

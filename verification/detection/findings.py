@@ -168,7 +168,7 @@ def _tables_of_cases(
 def _tables(
     spark: SparkSession, run: RunDirectory, survey: Survey, transactions: Transactions | None
 ) -> dict[str, Callable[[], Any]]:
-    """What `anomalies.FINDERS` find cases in: of the scope, the log or the brokers, None if there is nothing to find.
+    """The tables that `anomalies.FINDERS` search: of the scope, the log or the brokers; None without anything to find.
 
     `missed`: `_missed`. `replicas`: below the `limits`, rows of blocks in which brokers may differ.
     """

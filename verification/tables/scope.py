@@ -58,7 +58,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """What relations ask of produced/ and consumed/ (`closure/`).
+    """The answers of produced/ and consumed/ to the relations (`closure/`).
 
     `sent`: the rows of `encoding.related`, without nulls. `early`: by lane and producer, the first seq of words that
     were read before they were sent, and how many they are.

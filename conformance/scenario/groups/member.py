@@ -1,4 +1,4 @@
-"""The process of a scenario's member: it polls, processes and commits when it is told to, and at no other time.
+"""The process of a scenario's member: it polls, processes and commits on a command of the scenario only.
 
 Between batches all partitions are paused: the member takes part in rebalances and is given nothing. In the middle of a
 batch it does not poll. It lives no longer than the harness: when its standard input ends, it dies.

@@ -1,4 +1,4 @@
-"""What Kafka had after a step, for the terminal: a table of replicas, or of partitions with transactions, and lines.
+"""Kafka's state after a step, for the terminal: a table of replicas, or of partitions with transactions, and lines.
 
 Guarantee: every value of the table that differs from the model is red; `words.tell_difference` says what the model
 allows. A broker that does not run has only the values of its files.

@@ -1,4 +1,4 @@
-"""What was observed, in words: the steps of an act, each with what it changed, and single values.
+"""Observations in words: the steps of an act, each with what it changed, and single values.
 
 Guarantee: pure functions of the record. A step that changes nothing visible is told with the next one.
 """

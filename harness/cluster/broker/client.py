@@ -259,7 +259,10 @@ class BrokerClient:
 
 
 def answers(addresses: Iterable[str], ask: Callable[[BrokerClient], T], **connection: Any) -> Iterator[T]:
-    """What one broker after the other answers, of those that do; `connection`: keywords of `BrokerClient`."""
+    """The answers of one broker after the other, without those that do not answer.
+
+    `connection`: keywords of `BrokerClient`.
+    """
     for address in addresses:
         try:
             with BrokerClient(address, **connection) as broker:

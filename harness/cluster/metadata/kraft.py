@@ -203,7 +203,7 @@ class Quorum:
         return next((answer for _, answer in answers if answer is not None), None)
 
     def _answers(self, ask: Callable[[BrokerClient], T], *, without: int | None = None) -> Iterator[tuple[int, T]]:
-        """What one broker after the other answers, with its id, first the one that accepted the last connection."""
+        """The answers of one broker after the other, with its id, first the one that accepted the last connection."""
         for broker in sorted(self._addresses, key=lambda broker: broker != self._first):
             if broker == without:
                 continue

@@ -103,7 +103,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """What is no whole batch, from `position` to the end of a file, and why.
+    """The end of a file, from `position` on, that is no whole batch, and the reason.
 
     `cut_short`: it may be the beginning of a batch.
     """

@@ -56,8 +56,8 @@ def _end(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _kraft(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """What can't be done in KRaft mode: a broker shuts down in a controlled way only while there is an active
-    controller to lead it."""
+    """Refuse stops that KRaft mode does not allow: a broker shuts down in a controlled way only while there is an
+    active controller to lead it."""
     voters = 0 if cluster.controllers else cluster.spec().voters
     stopped = min(voters, fault.target.brokers_hit(cluster.brokers))
     if fault.kind == "stop" and 2 * (voters - stopped + 1) <= voters:

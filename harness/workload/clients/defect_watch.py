@@ -77,8 +77,8 @@ class _Handler(logging.Handler):
 def watch_of(
     configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, lane: str, topic: str, producer_id: int
 ) -> Watch | None:
-    """What reads the log of a producer with these configs; None for one that is not idempotent, and for one whose log
-    somebody else reads."""
+    """The reader of the log of a producer with these configs; None for one that is not idempotent, and for one whose
+    log somebody else reads."""
     if on_precondition is None or configs.get("enable.idempotence") is not True or configs.keys() & _LOG_KEYS:
         return None
     return Watch(on_precondition, lane=lane, topic=topic, producer_id=producer_id)

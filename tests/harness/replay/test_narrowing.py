@@ -1,4 +1,4 @@
-"""What shows a finding is compared with lanes that differ in one setting, in the same runs, and told in a draft."""
+"""A lane with a finding is compared with lanes that differ in one setting, in the same runs, and told in a draft."""
 
 from pathlib import Path
 from types import SimpleNamespace

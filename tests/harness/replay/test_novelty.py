@@ -1,4 +1,4 @@
-"""What a run showed is the same text in each run that shows it, whatever its numbers, ids and addresses are."""
+"""An observation is the same text in each run that shows it, whatever its numbers, ids and addresses are."""
 
 import json
 from pathlib import Path
