@@ -27,32 +27,20 @@ MOMENTS = [round(_random.uniform(0.0, 6.0), 3) for _ in range(25)]
 """Seconds after the first acknowledgements."""
 
 
-@pytest.mark.parametrize("after", MOMENTS[:1])
+@pytest.mark.parametrize("after", [MOMENTS[0], *(pytest.param(at, marks=pytest.mark.slow) for at in MOMENTS[1:])])
 def test_a_killed_load_keeps_all_but_its_last_second(
     after: float, cluster: Cluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
-    check_killed_load(after, cluster, admin, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("after", MOMENTS[1:])
-def test_a_killed_load_keeps_all_but_its_last_second_at_any_moment(
-    after: float, cluster: Cluster, admin: ClusterAdmin, tmp_path: Path
-) -> None:
-    check_killed_load(after, cluster, admin, tmp_path)
-
-
-def check_killed_load(after: float, cluster: Cluster, admin: ClusterAdmin, folder: Path) -> None:
     lanes = [f"killed-{after}-{number}" for number in range(4)]
     for index, lane in enumerate(lanes):
         assignment = [[1, 2, 3]] * (1 + index % 2)
         admin.create_topic(lane, replica_assignment=assignment, configs={"min.insync.replicas": 2})
     admin.await_full_isr(lanes)
-    reports, killed_ns = load_and_kill(after, cluster.bootstrap_servers, folder, lanes)
+    reports, killed_ns = load_and_kill(after, cluster.bootstrap_servers, tmp_path, lanes)
     known = [counts for at_ns, counts in reports if at_ns <= killed_ns - SECOND_NS]
     last = reports[-1][1]
 
-    produced, consumed = rows_in(folder / "produced"), rows_in(folder / "consumed")
+    produced, consumed = rows_in(tmp_path / "produced"), rows_in(tmp_path / "consumed")
     ok = Counter(row["lane"] for row in produced if row["outcome"] == "ok")
     read = Counter(row["lane"] for row in consumed)
     for lane in lanes:
@@ -60,8 +48,8 @@ def check_killed_load(after: float, cluster: Cluster, admin: ClusterAdmin, folde
         assert ok[lane] >= acknowledged_by_then, f"killed after {after} s: acknowledgements of {lane} are lost"
         assert read[lane] >= consumed_by_then, f"killed after {after} s: reads of {lane} are lost"
 
-    added = recover(folder)
-    rows = rows_in(folder / "produced")
+    added = recover(tmp_path)
+    rows = rows_in(tmp_path / "produced")
     assert len(rows) == len(produced) + added
     seqs = {lane: Counter(row["seq"] for row in rows if row["lane"] == lane) for lane in lanes}
     for index, lane in enumerate(lanes):
