@@ -26,6 +26,8 @@ LAYOUT = struct.Struct(">I4siq")
 HEADER = "kafka-chaos-id"
 TOLD_EVERY = 0.02
 POLLED_FOR = 0.1
+MOST_TOLD = 10_000
+"""Records that are told of at once, at most: a line has a limit."""
 
 _OUT = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)
@@ -579,17 +581,18 @@ def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
         except Reset:
             tell("assigned")
             continue
-        if records:
-            read = [identities.decode(value, headers) for _, _, _, value, headers in records]
+        for first in range(0, len(records), MOST_TOLD):
+            told = records[first : first + MOST_TOLD]
+            read = [identities.decode(value, headers) for _, _, _, value, headers in told]
             tell(
                 "read",
-                partition=[partition for partition, *_ in records],
-                offset=[offset for _, offset, *_ in records],
-                leader_epoch=[epoch for _, _, epoch, *_ in records],
+                partition=[partition for partition, *_ in told],
+                offset=[offset for _, offset, *_ in told],
+                leader_epoch=[epoch for _, _, epoch, *_ in told],
                 producer_id=[producer_id for producer_id, _ in read],
                 seq=[seq for _, seq in read],
             )
-        elif begin.get("isolation"):
+        if not records and begin.get("isolation"):
             now = library.positions()
             if news := [(number, at) for number, at in now.items() if at is not None and stands.get(number) != at]:
                 tell("at_end", offsets=news)

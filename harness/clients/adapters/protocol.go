@@ -150,6 +150,9 @@ func decode(lane string, value []byte) (int32, int64) {
 	return int32(binary.BigEndian.Uint32(value[8:])), int64(binary.BigEndian.Uint64(value[12:]))
 }
 
+// So many records are told at once at most: a line has a limit.
+const mostTold = 10_000
+
 // What was read together.
 type read struct {
 	partition, offset, seq []int64
@@ -164,6 +167,10 @@ func (r *read) add(lane string, partition int32, offset int64, epoch *int32, val
 	r.leaderEpoch = append(r.leaderEpoch, epoch)
 	r.producerID = append(r.producerID, producerID)
 	r.seq = append(r.seq, seq)
+	if len(r.seq) == mostTold {
+		r.tell()
+		*r = read{}
+	}
 }
 
 func (r *read) tell() {

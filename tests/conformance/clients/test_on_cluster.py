@@ -113,8 +113,8 @@ BROKEN = {
         (TRANSACTIONS, "whose transaction is not committed"),
     ),
     "records that it leaves out": (
-        "        if records:\n            read",
-        "        records = records[1:]\n        if records:\n            read",
+        "        for first in range(0, len",
+        "        records = records[1:]\n        for first in range(0, len",
         (READS, "expected (3, "),
     ),
 }
