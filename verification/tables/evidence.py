@@ -22,7 +22,9 @@ from kafka_chaos.verification.tables.history import gathered, local_frame
 
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
 SMALL = 60_000
-"""Below this many rows, the number of jobs matters: one shuffle partition, no generated code, no sampling."""
+"""Below this many rows, the number of jobs matters: one shuffle partition, no sampling."""
+INTERPRETED = 60_000
+"""Below this many rows, compiling code takes longer than interpreting."""
 LARGE = 20_000_000
 """From this many rows on, the largest tables that verification makes do not fit into memory side by side."""
 MOST_FILES = 1_000_000
@@ -113,14 +115,13 @@ def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
 
 def tune(spark: SparkSession, rows: int) -> None:
     """Adapt the settings to the number of rows in the jobs that follow."""
-    small = rows < SMALL
     partitions = 1
-    if not small:
+    if rows >= SMALL:
         parallel = _parallelism(spark)
         wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
         partitions = parallel * max(1, -(-wanted // parallel))
-    # For little data, compiling code takes longer than interpreting.
-    values = (str(partitions), "false" if small else "true", "NO_CODEGEN" if small else "FALLBACK")
+    interpreted = rows < INTERPRETED
+    values = (str(partitions), "false" if interpreted else "true", "NO_CODEGEN" if interpreted else "FALLBACK")
     for key, value in zip(_BY_SIZE, values, strict=True):
         spark.conf.set(key, value)
 
