@@ -293,10 +293,11 @@ def test_stays_below_its_limit_for_any_run(
         prediction=prediction, experiment="name: big\n" + "#" * 300_000, events=events,
     )  # fmt: skip
     evidence = read_evidence(run)
-    start = time.monotonic()
+    # In processor time: how busy the machine is says nothing of a page.
+    start = time.process_time()
     html = render(evidence, timeline_events_of(evidence), series)
     assert len(html.encode()) < LIMIT
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
     page = Page(html)
     assert page.row(names[0][:60])
     if lanes > 400:
