@@ -18,14 +18,16 @@ HEAVY = (
 MOST_MS = 50.0
 PAIRS = 3
 MOST_PAIRS = 30
+FROM_OUTSIDE = ("PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE")
+"""Variables of who runs these tests. Without compiled modules, each process would compile the plugin again."""
 
 
 def environment() -> dict[str, str]:
-    """Without options from outside, and with the package that these tests import."""
+    """Without what is `FROM_OUTSIDE`, and with the package that these tests import."""
     import kafka_chaos
 
     home = str(Path(kafka_chaos.__file__).parents[1])
-    return {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"} | {"PYTHONPATH": home}
+    return {name: value for name, value in os.environ.items() if name not in FROM_OUTSIDE} | {"PYTHONPATH": home}
 
 
 def python(*arguments: str, cwd: Path | None = None) -> str:
