@@ -9,6 +9,8 @@ const { version } = createRequire(import.meta.url)("kafkajs/package.json");
 const { Kafka, logLevel } = kafkajs;
 const IDENTITY_BYTES = 20;
 const BEGINS_WITHIN = 30_000;
+// A send() is a batch for each partition, and brokers refuse one of more than 1 MiB.
+const MOST_BYTES = 500_000;
 
 const tell = (event, values = {}) => process.stdout.write(JSON.stringify({ event, ...values }) + "\n");
 
@@ -69,10 +71,15 @@ async function newProducer(kafka, begin) {
   let last = Promise.resolve();
   return {
     async produce({ first_seq, count }) {
-      const sending = (inTurn ? last : Promise.resolve()).then(() => send(first_seq, count));
-      last = sending;
-      open.add(sending);
-      sending.finally(() => open.delete(sending));
+      const most = Math.ceil(MOST_BYTES / begin.record_size);
+      for (let done = 0; done < count; done += most) {
+        const sending = (inTurn ? last : Promise.resolve()).then(() =>
+          send(first_seq + done, Math.min(most, count - done)),
+        );
+        last = sending;
+        open.add(sending);
+        sending.finally(() => open.delete(sending));
+      }
     },
     async flush() {
       await flush();
