@@ -1,4 +1,7 @@
-"""Warms a new Spark session up: the JVM loads and compiles what a verification needs before there is one."""
+"""Warms a new Spark session up: the JVM loads and compiles what a verification needs before there is one.
+
+As a program, it does so in a JVM that writes the archive of its classes (`spark/class_archive.py`).
+"""
 
 from __future__ import annotations
 
@@ -69,11 +72,12 @@ def _write_table(folder: Path, *files: dict[str, Any]) -> None:
 
 
 def _record(archive: str) -> None:
-    """Write the archive of the classes that verifications of either size load (`spark/class_archive.py`)."""
+    """Write the archive of the classes that verifications of either size load."""
+    from kafka_chaos.verification.spark.class_archive import recording_options
     from kafka_chaos.verification.spark.session import spark_session
     from kafka_chaos.verification.tables.evidence import SMALL
 
-    spark = spark_session(jvm_options=f"-XX:ArchiveClassesAtExit={archive}")
+    spark = spark_session(jvm_options=recording_options(archive))
     for rows in (SMALL - 1, SMALL):
         warm_up(spark, rows=rows)
     gateway: Any = spark.sparkContext._gateway

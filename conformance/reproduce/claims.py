@@ -95,7 +95,7 @@ def _ways(
     lane: Lane, state: LaneState, told: tuple[str, ...], names: tuple[int, ...], at: int
 ) -> Iterator[tuple[tuple[StoryStep, ...], LaneState]]:
     """Every sequence of actions that these sentences may describe, from a state on: one sentence may fit two actions
-    (it does not name the heir of a leader that stops), and the following sentences decide."""
+    (it does not name the next leader after one that stops), and the following sentences decide."""
     if not told:
         yield (), state
         return

@@ -102,7 +102,7 @@ def prepare_command(
 ) -> None:
     """Build the broker image, fetch the jars of Spark's Kafka source, and archive the classes of Spark's JVM.
 
-    All runs share them. With the archive, a first verification takes less time; it has 160 MB.
+    All runs share them. With the archive, a first verification takes less time; it has 170 MB.
     """
     from kafka_chaos.harness.clients.kinds import fetched
     from kafka_chaos.harness.cluster.containers.cleanup import try_to_pull_reaper

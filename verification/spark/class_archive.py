@@ -7,6 +7,7 @@ does not fit starts as it would without it. Source: "Application Class-Data Shar
 from __future__ import annotations
 
 import hashlib
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,12 @@ def class_archive() -> Path:
 def sharing_options() -> str:
     """The JVM's options to use the archive; none if there is no archive."""
     archive = class_archive()
-    return f" -XX:SharedArchiveFile={archive} {_SILENT}" if archive.exists() else ""
+    return f"-XX:SharedArchiveFile={shlex.quote(str(archive))} {_SILENT}" if archive.exists() else ""
+
+
+def recording_options(archive: str) -> str:
+    """The JVM's options to write an archive there when it ends."""
+    return f"-XX:ArchiveClassesAtExit={shlex.quote(archive)}"
 
 
 def make_class_archive() -> None:

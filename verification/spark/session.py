@@ -119,7 +119,7 @@ def _local_settings(master: str, rows: int | None, jvm_options: str | None) -> d
     if rows is not None and rows < QUICKLY_COMPILED_ROWS:
         # On its own, the first compiler would get a fifth of the usual space, and stop once that is full.
         options += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-    options += sharing_options() if jvm_options is None else f" {jvm_options}"
+    options += f" {sharing_options() if jvm_options is None else jvm_options}"
     return {
         "spark.driver.memory": DEFAULT_DRIVER_MEMORY,
         "spark.driver.host": "127.0.0.1",

@@ -52,7 +52,7 @@ class Follower(ABC):
     """Records what one consumer reads, from `begins` on; `starts`: the first offset of each partition.
 
     `isolation`, for a topic with transactions: its `isolation.level`. `assignments` then takes a row per partition and
-    assignment. `among`: see there.
+    assignment. `among`: if it is one of several of its lane.
     """
 
     def __init__(

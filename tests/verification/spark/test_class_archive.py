@@ -1,11 +1,17 @@
 """The archive of the classes of Spark's JVM is used where there is one, and belongs to one JVM and one Spark."""
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
-from kafka_chaos.verification.spark.class_archive import class_archive, make_class_archive, sharing_options
+from kafka_chaos.verification.spark.class_archive import (
+    class_archive,
+    make_class_archive,
+    recording_options,
+    sharing_options,
+)
 from kafka_chaos.verification.spark.jars import SparkUnavailableError
 
 
@@ -30,6 +36,15 @@ def test_a_jvm_is_told_of_an_archive_that_exists() -> None:
     archive.parent.mkdir(parents=True)
     archive.touch()
     assert f"-XX:SharedArchiveFile={archive} " in sharing_options()
+
+
+def test_a_path_with_spaces_is_one_option(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_CHAOS_CACHE", str(programs / "my cache"))
+    archive = class_archive()
+    archive.parent.mkdir(parents=True)
+    archive.touch()
+    assert shlex.split(sharing_options())[0] == f"-XX:SharedArchiveFile={archive}"
+    assert shlex.split(recording_options(str(archive))) == [f"-XX:ArchiveClassesAtExit={archive}"]
 
 
 @pytest.mark.parametrize("changed", ["bin/java", "spark/jars"])
