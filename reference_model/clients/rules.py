@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import release
 
-LIBRDKAFKA, JAVA = "librdkafka", "java"
+LIBRDKAFKA, JAVA, SARAMA, KAFKAJS = "librdkafka", "java", "sarama", "kafkajs"
+KAFKA_PYTHON, AIOKAFKA, FRANZ_GO = "kafka-python", "aiokafka", "franz-go"
 _RELEASE = re.compile(r" (\d+)\.(\d+)")
 
 
@@ -24,11 +25,19 @@ class ClientRules:
     `renews_for_all`: messages that time out, or sequence numbers that are skipped, in any partition, let the producer
     renew its epoch for all partitions, and send under it what is in doubt. `per_transaction`: from this release on of
     both client and brokers, each transaction has a producer epoch of its own (KIP-890, part 2).
+
+    `numbers_anew`: each attempt of an idempotent producer takes the sequence number that is next at that moment.
+    `leaves_unnumbered`: what it is given while it sends older messages again is sent with sequence number 0.
+    `repeats_unanswered`: with acks=0, too, what met a closed connection is sent again, all partitions of it. The first
+    and the last only matter with several requests in flight.
     """
 
     acknowledges_implicitly: bool = False
     renews_for_all: bool = False
     per_transaction: tuple[int, int] | None = None
+    numbers_anew: bool = False
+    leaves_unnumbered: bool = False
+    repeats_unanswered: bool = False
 
 
 CLIENTS: Mapping[str, ClientRules] = {
@@ -38,6 +47,21 @@ CLIENTS: Mapping[str, ClientRules] = {
     # Kafka's TransactionManager: canRetry and maybeResolveSequences let a producer renew its epoch only once nothing
     # of that partition is in flight, and each batch waits for an answer of its own.
     JAVA: ClientRules(per_transaction=(4, 0)),
+    # kafka-python 3.0.12, kafka/producer/sender.py: _can_retry (line 594) sends no batch again once the producer has
+    # another id or epoch, and each batch waits for an answer of its own.
+    KAFKA_PYTHON: ClientRules(),
+    # aiokafka 0.14.0, aiokafka/producer/sender.py: one request to each broker at a time, and a producer id and epoch
+    # that nothing but the answer to its InitProducerId changes (line 445).
+    AIOKAFKA: ClientRules(),
+    # franz-go 1.18.0, pkg/kgo/sink.go: a partition has one request in flight until its leader has answered one with
+    # success (okOnSink), and the epoch is renewed after refusals alone (lines 850 to 963).
+    FRANZ_GO: ClientRules(),
+    # sarama 1.43.3, async_producer.go: dispatch numbers a message (line 698) unless it waits in a retry buffer, and
+    # flushRetryBuffers (line 726) hands on what waited there.
+    SARAMA: ClientRules(leaves_unnumbered=True),
+    # kafkajs 2.2.4, src/producer/sendMessages.js: lines 85 to 90 number each attempt, and lines 105 to 111 take the
+    # number back after a failure; lines 127 to 161 repeat a send() for all brokers without a response.
+    KAFKAJS: ClientRules(numbers_anew=True, repeats_unanswered=True),
 }
 
 

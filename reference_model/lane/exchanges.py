@@ -143,6 +143,15 @@ def _deliver(
         heard = with_record(after_refusal(state, sent, held), index, _rejected(record))
         yield Action("out_of_order_sequence", broker, index, held.value), heard if awaited else state
         return
+    yield taken(state, lane, broker, sent, held, awaited=awaited, again=again)
+
+
+def taken(
+    state: LaneState, lane: Lane, broker: int, sent: int, held: int | None, *, awaited: bool, again: bool = False
+) -> Step:
+    """A broker appends what a request asks it to, or takes it for what it has at an offset already."""
+    replica, index = state.replicas[broker], record_of(sent)
+    record = state.records[index]
     offset, log = (len(replica.log), (*replica.log, appended(sent, replica.leader_epoch)))
     if held is not None:
         offset, log = held, replica.log
@@ -155,7 +164,7 @@ def _deliver(
         record = _attempted(record)
     name = "append" if held is None else "duplicate_sequence"
     after = with_record(with_replica(state, broker, replica._replace(log=log, pending=pending)), index, record)
-    yield Action(name, broker, index, str(offset)), observe(after, lane)
+    return Action(name, broker, index, str(offset)), observe(after, lane)
 
 
 def answer(state: LaneState, lane: Lane) -> Iterator[Step]:

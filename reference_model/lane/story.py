@@ -25,6 +25,9 @@ from kafka_chaos.reference_model.lane.state import (
 SENTENCES: dict[str, str] = {
     "append": "{broker}, {role}, appends record {record} at offset {detail}{source}.",
     "duplicate_sequence": "{broker} recognises record {record} by its sequence number, at offset {detail}.",
+    "taken_for_copy": "{broker} takes record {record} for the one at offset {detail}: they have one sequence number.",
+    "connection_closed": "The connection is closed before record {record} is written to it: it will be sent again.",
+    "send_repeated": "The send() that wrote record {record} failed in another partition, and is repeated as a whole.",
     "queue": "Record {record} is sent to {broker}, which is frozen: the request waits in its socket.",
     "not_enough_replicas": "{broker} refuses record {record}{source}: NOT_ENOUGH_REPLICAS.",
     "out_of_order_sequence": "{broker} refuses record {record}{source}: {detail}.",

@@ -25,7 +25,16 @@ from kafka_chaos.reference_model.lane.state import OK, LaneState, canonical, ini
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import shown
-from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, KNOWN_DEFECTS, LIBRDKAFKA_4953, KnownDefect
+from kafka_chaos.reference_model.predict.repeats import leave_unnumbered, number_anew, repeat_unanswered
+from kafka_chaos.reference_model.protocol.known_defects import (
+    KAFKA_15591,
+    KAFKAJS_822,
+    KAFKAJS_1005,
+    KNOWN_DEFECTS,
+    LIBRDKAFKA_4953,
+    SARAMA_3354,
+    KnownDefect,
+)
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
 Name = TypeVar("Name", bound=Hashable)
@@ -74,7 +83,9 @@ def plain_lane(lane: Lane, /, **settings: Any) -> Lane:
 def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
     """The known defects that concern a lane, by the anomalies that they make reachable: every set of them of which no
     part is enough."""
-    without_faults = plain_lane(lane, lane="defect", topic="", partitions=1, cleanup_policy=None, faults=())
+    without_faults = plain_lane(
+        lane, lane="defect", topic="", partitions=min(lane.partitions, 2), cleanup_policy=None, faults=()
+    )
     concerned = [KNOWN_DEFECTS[id] for id in VARIANTS if KNOWN_DEFECTS[id].concerns(lane)]
     found: dict[Anomaly, tuple[DefectTrace, ...]] = {}
     for size in range(1, len(concerned) + 1):
@@ -99,7 +110,7 @@ def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, De
     def possible(state: LaneState) -> Iterator[Step]:
         yield from map(acknowledged, steps(state, lane, None))
         for variant in variants:
-            yield from variant.steps(state)
+            yield from variant.steps(state, lane)
 
     def alike(state: LaneState, other: LaneState) -> bool:
         return canonical(state, lane) == other
@@ -126,7 +137,7 @@ def implied(step: Step) -> Step:
     return action._replace(name="acknowledge_implicitly"), implied
 
 
-def renew_after_timeout(state: LaneState) -> Iterator[Step]:
+def renew_after_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
     """librdkafka-4953: a message of another partition times out. The producer renews its producer epoch and sends all
     that was not acknowledged under the new one."""
     unanswered = [index for index, record in enumerate(state.records) if record.status != OK]
@@ -134,7 +145,7 @@ def renew_after_timeout(state: LaneState) -> Iterator[Step]:
         yield Action("renew_producer_epoch"), renew_producer_epoch(state, unanswered[0])
 
 
-def nothing_more(state: LaneState) -> Iterator[Step]:
+def nothing_more(state: LaneState, lane: Lane) -> Iterator[Step]:
     """No step beside the lane's own."""
     return iter(())
 
@@ -143,11 +154,14 @@ def nothing_more(state: LaneState) -> Iterator[Step]:
 class Variant:
     """The change that a defect makes to a lane: further steps, or brokers that are `forgetful` (`LaneState`)."""
 
-    steps: Callable[[LaneState], Iterator[Step]] = nothing_more
+    steps: Callable[[LaneState, Lane], Iterator[Step]] = nothing_more
     forgetful: bool = False
 
 
 VARIANTS: Mapping[str, Variant] = {
     LIBRDKAFKA_4953.id: Variant(renew_after_timeout),
     KAFKA_15591.id: Variant(forgetful=True),
+    KAFKAJS_1005.id: Variant(number_anew),
+    KAFKAJS_822.id: Variant(repeat_unanswered),
+    SARAMA_3354.id: Variant(leave_unnumbered),
 }

@@ -32,6 +32,21 @@ def renewing_for_all(lane: Lane) -> bool:
     return without_transactions(lane) and rules_of_client(lane).renews_for_all
 
 
+def numbering_anew(lane: Lane) -> bool:
+    """The same of a client that numbers each attempt, with several requests in flight."""
+    return without_transactions(lane) and lane.max_in_flight > 1 and rules_of_client(lane).numbers_anew
+
+
+def leaving_unnumbered(lane: Lane) -> bool:
+    """The same of a client that leaves messages without a number while it sends others again."""
+    return without_transactions(lane) and rules_of_client(lane).leaves_unnumbered
+
+
+def repeating_unanswered(lane: Lane) -> bool:
+    """Whether a lane's client sends again what no broker answers for (acks=0), with several requests in flight."""
+    return lane.acks == "0" and lane.max_in_flight > 1 and rules_of_client(lane).repeats_unanswered
+
+
 def sharing_epochs(lane: Lane) -> bool:
     """Whether transactions of a lane's producers may follow each other in one producer epoch."""
     return lane.transactional is not None and not has_epoch_per_transaction(lane)
@@ -77,10 +92,15 @@ def _given() -> Mapping[str, KnownDefect]:
 
 ALL_DEFECTS = _given()
 LIBRDKAFKA_4953, KAFKA_15591 = ALL_DEFECTS["librdkafka-4953"], ALL_DEFECTS["KAFKA-15591"]
+KAFKAJS_1005, KAFKAJS_822 = ALL_DEFECTS["kafkajs-1005"], ALL_DEFECTS["kafkajs-822"]
+SARAMA_3354 = ALL_DEFECTS["sarama-3354"]
 KAFKA_17754, KAFKA_14402 = ALL_DEFECTS["KAFKA-17754"], ALL_DEFECTS["KAFKA-14402"]
 CONCERNED: Mapping[str, Callable[[Lane], bool]] = {
     LIBRDKAFKA_4953.id: renewing_for_all,
     KAFKA_15591.id: taking_any_first_batch,
+    KAFKAJS_1005.id: numbering_anew,
+    KAFKAJS_822.id: repeating_unanswered,
+    SARAMA_3354.id: leaving_unnumbered,
     KAFKA_17754.id: sharing_epochs,
     KAFKA_14402.id: before_verification,
 }

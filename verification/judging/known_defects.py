@@ -9,25 +9,44 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import ABORT, ABORTED, COMMIT, TransactionAnomaly
-from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, KAFKA_17754, LIBRDKAFKA_4953
+from kafka_chaos.reference_model.protocol.known_defects import (
+    KAFKA_15591,
+    KAFKA_17754,
+    KAFKAJS_822,
+    KAFKAJS_1005,
+    LIBRDKAFKA_4953,
+    SARAMA_3354,
+)
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.parquet import rows_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.result import Identity, Observation
 
-_SENT = ("complete_ns", "transaction", "outcome")
+_MISPLACED = frozenset({Anomaly.LOST_WRITE, Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH})
+"""The anomalies of a record that was acknowledged at the offset of another."""
 _UNPLACED: Mapping[str, Collection[Any]] = {"outcome": ["ok"], "offset": [None]}
 _COPY = ("broker", "partition", "offset", "producer_epoch", "kind")
 _MARKER = ("broker", "partition", "offset", "producer_id", "kind")
 _ENDED = ("producer_id", "transaction", "transactional_id", "begin_ns", "end_ns", "outcome")
 _Lists = dict[Any, list[tuple[Any, ...]]]
+
+
+class Sent(NamedTuple):
+    """A row of produced/ about a record."""
+
+    invoke_ns: int
+    complete_ns: int | None
+    transaction: int | None
+    outcome: str
+    partition: int
+    offset: int | None
 
 
 def _lists() -> _Lists:
@@ -38,15 +57,17 @@ def _lists() -> _Lists:
 class Recorded:
     """A run's rows about some records.
 
-    By record: `sent`, its rows of produced/ (`_SENT`); `stored`, its partitions and offsets in the log. `copies`: by
-    record, broker and partition its offsets there, with producer epochs. `markers`: by broker and partition their
-    offsets, producers and kinds. `transactions`: by producer and number, the rest of `_ENDED`. `unplaced`: by producer
-    and partition, the seqs of all records that were acknowledged without an offset.
+    By record: `sent`, its rows of produced/; `stored`, its partitions and offsets in the log. `holders`: by partition
+    and offset at which one of them was acknowledged, the records there in the log. `copies`: by record, broker and
+    partition its offsets there, with producer epochs. `markers`: by broker and partition their offsets, producers and
+    kinds. `transactions`: by producer and number, the rest of `_ENDED`. `unplaced`: by producer and partition, the seqs
+    of all records that were acknowledged without an offset.
     """
 
     unplaced: Mapping[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
-    sent: _Lists = field(default_factory=_lists)
+    sent: Mapping[Identity, list[Sent]] = field(default_factory=lambda: defaultdict(list))
     stored: _Lists = field(default_factory=_lists)
+    holders: _Lists = field(default_factory=_lists)
     copies: Mapping[Identity, _Lists] = field(default_factory=lambda: defaultdict(_lists))
     markers: _Lists = field(default_factory=_lists)
     transactions: _Lists = field(default_factory=_lists)
@@ -81,14 +102,17 @@ def recorded_of(
     def rows(table: str, *columns: str, **of: Collection[Any]) -> Iterable[tuple[Any, ...]]:
         return rows_where(run.tables[table].files, table, columns, {"lane": [lane.lane], **of})
 
-    for producer, seq, *row in rows("produced", *of, *_SENT, **of):
-        found.sent[producer, seq].append(tuple(row))
+    for producer, seq, *row in rows("produced", *of, *Sent._fields, **of):
+        found.sent[producer, seq].append(Sent(*row))
     if implied := {one.producer_id for one in met if one.messages is not None} - {None}:
         unplaced = rows("produced", "producer_id", "partition", "seq", producer_id=implied, **_UNPLACED)
         for producer, partition, seq in sorted(row for row in unplaced if None not in row):
             found.unplaced[producer, partition].append(seq)
     for producer, seq, *row in rows("log", *of, "partition", "offset", **of):
         found.stored[producer, seq].append(tuple(row))
+    if acknowledged := {one.offset for each in found.sent.values() for one in each} - {None}:
+        for partition, offset, *holder in rows("log", "partition", "offset", *of, offset=acknowledged):
+            found.holders[partition, offset].append(tuple(holder))
     for producer, seq, broker, partition, offset, epoch, kind in rows("replicas", *of, *_COPY, **of):
         if kind not in (COMMIT, ABORT):
             found.copies[producer, seq][broker, partition].append((offset, epoch))
@@ -106,8 +130,7 @@ def renewed_epoch(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity
     sent = recorded.sent[record]
     if anomaly != Anomaly.DUPLICATE or met.producer_id != record[0] or len(sent) != 1:
         return False
-    ((complete_ns, _, outcome),) = sent
-    if outcome != "info" if complete_ns is None else complete_ns < met.ts_ns:
+    if not _is_open_until(met, sent[0]):
         return False
     stored = set(recorded.stored[record])
     copied = {place: sorted(copies) for place, copies in recorded.copies[record].items()}
@@ -128,7 +151,7 @@ def ended_late(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, r
     sent = recorded.sent[record]
     if len(sent) != 1 or met.producer_id != record[0] or met.commits is None:
         return False
-    known = recorded.transactions[record[0], sent[0][1]]
+    known = recorded.transactions[record[0], sent[0].transaction]
     if len(known) != 1:
         return False
     ((writer, begin_ns, end_ns, outcome),) = known
@@ -159,9 +182,45 @@ def acknowledged_implicitly(met: DefectPrecondition, anomaly: AnyAnomaly, record
     return record[1] in recorded.unplaced.get((met.producer_id, met.partition), [])[: met.messages]
 
 
+def repeated(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
+    """kafkajs-822 and kafkajs-1005: a send() of the record's producer had to be repeated while that of the record was
+    open. One that counts as acknowledged at a wrong offset has that of another record of its producer.
+
+    The record after a descent is the one that was overtaken: its own send() was repeated.
+    """
+    sent = recorded.sent[record]
+    if met.producer_id != record[0] or len(sent) != 1 or not _is_open_until(met, sent[0]):
+        return False
+    return sent[0].invoke_ns <= met.ts_ns and (anomaly not in _MISPLACED or _has_offset_of_another(record, recorded))
+
+
+def sent_unnumbered(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
+    """sarama-3354: the record was acknowledged at the offset of another of its producer, after messages to its
+    partition had waited behind repetitions."""
+    sent = recorded.sent[record]
+    if met.producer_id != record[0] or len(sent) != 1 or met.partition != sent[0].partition:
+        return False
+    return _is_open_until(met, sent[0]) and anomaly in _MISPLACED and _has_offset_of_another(record, recorded)
+
+
+def _is_open_until(met: DefectPrecondition, sent: Sent) -> bool:
+    """Whether the record had no outcome yet when the precondition occurred."""
+    return sent.outcome == "info" if sent.complete_ns is None else sent.complete_ns >= met.ts_ns
+
+
+def _has_offset_of_another(record: Identity, recorded: Recorded) -> bool:
+    """Whether the log has one record of the same producer, and not this one, where this one was acknowledged."""
+    sent = recorded.sent[record][0]
+    holders = recorded.holders[sent.partition, sent.offset]
+    return len(holders) == 1 and holders[0] != record and holders[0][0] == record[0]
+
+
 EXPLAINS: Mapping[str, Callable[[DefectPrecondition, AnyAnomaly, Identity, Recorded], bool]] = {
     LIBRDKAFKA_4953.id: renewed_epoch,
     KAFKA_15591.id: acknowledged_implicitly,
     KAFKA_17754.id: ended_late,
+    KAFKAJS_822.id: repeated,
+    KAFKAJS_1005.id: repeated,
+    SARAMA_3354.id: sent_unnumbered,
 }
 """By defect, whether a precondition explains a record of a finding. A defect that is not here explains nothing."""

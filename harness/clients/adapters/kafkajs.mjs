@@ -66,20 +66,35 @@ async function newProducer(kafka, begin) {
   }
 
   const flush = () => Promise.all(open);
-  // Repetitions of several sends overtake each other (kafkajs #1005): one in flight means that each waits for the last.
-  const inTurn = begin.max_in_flight === 1;
-  let last = Promise.resolve();
+  const begun = (sending) => {
+    open.add(sending);
+    sending.finally(() => open.delete(sending));
+    return sending;
+  };
+  const most = Math.ceil(MOST_BYTES / begin.record_size);
+  // What is to be sent one by one: the first number, and how many.
+  let waiting = { first: 0, count: 0 };
+  let inTurn = null;
+  async function sendInTurn() {
+    while (waiting.count) {
+      const { first, count } = waiting;
+      waiting = { first: first + Math.min(most, count), count: count - Math.min(most, count) };
+      await send(first, Math.min(most, count));
+    }
+    inTurn = null;
+  }
+  // Several sends that are open overtake each other where one is repeated (kafkajs #1005), and while topic and brokers
+  // are looked up (#1353). So they go one by one until they have caught up once, and always with one in flight.
+  let together = false;
   return {
     async produce({ first_seq, count }) {
-      const most = Math.ceil(MOST_BYTES / begin.record_size);
-      for (let done = 0; done < count; done += most) {
-        const sending = (inTurn ? last : Promise.resolve()).then(() =>
-          send(first_seq + done, Math.min(most, count - done)),
-        );
-        last = sending;
-        open.add(sending);
-        sending.finally(() => open.delete(sending));
+      if (!together) {
+        waiting = { first: waiting.count ? waiting.first : first_seq, count: waiting.count + count };
+        inTurn ??= begun(sendInTurn());
+        if (begin.max_in_flight > 1) inTurn.then(() => (together = true));
+        return;
       }
+      for (let done = 0; done < count; done += most) begun(send(first_seq + done, Math.min(most, count - done)));
     },
     async flush() {
       await flush();
@@ -154,12 +169,18 @@ async function main() {
     return orders.shift();
   };
   const begin = await next();
+  // A send() that has to be repeated says so at its first failure.
+  const isRepeated = ({ namespace, log }) => begin.log && namespace === "Producer" && log.retryCount === 0;
   const kafka = new Kafka({
     clientId: begin.client_id,
     brokers: begin.bootstrap_servers.split(","),
     requestTimeout: Math.min(30000, (begin.delivery_timeout_ms ?? 60000) / 2),
     logLevel: logLevel.ERROR,
-    logCreator: () => ({ log }) => process.stderr.write(`${log.message} ${log.error ?? ""}\n`),
+    logCreator: () => (entry) => {
+      const line = `[${entry.namespace}] ${entry.log.message}`;
+      process.stderr.write(`${line} ${entry.log.error ?? ""}\n`);
+      if (isRepeated(entry)) tell("log", { line });
+    },
     retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: 60 },
   });
   const client = begin.role === "producer" ? await newProducer(kafka, begin) : await newConsumer(kafka, begin);

@@ -46,6 +46,7 @@ type begin struct {
 	Isolation         string           `json:"isolation"`
 	TransactionalID   string           `json:"transactional_id"`
 	TransactionMs     int64            `json:"transaction_timeout_ms"`
+	Log               bool             `json:"log"`
 }
 
 func (b *begin) start(partition int64) int64 {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"log"
 	"strings"
 	"time"
 
@@ -14,6 +15,16 @@ const name, module = "sarama", "github.com/IBM/sarama"
 const backoff = 500 * time.Millisecond
 const beginsWithin = 30 * time.Second
 
+// Tells the lines of sarama's log that say of a partition that what waited behind repetitions is sent.
+type repetitions struct{}
+
+func (repetitions) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), "state change to [flushing-") {
+		tell(map[string]any{"event": "log", "line": strings.TrimSpace(string(line))})
+	}
+	return len(line), nil
+}
+
 type async struct {
 	client sarama.AsyncProducer
 	topic  string
@@ -21,6 +32,9 @@ type async struct {
 }
 
 func newProducer(b *begin, told *outcomes) (producer, error) {
+	if b.Log {
+		sarama.Logger = log.New(repetitions{}, "", 0)
+	}
 	config := sarama.NewConfig()
 	config.ClientID = b.ClientID
 	config.Producer.RequiredAcks = map[string]sarama.RequiredAcks{

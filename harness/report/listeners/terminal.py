@@ -45,6 +45,7 @@ class TerminalListener:
         self._prints = above is None
         self._live: Live | None = None
         self._kinds: dict[str, str] = {}
+        self._met: set[tuple[str, str]] = set()
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -69,6 +70,12 @@ class TerminalListener:
         if text and self._live is not None:
             # A fault may be over before the view is drawn the next time.
             self._live.refresh()
+
+    def _is_first(self, event: event_types.DefectPrecondition) -> bool:
+        """Whether the lane has not met the defect before: a producer may do so hundreds of times."""
+        known = len(self._met)
+        self._met.add((event.lane, event.defect))
+        return len(self._met) > known
 
     def _lines(self, event: Event) -> Sequence[str]:
         """The printed line of an event, and the lines below it; empty if nothing is printed."""
@@ -97,7 +104,7 @@ class TerminalListener:
                 return (f"[red]{event.fault_id} has no proof:[/red] {escape(event.reason)}",)
             case event_types.FaultHealed():
                 return (f"[magenta]{event.fault_id}[/magenta] healed",)
-            case event_types.DefectPrecondition():
+            case event_types.DefectPrecondition() if self._is_first(event):
                 what = f"[yellow]precondition of {event.defect}[/yellow] in {escape(event.lane)}"
                 return (f"{what}: {escape(event.evidence)}",)
             case event_types.ClientFailed():

@@ -1,12 +1,15 @@
-"""Tells from librdkafka's log when a producer meets the precondition of a known defect.
+"""Tells from a client's log when a producer meets the precondition of a known defect.
 
-It tells both at the debug level `eos`, in a few lines per run. Where the text differs, nothing is recorded, and no
-defect is named. The log of a producer in a process of its own comes as events of the client protocol.
+Where the text differs, nothing is recorded, and no defect is named. The log of a producer in a process of its own comes
+as events of the client protocol. librdkafka tells two of them at the debug level `eos`, in a few lines per run:
 
 - librdkafka-4953: messages timed out or sequence numbers were skipped, so an idempotent producer renews its producer
   epoch. The log names the reason of each renewal. A renewal for another reason, which KIP-360 asks for, is none.
 - KAFKA-15591: the first messages to a partition are acknowledged because a later one was (`IMPLICITACK`). They begin
   with message 1: no broker knew anything of the producer in that partition.
+
+kafkajs (kafkajs-1005, kafkajs-822) tells of each send() once it has to be repeated; sarama (sarama-3354) of a partition
+whose messages waited while older ones were sent again, when these are sent.
 """
 
 import logging
@@ -15,7 +18,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from kafka_chaos.contract.events import DefectPrecondition
-from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, LIBRDKAFKA_4953
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.reference_model.protocol.known_defects import (
+    KAFKA_15591,
+    KAFKAJS_822,
+    KAFKAJS_1005,
+    LIBRDKAFKA_4953,
+    SARAMA_3354,
+)
 
 OnPrecondition = Callable[[DefectPrecondition], None]
 
@@ -24,13 +34,16 @@ _IMPLICIT = re.compile(
     r"(?:^|\s)(?P<told>(?P<topic>\S+) \[(?P<partition>\d+)\] (?P<messages>\d+) message\(s\) implicitly acked by .*"
     r"\(msgids 1\.\.(?P=messages)\b.*)"
 )
+_REPEATED = re.compile(r"^\[Producer\] (?P<told>.*)")
+_FLUSHED = re.compile(r"(?P<told>producer/leader/(?P<topic>\S+)/(?P<partition>\d+) state change to \[flushing-\d+\])")
+_TOLD_BY = {KAFKAJS_822.id: _REPEATED, KAFKAJS_1005.id: _REPEATED, SARAMA_3354.id: _FLUSHED}
 _DEBUG = 7
 _LOG_KEYS = frozenset(("debug", "logger"))
 
 
 @dataclass(slots=True)
 class Watch:
-    """Reads the log of one idempotent producer; tells once of a renewal, and of each partition of its topic."""
+    """Reads the log of one idempotent librdkafka; tells once of a renewal, and of each partition of its topic."""
 
     on_precondition: OnPrecondition
     _: KW_ONLY
@@ -65,6 +78,20 @@ class Watch:
         )
 
 
+@dataclass(slots=True)
+class RepeatWatch(Watch):
+    """Reads the log of one producer of another kind, in which each line of a form tells of the `defect`."""
+
+    defect: str
+
+    def reads(self, line: str) -> None:
+        """Read a line."""
+        found = _TOLD_BY[self.defect].search(line)
+        if found is not None and (place := found.groupdict()).get("topic", self.topic) == self.topic:
+            partition = int(place["partition"]) if "partition" in place else None
+            self._tell(self.defect, f"{self.defect.partition('-')[0]}: {place['told']}", partition=partition)
+
+
 class _Handler(logging.Handler):
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -82,6 +109,14 @@ def watch_of(
     if on_precondition is None or configs.get("enable.idempotence") is not True or configs.keys() & _LOG_KEYS:
         return None
     return Watch(on_precondition, lane=lane, topic=topic, producer_id=producer_id)
+
+
+def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, producer_id: int) -> RepeatWatch | None:
+    """The reader of the log of a lane's producer whose kind has such a defect with the lane's settings."""
+    concerned = [one.id for one in (KAFKAJS_822, KAFKAJS_1005, SARAMA_3354) if one.concerns(lane)]
+    if on_precondition is None or not concerned:
+        return None
+    return RepeatWatch(on_precondition, lane=lane.lane, topic=lane.topic, producer_id=producer_id, defect=concerned[0])
 
 
 def watched(configs: Mapping[str, object], watch: Watch | None) -> dict[str, object]:

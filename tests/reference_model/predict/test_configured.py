@@ -162,6 +162,49 @@ def test_clients_that_wait_for_an_answer_to_each_batch_lose_nothing(client: str)
     assert question_key(lane, None) != question_key(STRICT, None)
 
 
+MISPLACED = Anomaly.LOST_WRITE, Anomaly.INCONSISTENT_OFFSET
+
+
+@pytest.mark.parametrize(
+    ("settings", "defect", "anomalies"),
+    [
+        ({"client": "sarama 1.43.3"}, "sarama-3354", MISPLACED),
+        ({"client": "sarama 1.43.3", "max_in_flight": 1}, "sarama-3354", MISPLACED),
+        ({"client": "sarama 1.43.3", "idempotence": False}, "", ()),
+        ({"client": "sarama 1.43.3", "acks": "0", "idempotence": False}, "", ()),
+        (
+            {"client": "kafkajs 2.2.4"},
+            "kafkajs-1005",
+            (*MISPLACED, Anomaly.DUPLICATE, Anomaly.REORDERED, Anomaly.OFFSET_MISMATCH),
+        ),
+        ({"client": "kafkajs 2.2.4", "max_in_flight": 1}, "", ()),
+        ({"client": "kafkajs 2.2.4", "acks": "1", "idempotence": False}, "", ()),
+        ({"client": "kafkajs 2.2.4", "acks": "0", "idempotence": False}, "kafkajs-822", (Anomaly.REORDERED,)),
+        (
+            {"client": "kafkajs 2.2.4", "acks": "0", "idempotence": False, "partitions": 2},
+            "kafkajs-822",
+            (Anomaly.REORDERED, Anomaly.DUPLICATE),
+        ),
+        ({"client": "kafkajs 2.2.4", "acks": "0", "idempotence": False, "max_in_flight": 1}, "", ()),
+    ],
+)
+def test_clients_that_repeat_against_the_rules_show_what_their_defects_say(
+    settings: dict[str, Any], defect: str, anomalies: tuple[Anomaly, ...]
+) -> None:
+    lane = replace(STRICT, **settings)
+    assert named(lane) == {anomaly: [(defect,)] for anomaly in anomalies}
+    others = [replace(lane, client=client) for client in (None, "java 3.9.1")]
+    assert not any((defect,) in sets for other in others for sets in named(other).values())
+
+
+def test_an_answer_depends_on_partitions_only_where_one_send_may_go_to_several() -> None:
+    def keys(lane: Lane) -> set[str]:
+        return {question_key(replace(lane, partitions=partitions), None) for partitions in (1, 2, 3)}
+
+    assert len(keys(replace(STRICT, client="kafkajs 2.2.4", acks="0", idempotence=False))) == 2
+    assert len(keys(replace(STRICT, client="kafkajs 2.2.4"))) == len(keys(STRICT)) == 1
+
+
 @pytest.mark.parametrize("client", ["librdkafka", "librdkafka 2.3.0"])
 def test_librdkafka_has_its_rules_in_any_version(client: str) -> None:
     assert named(plain_lane(STRICT, client=client)) == named(STRICT)

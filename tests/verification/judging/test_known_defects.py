@@ -21,7 +21,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 from kafka_chaos.verification.judging import known_defects
 from kafka_chaos.verification.judging.judge import judge
-from kafka_chaos.verification.judging.known_defects import Recorded, ended_late, renewed_epoch
+from kafka_chaos.verification.judging.known_defects import Recorded, Sent, ended_late, renewed_epoch
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from tests.commands import ended
@@ -173,7 +173,7 @@ def test_the_record_must_have_been_in_doubt(tmp_path: Path, column: str, value: 
 def late(**changes: Any) -> tuple[Recorded, DefectPrecondition]:
     """Record 7 of producer 1, in transaction 3: it was to be aborted, and an EndTxn that came late committed it."""
     recorded = Recorded()
-    recorded.sent[1, 7].append((None, changes.get("transaction", 3), "ok"))
+    recorded.sent[1, 7].append(Sent(150, None, changes.get("transaction", 3), "ok", 0, 10))
     recorded.transactions[1, 3].append((changes.get("writer", "t"), 100, changes.get("end_ns", 300), "aborted"))
     recorded.transactions[2, 0].append(("t", 900, None, "committed"))
     for broker in (1, 2):
@@ -277,6 +277,60 @@ def test_a_lost_record_must_have_been_acknowledged_implicitly(
     everything = replace(PREDICTION, known_defects=dict.fromkeys(Anomaly, (("KAFKA-15591",),)))
     other = verdict_of(rows.write(tmp_path / "again"), {"a": (met,)}, prediction=everything, truncated_read=seen)
     assert other.known_defects == ()
+
+
+def misplaced(
+    holder: tuple[int, int] = (1, 3), *, outcome: str = "ok", end: int | None = 2000, offset: int = 5
+) -> Rows:
+    """Record 7 of producer 1, open from 1,000 to 2,000 ns, was acknowledged at offset 5, which holds another record."""
+    found = Rows(lanes=[{"lane": "a", "idempotence": True}], clock=0).send(7, 5, outcome, producer_id=1)
+    found.produced[-1] |= {"invoke_ns": 1000, "complete_ns": end}
+    return found.store(offset, holder[1], producer_id=holder[0])
+
+
+SARAMA = "sarama-3354"
+OF_KAFKAJS = {"kafkajs-1005", "kafkajs-822"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "met", "anomaly", "named"),
+    [
+        (misplaced(), {}, Anomaly.LOST_WRITE, {SARAMA, *OF_KAFKAJS}),
+        (misplaced(), {}, Anomaly.INCONSISTENT_OFFSET, {SARAMA, *OF_KAFKAJS}),
+        (misplaced(), {}, Anomaly.REORDERED, OF_KAFKAJS),
+        (misplaced(), {}, Anomaly.DUPLICATE, OF_KAFKAJS),
+        (misplaced(), {"occurred_ns": 999}, Anomaly.LOST_WRITE, {SARAMA}),
+        (misplaced(), {"occurred_ns": 999}, Anomaly.REORDERED, set()),
+        (misplaced(), {"occurred_ns": 1000}, Anomaly.REORDERED, OF_KAFKAJS),
+        (misplaced(), {"occurred_ns": 2000}, Anomaly.LOST_WRITE, {SARAMA, *OF_KAFKAJS}),
+        (misplaced(), {"occurred_ns": 2001}, Anomaly.LOST_WRITE, set()),
+        (misplaced(), {"occurred_ns": 2001}, Anomaly.REORDERED, set()),
+        (misplaced(), {"partition": 1}, Anomaly.LOST_WRITE, OF_KAFKAJS),
+        (misplaced(), {"partition": None}, Anomaly.LOST_WRITE, OF_KAFKAJS),
+        (misplaced(), {"producer_id": 0}, Anomaly.LOST_WRITE, set()),
+        (misplaced(), {"producer_id": None}, Anomaly.REORDERED, set()),
+        (misplaced(holder=(0, 3)), {}, Anomaly.LOST_WRITE, set()),
+        (misplaced(holder=(1, 7)), {}, Anomaly.LOST_WRITE, set()),
+        (misplaced().store(5, 4, producer_id=1), {}, Anomaly.LOST_WRITE, set()),
+        (misplaced(offset=6), {}, Anomaly.LOST_WRITE, set()),
+        (misplaced(offset=6), {}, Anomaly.REORDERED, OF_KAFKAJS),
+        (misplaced(outcome="info", end=None), {}, Anomaly.REORDERED, OF_KAFKAJS),
+        (misplaced(end=None), {}, Anomaly.REORDERED, set()),
+        (misplaced().send(7, 5, producer_id=1), {}, Anomaly.REORDERED, set()),
+    ],
+)
+def test_repetitions_explain_only_records_that_were_open_and_took_another_s_place(
+    tmp_path: Path, rows: Rows, met: dict[str, Any], anomaly: Anomaly, named: set[str]
+) -> None:
+    defects = (SARAMA, *OF_KAFKAJS)
+    prediction = replace(PREDICTION, known_defects=dict.fromkeys(Anomaly, tuple((defect,) for defect in defects)))
+    given: dict[str, Any] = {"occurred_ns": 1500, "producer_id": 1, "partition": 0, **met}
+    seen = {str(anomaly): Observation(1, records=((1, 7),))}
+    run_dir = rows.write(tmp_path)
+    for defect in defects:
+        told = {"a": (precondition(defect, **given),)}
+        lane = verdict_of(run_dir, told, prediction=prediction, **seen)
+        assert lane.known_defects == ((defect,) if defect in named else ())
 
 
 def test_defects_that_explain_together_are_named_and_accepted_together(

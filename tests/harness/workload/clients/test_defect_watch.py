@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.events import DefectPrecondition
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
-from kafka_chaos.harness.workload.clients.defect_watch import Watch, watch_of, watched
+from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, watched
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
@@ -92,6 +93,44 @@ def test_other_lines_tell_nothing(line: str) -> None:
 def test_other_producers_are_left_alone(configs: dict[str, object]) -> None:
     watch = watch_of(configs, lambda _: None, lane="a", topic="t", producer_id=0)
     assert watched(configs, watch) == configs
+
+
+FLUSHING = "producer/leader/t/2 state change to [flushing-1]"
+REPEATED = "[Producer] Failed to send messages: Connection error: read ECONNRESET"
+IDEMPOTENT_LANE = Lane(lane="a", topic="t", idempotence=True)
+
+
+@pytest.mark.parametrize(
+    ("lane", "line", "told"),
+    [
+        ({"client": "sarama 1.43.3"}, FLUSHING, ("sarama-3354", 2, f"sarama: {FLUSHING}")),
+        ({"client": "sarama 1.43.3"}, FLUSHING.replace("/t/", "/other/"), None),
+        ({"client": "sarama 1.43.3"}, FLUSHING.replace("flushing", "retrying"), None),
+        ({"client": "kafkajs 2.2.4"}, REPEATED, ("kafkajs-1005", None, f"kafkajs: {REPEATED[11:]}")),
+        ({"client": "kafkajs 2.2.4", "acks": "0", "idempotence": False}, REPEATED, ("kafkajs-822", None, None)),
+        ({"client": "kafkajs 2.2.4"}, REPEATED.replace("Producer", "Connection"), None),
+    ],
+)
+def test_other_clients_tell_of_repetitions_each_time(
+    lane: dict[str, Any], line: str, told: tuple[str, int | None, str | None] | None
+) -> None:
+    events: list[DefectPrecondition] = []
+    watch = repeat_watch_of(replace(IDEMPOTENT_LANE, **lane), events.append, producer_id=3)
+    assert watch is not None
+    watch.reads(line)
+    watch.reads(line)
+    assert len(events) == (2 if told else 0)
+    for event in events:
+        assert told is not None
+        assert (event.lane, event.producer_id, event.defect, event.partition) == ("a", 3, *told[:2])
+        assert told[2] in (event.evidence, None)
+
+
+@pytest.mark.parametrize("client", ["java 3.9.1", "franz-go", "kafkajs 2.2.4"])
+def test_nothing_is_read_of_a_client_without_such_a_defect(client: str) -> None:
+    lane = replace(IDEMPOTENT_LANE, client=client, max_in_flight=1)
+    assert repeat_watch_of(lane, lambda _: None, producer_id=0) is None
+    assert repeat_watch_of(replace(lane, client="sarama"), None, producer_id=0) is None
 
 
 def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list[DefectPrecondition]:
