@@ -26,6 +26,7 @@ class ClientRules:
     renew its epoch for all partitions, and send under it what is in doubt. `per_transaction`: from this release on of
     both client and brokers, each transaction has a producer epoch of its own (KIP-890, part 2).
 
+    `returns_late`: of what failed with a connection, the set that was next is sent again after those behind it.
     `numbers_anew`: each attempt of an idempotent producer takes the sequence number that is next at that moment.
     `leaves_unnumbered`: what it is given while it sends older messages again is sent with sequence number 0.
     `repeats_unanswered`: with acks=0, too, what met a closed connection is sent again, all partitions of it. The first
@@ -38,6 +39,7 @@ class ClientRules:
     numbers_anew: bool = False
     leaves_unnumbered: bool = False
     repeats_unanswered: bool = False
+    returns_late: bool = False
 
 
 CLIENTS: Mapping[str, ClientRules] = {
@@ -57,8 +59,9 @@ CLIENTS: Mapping[str, ClientRules] = {
     # success (okOnSink), and the epoch is renewed after refusals alone (lines 850 to 963).
     FRANZ_GO: ClientRules(),
     # sarama 1.43.3, async_producer.go: dispatch numbers a message (line 698) unless it waits in a retry buffer, and
-    # flushRetryBuffers (line 726) hands on what waited there.
-    SARAMA: ClientRules(leaves_unnumbered=True),
+    # flushRetryBuffers (line 726) hands on what waited there. handleError (line 1192) returns the set that failed and
+    # what is gathered, and only later the set between them.
+    SARAMA: ClientRules(leaves_unnumbered=True, returns_late=True),
     # kafkajs 2.2.4, src/producer/sendMessages.js: lines 85 to 90 number each attempt, and lines 105 to 111 take the
     # number back after a failure; lines 127 to 161 repeat a send() for all brokers without a response.
     KAFKAJS: ClientRules(numbers_anew=True, repeats_unanswered=True),

@@ -25,13 +25,14 @@ from kafka_chaos.reference_model.lane.state import OK, LaneState, canonical, ini
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import shown
-from kafka_chaos.reference_model.predict.repeats import leave_unnumbered, number_anew, repeat_unanswered
+from kafka_chaos.reference_model.predict.repeats import leave_unnumbered, number_anew, repeat_unanswered, return_late
 from kafka_chaos.reference_model.protocol.known_defects import (
     KAFKA_15591,
     KAFKAJS_822,
     KAFKAJS_1005,
     KNOWN_DEFECTS,
     LIBRDKAFKA_4953,
+    SARAMA_2619,
     SARAMA_3354,
     KnownDefect,
 )
@@ -87,11 +88,14 @@ def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
         lane, lane="defect", topic="", partitions=min(lane.partitions, 2), cleanup_policy=None, faults=()
     )
     concerned = [KNOWN_DEFECTS[id] for id in VARIANTS if KNOWN_DEFECTS[id].concerns(lane)]
+    without_them = _traces((), without_faults) if concerned and not lane.idempotence else {}
     found: dict[Anomaly, tuple[DefectTrace, ...]] = {}
     for size in range(1, len(concerned) + 1):
         for defects in combinations(concerned, size):
             for anomaly, trace in _traces(defects, without_faults).items():
-                if not any(set(one.ids) < set(trace.ids) for one in found.get(anomaly, ())):
+                if anomaly not in without_them and not any(
+                    set(one.ids) < set(trace.ids) for one in found.get(anomaly, ())
+                ):
                     found[anomaly] = (*found.get(anomaly, ()), trace)
     return found
 
@@ -163,5 +167,6 @@ VARIANTS: Mapping[str, Variant] = {
     KAFKA_15591.id: Variant(forgetful=True),
     KAFKAJS_1005.id: Variant(number_anew),
     KAFKAJS_822.id: Variant(repeat_unanswered),
+    SARAMA_2619.id: Variant(return_late),
     SARAMA_3354.id: Variant(leave_unnumbered),
 }

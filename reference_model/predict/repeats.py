@@ -47,6 +47,16 @@ def leave_unnumbered(state: LaneState, lane: Lane) -> Iterator[Step]:
             yield from _sent(state, lane, index, first)
 
 
+def return_late(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """sarama-2619: once a record has to be sent again, it and the next change places in a batch, which the leader takes
+    by the number of its first record: what the log has not is appended."""
+    if any(record.status == RETRY for record in state.records):
+        held = {record_of(value) for value in state.replicas[leader_index(state.replicas)].log}
+        for index, record in enumerate(state.records):
+            if record.status in (NEW, RETRY) and index not in held:
+                yield from _sent(state, lane, index, [None])
+
+
 def repeat_unanswered(state: LaneState, lane: Lane) -> Iterator[Step]:
     """kafkajs-822: a connection is closed while several send() calls are open. What it has not taken is sent again, and
     so is what a send() has written to another broker, whose partition has moved since."""

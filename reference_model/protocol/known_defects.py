@@ -42,6 +42,12 @@ def leaving_unnumbered(lane: Lane) -> bool:
     return without_transactions(lane) and rules_of_client(lane).leaves_unnumbered
 
 
+def returning_late(lane: Lane) -> bool:
+    """Whether a lane's client lets messages that are sent again change their order, where the promise is to keep it."""
+    in_order = lane.idempotence or lane.max_in_flight == 1
+    return lane.acks != "0" and lane.transactional is None and in_order and rules_of_client(lane).returns_late
+
+
 def repeating_unanswered(lane: Lane) -> bool:
     """Whether a lane's client sends again what no broker answers for (acks=0), with several requests in flight."""
     return lane.acks == "0" and lane.max_in_flight > 1 and rules_of_client(lane).repeats_unanswered
@@ -93,13 +99,14 @@ def _given() -> Mapping[str, KnownDefect]:
 ALL_DEFECTS = _given()
 LIBRDKAFKA_4953, KAFKA_15591 = ALL_DEFECTS["librdkafka-4953"], ALL_DEFECTS["KAFKA-15591"]
 KAFKAJS_1005, KAFKAJS_822 = ALL_DEFECTS["kafkajs-1005"], ALL_DEFECTS["kafkajs-822"]
-SARAMA_3354 = ALL_DEFECTS["sarama-3354"]
+SARAMA_2619, SARAMA_3354 = ALL_DEFECTS["sarama-2619"], ALL_DEFECTS["sarama-3354"]
 KAFKA_17754, KAFKA_14402 = ALL_DEFECTS["KAFKA-17754"], ALL_DEFECTS["KAFKA-14402"]
 CONCERNED: Mapping[str, Callable[[Lane], bool]] = {
     LIBRDKAFKA_4953.id: renewing_for_all,
     KAFKA_15591.id: taking_any_first_batch,
     KAFKAJS_1005.id: numbering_anew,
     KAFKAJS_822.id: repeating_unanswered,
+    SARAMA_2619.id: returning_late,
     SARAMA_3354.id: leaving_unnumbered,
     KAFKA_17754.id: sharing_epochs,
     KAFKA_14402.id: before_verification,

@@ -22,6 +22,7 @@ from kafka_chaos.reference_model.protocol.known_defects import (
     KAFKAJS_822,
     KAFKAJS_1005,
     LIBRDKAFKA_4953,
+    SARAMA_2619,
     SARAMA_3354,
 )
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
@@ -194,6 +195,13 @@ def repeated(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, rec
     return sent[0].invoke_ns <= met.ts_ns and (anomaly not in _MISPLACED or _has_offset_of_another(record, recorded))
 
 
+def returned_late(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
+    """sarama-2619: the overtaken record had no outcome yet when messages to its partition had to be sent again."""
+    if anomaly != Anomaly.REORDERED or not repeated(met, anomaly, record, recorded):
+        return False
+    return met.partition == recorded.sent[record][0].partition
+
+
 def sent_unnumbered(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
     """sarama-3354: the record was acknowledged at the offset of another of its producer, after messages to its
     partition had waited behind repetitions."""
@@ -221,6 +229,7 @@ EXPLAINS: Mapping[str, Callable[[DefectPrecondition, AnyAnomaly, Identity, Recor
     KAFKA_17754.id: ended_late,
     KAFKAJS_822.id: repeated,
     KAFKAJS_1005.id: repeated,
+    SARAMA_2619.id: returned_late,
     SARAMA_3354.id: sent_unnumbered,
 }
 """By defect, whether a precondition explains a record of a finding. A defect that is not here explains nothing."""

@@ -15,11 +15,11 @@ const name, module = "sarama", "github.com/IBM/sarama"
 const backoff = 500 * time.Millisecond
 const beginsWithin = 30 * time.Second
 
-// Tells the lines of sarama's log that say of a partition that what waited behind repetitions is sent.
+// Tells the lines of sarama's log that say of a partition that messages are sent again, or what waited behind them.
 type repetitions struct{}
 
 func (repetitions) Write(line []byte) (int, error) {
-	if strings.Contains(string(line), "state change to [flushing-") {
+	if told := string(line); strings.Contains(told, "to [flushing-") || strings.Contains(told, "to [retrying-") {
 		tell(map[string]any{"event": "log", "line": strings.TrimSpace(string(line))})
 	}
 	return len(line), nil

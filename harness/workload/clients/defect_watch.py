@@ -8,13 +8,13 @@ as events of the client protocol. librdkafka tells two of them at the debug leve
 - KAFKA-15591: the first messages to a partition are acknowledged because a later one was (`IMPLICITACK`). They begin
   with message 1: no broker knew anything of the producer in that partition.
 
-kafkajs (kafkajs-1005, kafkajs-822) tells of each send() once it has to be repeated; sarama (sarama-3354) of a partition
-whose messages waited while older ones were sent again, when these are sent.
+kafkajs (kafkajs-1005, kafkajs-822) tells of each send() once it has to be repeated; sarama of a partition whose
+messages have to be sent again (sarama-2619), and of one whose messages waited behind such (sarama-3354).
 """
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from kafka_chaos.contract.events import DefectPrecondition
@@ -24,7 +24,9 @@ from kafka_chaos.reference_model.protocol.known_defects import (
     KAFKAJS_822,
     KAFKAJS_1005,
     LIBRDKAFKA_4953,
+    SARAMA_2619,
     SARAMA_3354,
+    KnownDefect,
 )
 
 OnPrecondition = Callable[[DefectPrecondition], None]
@@ -35,8 +37,13 @@ _IMPLICIT = re.compile(
     r"\(msgids 1\.\.(?P=messages)\b.*)"
 )
 _REPEATED = re.compile(r"^\[Producer\] (?P<told>.*)")
-_FLUSHED = re.compile(r"(?P<told>producer/leader/(?P<topic>\S+)/(?P<partition>\d+) state change to \[flushing-\d+\])")
-_TOLD_BY = {KAFKAJS_822.id: _REPEATED, KAFKAJS_1005.id: _REPEATED, SARAMA_3354.id: _FLUSHED}
+_OF_SARAMA = r"(?P<told>producer/leader/(?P<topic>\S+)/(?P<partition>\d+) state change to \[{}-\d+\])"
+_TOLD_BY = {
+    KAFKAJS_822: _REPEATED,
+    KAFKAJS_1005: _REPEATED,
+    SARAMA_2619: re.compile(_OF_SARAMA.format("retrying")),
+    SARAMA_3354: re.compile(_OF_SARAMA.format("flushing")),
+}
 _DEBUG = 7
 _LOG_KEYS = frozenset(("debug", "logger"))
 
@@ -80,16 +87,17 @@ class Watch:
 
 @dataclass(slots=True)
 class RepeatWatch(Watch):
-    """Reads the log of one producer of another kind, in which each line of a form tells of the `defect`."""
+    """Reads the log of one producer of another kind, in which each line of a form tells of one of the `defects`."""
 
-    defect: str
+    defects: Sequence[KnownDefect]
 
     def reads(self, line: str) -> None:
         """Read a line."""
-        found = _TOLD_BY[self.defect].search(line)
-        if found is not None and (place := found.groupdict()).get("topic", self.topic) == self.topic:
-            partition = int(place["partition"]) if "partition" in place else None
-            self._tell(self.defect, f"{self.defect.partition('-')[0]}: {place['told']}", partition=partition)
+        for defect in self.defects:
+            found = _TOLD_BY[defect].search(line)
+            if found is not None and (place := found.groupdict()).get("topic", self.topic) == self.topic:
+                partition = int(place["partition"]) if "partition" in place else None
+                self._tell(defect.id, f"{defect.component}: {place['told']}", partition=partition)
 
 
 class _Handler(logging.Handler):
@@ -112,11 +120,11 @@ def watch_of(
 
 
 def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, producer_id: int) -> RepeatWatch | None:
-    """The reader of the log of a lane's producer whose kind has such a defect with the lane's settings."""
-    concerned = [one.id for one in (KAFKAJS_822, KAFKAJS_1005, SARAMA_3354) if one.concerns(lane)]
+    """The reader of the log of a lane's producer whose kind has such defects with the lane's settings."""
+    concerned = [defect for defect in _TOLD_BY if defect.concerns(lane)]
     if on_precondition is None or not concerned:
         return None
-    return RepeatWatch(on_precondition, lane=lane.lane, topic=lane.topic, producer_id=producer_id, defect=concerned[0])
+    return RepeatWatch(on_precondition, lane=lane.lane, topic=lane.topic, producer_id=producer_id, defects=concerned)
 
 
 def watched(configs: Mapping[str, object], watch: Watch | None) -> dict[str, object]:

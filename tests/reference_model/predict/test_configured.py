@@ -168,9 +168,8 @@ MISPLACED = Anomaly.LOST_WRITE, Anomaly.INCONSISTENT_OFFSET
 @pytest.mark.parametrize(
     ("settings", "defect", "anomalies"),
     [
-        ({"client": "sarama 1.43.3"}, "sarama-3354", MISPLACED),
-        ({"client": "sarama 1.43.3", "max_in_flight": 1}, "sarama-3354", MISPLACED),
         ({"client": "sarama 1.43.3", "idempotence": False}, "", ()),
+        ({"client": "sarama 1.43.3", "idempotence": False, "max_in_flight": 1}, "sarama-2619", (Anomaly.REORDERED,)),
         ({"client": "sarama 1.43.3", "acks": "0", "idempotence": False}, "", ()),
         (
             {"client": "kafkajs 2.2.4"},
@@ -195,6 +194,13 @@ def test_clients_that_repeat_against_the_rules_show_what_their_defects_say(
     assert named(lane) == {anomaly: [(defect,)] for anomaly in anomalies}
     others = [replace(lane, client=client) for client in (None, "java 3.9.1")]
     assert not any((defect,) in sets for other in others for sets in named(other).values())
+
+
+@pytest.mark.parametrize("max_in_flight", [1, 5])
+def test_an_idempotent_sarama_has_two_defects(max_in_flight: int) -> None:
+    lane = replace(STRICT, client="sarama 1.43.3", max_in_flight=max_in_flight)
+    expected = {anomaly: [("sarama-3354",)] for anomaly in MISPLACED}
+    assert named(lane) == {**expected, Anomaly.REORDERED: [("sarama-2619",)]}
 
 
 def test_an_answer_depends_on_partitions_only_where_one_send_may_go_to_several() -> None:

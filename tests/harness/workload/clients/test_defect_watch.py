@@ -96,6 +96,7 @@ def test_other_producers_are_left_alone(configs: dict[str, object]) -> None:
 
 
 FLUSHING = "producer/leader/t/2 state change to [flushing-1]"
+RETRYING = FLUSHING.replace("flushing", "retrying")
 REPEATED = "[Producer] Failed to send messages: Connection error: read ECONNRESET"
 IDEMPOTENT_LANE = Lane(lane="a", topic="t", idempotence=True)
 
@@ -105,7 +106,8 @@ IDEMPOTENT_LANE = Lane(lane="a", topic="t", idempotence=True)
     [
         ({"client": "sarama 1.43.3"}, FLUSHING, ("sarama-3354", 2, f"sarama: {FLUSHING}")),
         ({"client": "sarama 1.43.3"}, FLUSHING.replace("/t/", "/other/"), None),
-        ({"client": "sarama 1.43.3"}, FLUSHING.replace("flushing", "retrying"), None),
+        ({"client": "sarama 1.43.3"}, RETRYING, ("sarama-2619", 2, f"sarama: {RETRYING}")),
+        ({"client": "sarama 1.43.3"}, FLUSHING.replace("flushing-1", "normal"), None),
         ({"client": "kafkajs 2.2.4"}, REPEATED, ("kafkajs-1005", None, f"kafkajs: {REPEATED[11:]}")),
         ({"client": "kafkajs 2.2.4", "acks": "0", "idempotence": False}, REPEATED, ("kafkajs-822", None, None)),
         ({"client": "kafkajs 2.2.4"}, REPEATED.replace("Producer", "Connection"), None),
