@@ -159,20 +159,12 @@ def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Dis
             if anomaly in ALL_ANOMALIES:
                 defects = lane.explained.get(reason, ())
                 name = " or ".join(" with ".join(one) for one in defects)
-                client = clients[lane.lane]
                 yield Discovery(
-                    name=name or f"{anomaly} of {client}{_perhaps(client)}",
+                    name=name or f"{anomaly} of {clients[lane.lane]}",
                     lane=lane.lane,
                     anomaly=anomaly,
                     is_explained=bool(defects),
                 )
-
-
-def _perhaps(client: str) -> str:
-    """The known defects of a client that no verdict can name: of another one than librdkafka."""
-    kind = client.partition(" ")[0]
-    ids = [one.id for one in ALL_DEFECTS.values() if one.component == kind != IN_PROCESS]
-    return f" (perhaps {' or '.join(ids)})" if ids else ""
 
 
 def _drawn(experiment: Experiment) -> Iterator[str]:

@@ -59,7 +59,8 @@ class Recorded:
     """A run's rows about some records.
 
     By record: `sent`, its rows of produced/; `stored`, its partitions and offsets in the log. `holders`: by partition
-    and offset at which one of them was acknowledged, the records there in the log. `copies`: by record, broker and
+    and offset at which one of them was acknowledged, the records there in the log. `claimants`: by partition and offset
+    at which one of them is stored, the records that were acknowledged there. `copies`: by record, broker and
     partition its offsets there, with producer epochs. `markers`: by broker and partition their offsets, producers and
     kinds. `transactions`: by producer and number, the rest of `_ENDED`. `unplaced`: by producer and partition, the seqs
     of all records that were acknowledged without an offset.
@@ -69,6 +70,7 @@ class Recorded:
     sent: Mapping[Identity, list[Sent]] = field(default_factory=lambda: defaultdict(list))
     stored: _Lists = field(default_factory=_lists)
     holders: _Lists = field(default_factory=_lists)
+    claimants: _Lists = field(default_factory=_lists)
     copies: Mapping[Identity, _Lists] = field(default_factory=lambda: defaultdict(_lists))
     markers: _Lists = field(default_factory=_lists)
     transactions: _Lists = field(default_factory=_lists)
@@ -114,6 +116,9 @@ def recorded_of(
     if acknowledged := {one.offset for each in found.sent.values() for one in each} - {None}:
         for partition, offset, *holder in rows("log", "partition", "offset", *of, offset=acknowledged):
             found.holders[partition, offset].append(tuple(holder))
+    if twice := {offset for places in found.stored.values() if len(places) > 1 for _, offset in places}:
+        for partition, offset, *claimant in rows("produced", "partition", "offset", *of, outcome=["ok"], offset=twice):
+            found.claimants[partition, offset].append(tuple(claimant))
     for producer, seq, broker, partition, offset, epoch, kind in rows("replicas", *of, *_COPY, **of):
         if kind not in (COMMIT, ABORT):
             found.copies[producer, seq][broker, partition].append((offset, epoch))
@@ -185,14 +190,18 @@ def acknowledged_implicitly(met: DefectPrecondition, anomaly: AnyAnomaly, record
 
 def repeated(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
     """kafkajs-822 and kafkajs-1005: a send() of the record's producer had to be repeated while that of the record was
-    open. One that counts as acknowledged at a wrong offset has that of another record of its producer.
+    open. One that counts as acknowledged at a wrong offset has that of another record of its producer. With
+    idempotence, one that was written twice has lent its number: another record was acknowledged where it is.
 
     The record after a descent is the one that was overtaken: its own send() was repeated.
     """
     sent = recorded.sent[record]
     if met.producer_id != record[0] or len(sent) != 1 or not _is_open_until(met, sent[0]):
         return False
-    return sent[0].invoke_ns <= met.ts_ns and (anomaly not in _MISPLACED or _has_offset_of_another(record, recorded))
+    if sent[0].invoke_ns > met.ts_ns or (anomaly in _MISPLACED and not _has_offset_of_another(record, recorded)):
+        return False
+    others = (one for place in recorded.stored[record] for one in recorded.claimants[place] if one != record)
+    return anomaly != Anomaly.DUPLICATE or met.defect != KAFKAJS_1005.id or any(one[0] == record[0] for one in others)
 
 
 def returned_late(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:

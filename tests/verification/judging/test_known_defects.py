@@ -289,7 +289,14 @@ def misplaced(
 
 
 SARAMA, IN_ORDER = "sarama-3354", "sarama-2619"
-OF_KAFKAJS = {"kafkajs-1005", "kafkajs-822"}
+UNANSWERED = "kafkajs-822"
+OF_KAFKAJS = {"kafkajs-1005", UNANSWERED}
+
+
+def lending(outcome: str = "ok", producer_id: int = 1) -> Rows:
+    """Record 7 is in the log twice; record 4 of the producer was acknowledged at the first of its offsets."""
+    rows = misplaced().store(8, 7, producer_id=1).store(9, 7, producer_id=1)
+    return rows.send(4, 8 if outcome == "ok" else None, outcome, producer_id=producer_id)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +305,12 @@ OF_KAFKAJS = {"kafkajs-1005", "kafkajs-822"}
         (misplaced(), {}, Anomaly.LOST_WRITE, {SARAMA, *OF_KAFKAJS}),
         (misplaced(), {}, Anomaly.INCONSISTENT_OFFSET, {SARAMA, *OF_KAFKAJS}),
         (misplaced(), {}, Anomaly.REORDERED, {IN_ORDER, *OF_KAFKAJS}),
-        (misplaced(), {}, Anomaly.DUPLICATE, OF_KAFKAJS),
+        (misplaced(), {}, Anomaly.DUPLICATE, {UNANSWERED}),
+        (misplaced().store(8, 7, producer_id=1).store(9, 7, producer_id=1), {}, Anomaly.DUPLICATE, {UNANSWERED}),
+        (lending(), {}, Anomaly.DUPLICATE, OF_KAFKAJS),
+        (lending(), {"occurred_ns": 2001}, Anomaly.DUPLICATE, set()),
+        (lending(producer_id=2), {}, Anomaly.DUPLICATE, {UNANSWERED}),
+        (lending("info"), {}, Anomaly.DUPLICATE, {UNANSWERED}),
         (misplaced(), {"occurred_ns": 999}, Anomaly.LOST_WRITE, {SARAMA}),
         (misplaced(), {"occurred_ns": 999}, Anomaly.REORDERED, set()),
         (misplaced(), {"occurred_ns": 1000}, Anomaly.REORDERED, {IN_ORDER, *OF_KAFKAJS}),
