@@ -136,7 +136,7 @@ def renewed_epoch(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity
     sent = recorded.sent[record]
     if anomaly != Anomaly.DUPLICATE or met.producer_id != record[0] or len(sent) != 1:
         return False
-    if not _is_open_until(met, sent[0]):
+    if not _is_open_at(met, sent[0]):
         return False
     stored = set(recorded.stored[record])
     copied = {place: sorted(copies) for place, copies in recorded.copies[record].items()}
@@ -196,9 +196,9 @@ def repeated(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, rec
     The record after a descent is the one that was overtaken: its own send() was repeated.
     """
     sent = recorded.sent[record]
-    if met.producer_id != record[0] or len(sent) != 1 or not _is_open_until(met, sent[0]):
+    if met.producer_id != record[0] or len(sent) != 1 or not _is_open_at(met, sent[0]):
         return False
-    if sent[0].invoke_ns > met.ts_ns or (anomaly in _MISPLACED and not _has_offset_of_another(record, recorded)):
+    if anomaly in _MISPLACED and not _has_offset_of_another(record, recorded):
         return False
     others = (one for place in recorded.stored[record] for one in recorded.claimants[place] if one != record)
     return anomaly != Anomaly.DUPLICATE or met.defect != KAFKAJS_1005.id or any(one[0] == record[0] for one in others)
@@ -212,17 +212,18 @@ def returned_late(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity
 
 
 def sent_unnumbered(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
-    """sarama-3354: the record was acknowledged at the offset of another of its producer, after messages to its
-    partition had waited behind repetitions."""
+    """sarama-3354: the record was acknowledged at the offset of another of its producer, and it
+    was among the messages to its partition that waited behind repetitions."""
     sent = recorded.sent[record]
     if met.producer_id != record[0] or len(sent) != 1 or met.partition != sent[0].partition:
         return False
-    return _is_open_until(met, sent[0]) and anomaly in _MISPLACED and _has_offset_of_another(record, recorded)
+    return _is_open_at(met, sent[0]) and anomaly in _MISPLACED and _has_offset_of_another(record, recorded)
 
 
-def _is_open_until(met: DefectPrecondition, sent: Sent) -> bool:
-    """Whether the record had no outcome yet when the precondition occurred."""
-    return sent.outcome == "info" if sent.complete_ns is None else sent.complete_ns >= met.ts_ns
+def _is_open_at(met: DefectPrecondition, sent: Sent) -> bool:
+    """Whether the record had been sent and had no outcome yet when the precondition occurred."""
+    is_open = sent.outcome == "info" if sent.complete_ns is None else sent.complete_ns >= met.ts_ns
+    return is_open and sent.invoke_ns <= met.ts_ns
 
 
 def _has_offset_of_another(record: Identity, recorded: Recorded) -> bool:

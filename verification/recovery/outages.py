@@ -66,13 +66,17 @@ def _producers(facts: LaneFacts) -> Iterator[Outage]:
 def _consumers(lane: Lane, facts: LaneFacts, *, final_log: bool) -> Iterator[Outage]:
     due, reads = _by_place(facts.pulses, ACKNOWLEDGED), _by_place(facts.pulses, READ)
     last = max((one.last_ns for one in facts.pulses), default=0)
-    for reader in ("", *(group for group, source in groups_of_lane(lane).items() if source == lane.lane)):
+    groups = [group for group, source in groups_of_lane(lane).items() if source == lane.lane]
+    come_and_go = {place for place in reads if place[0] not in ("", *groups)}
+    for reader in ("", *groups):
         for (_, partition), acknowledged in due.items():
             if partition is None:
                 continue
+            owns = ("", partition) in reads or not any(place[1] == partition for place in come_and_go)
             for gap in _gaps(acknowledged, reads.get((reader, partition), []), last):
                 # What was acknowledged and is in no log is due to nobody: who has read all of it waits for nothing.
-                if gap[2] or not _has_read_all(facts, reader, partition, final_log=final_log):
+                # Those who come and go have not read it for the lane's own reader.
+                if gap[2] or not (reader or owns) or not _has_read_all(facts, reader, partition, final_log=final_log):
                     yield Outage(RecoveryAnomaly.STALLED_CONSUMER, partition, *gap)
 
 

@@ -130,6 +130,15 @@ def test_what_a_passing_consumer_reads_again_hides_no_stall(tmp_path: Path, veri
     assert (lane.verdict, found(lane)) == ((Verdict.VIOLATION, {CONSUMER: 1}) if told else (Verdict.CONFORMS, {}))
 
 
+def test_a_lane_whose_only_consumer_comes_and_goes_has_a_reader_that_stalled(
+    tmp_path: Path, verified: Verified
+) -> None:
+    rows = healthy()
+    rows.event("reader_started", lane="a", consumer=rows.consumed[0]["consumer"], ts_ns=at(0))
+    lane = judged(rows, tmp_path / "run", verified)
+    assert (lane.verdict, found(lane)) == (Verdict.VIOLATION, {CONSUMER: 1})
+
+
 Planted = Callable[[Rows, float, float], Rows]
 STALLS: dict[RecoveryAnomaly, tuple[Planted, float]] = {
     PRODUCER: (silent, HANGING),

@@ -73,6 +73,7 @@ READ = (
     contract.HighWatermark,
     contract.DefectPrecondition,
     contract.ClientFailed,
+    contract.ClientStarted,
     contract.ReaderStarted,
     contract.ConfigurationUnread,
     contract.LastStableOffset,
@@ -179,6 +180,8 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     kept: dict[Place, list[Kept]] = {}
     passing: dict[str, list[str]] = {}
     doubts: dict[str, list[str]] = {name: [] for name in partitions}
+    clients = {lane.lane: lane.client for lane in lanes}
+    begun_ns: int | None = None
     for number, line in json_lines(path):
         try:
             match event := event_of(line, READ, exact=True):
@@ -188,11 +191,17 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     for lane in _concerned(event.lanes, partitions) or partitions:
                         outside[lane] = (*outside.get(lane, ()), *event.kinds)
                 case contract.RunStarted():
-                    collects = _known("collects", event.collects, _COLLECTED)
+                    collects, begun_ns = _known("collects", event.collects, _COLLECTED), event.ts_ns
+                    if event.lanes and set(event.lanes) != partitions.keys():
+                        _doubt_all(doubts, "events.jsonl names other lanes of the run than lanes.json")
                 case contract.PhaseStarted():
+                    if event.phase in phases:
+                        _doubt_all(doubts, f"phase {event.phase} began twice")
                     phases[event.phase] = Phase(_concerned(event.lanes, partitions), event.ts_ns)
                 case contract.PhaseEnded():
                     if (phase := phases.get(event.phase)) is not None:
+                        if phase.ended_ns is not None:
+                            _doubt_all(doubts, f"phase {event.phase} ended twice")
                         phases[event.phase] = replace(phase, ended_ns=event.ts_ns)
                     else:
                         _doubt_all(doubts, f"phase {event.phase} ended and never began: events.jsonl reports no start")
@@ -204,6 +213,11 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                     if not event.problem:
                         raise ValueError("problem is '', expected a text")
                     doubts[lane].append(f"its {event.role} {event.problem}")
+                case contract.ClientStarted():
+                    lane = lane_of(event.lane, partitions)
+                    if not _is_of(clients[lane], event):
+                        is_said = f"{event.client} {event.version}"
+                        doubts[lane].append(f"its {event.role} says that it is {is_said}, lanes.json {clients[lane]}")
                 case contract.ReaderStarted():
                     passing.setdefault(lane_of(event.lane, partitions), []).append(event.consumer)
                 case contract.LastStableOffset():
@@ -211,7 +225,10 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
                 case contract.HarnessPaused():
                     if not 0 <= event.seconds < _LONGEST:
                         raise ValueError(f"seconds is {event.seconds}, expected how long it was")
-                    pauses.append((event.ts_ns - round(event.seconds * 1e9), event.ts_ns))
+                    pause = event.ts_ns - round(event.seconds * 1e9), event.ts_ns
+                    if begun_ns is not None and pause[0] < begun_ns:
+                        raise ValueError(f"seconds is {event.seconds}, expected a pause within the run")
+                    pauses.append(pause)
                 case contract.ConfigurationUnread():
                     unread = f"the run may not read the configuration {', '.join(event.configurations)}"
                     _doubt_all(doubts, f"{unread}: the prediction may be that of another cluster")
@@ -225,6 +242,16 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error
     told = (tuple(faults.values()), reports, outside, collects, phases, changes, preconditions, doubts)
     return Events(*told, stable, tuple(pauses), kept, passing)
+
+
+def _is_of(client: str | None, started: contract.ClientStarted) -> bool:
+    """Whether a process may be a lane's client by what it says of itself; a command of one's own may say anything."""
+    from kafka_chaos.reference_model.clients.rules import CLIENTS
+
+    kind, _, version = (client or "").partition(" ")
+    if kind not in CLIENTS:
+        return True
+    return started.client == kind and version in ("", started.version)
 
 
 def _doubt_all(doubts: Mapping[str, list[str]], doubt: str) -> None:

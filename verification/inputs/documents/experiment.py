@@ -66,7 +66,9 @@ def _differences(lane: Lane, planned: Mapping[str, Any], cluster: Mapping[str, A
                 for key, value in asdict(here).items()
                 if not isinstance(value, dict)
             }
-    given["assume"] = (set(lane.assume), {*(planned.get("assume") or ()), *(cluster.get("assume") or ())})
+    assumed = [planned.get("assume") or [], cluster.get("assume") or []]
+    are_lists = all(isinstance(one, list) and all(isinstance(key, str) for key in one) for one in assumed)
+    given["assume"] = (set(lane.assume), {key for one in assumed for key in one} if are_lists else assumed)
     if lane.group is not None and isinstance(planned.get("group"), Mapping):
         # Faults that end members are crashes of the group, too.
         own = planned["group"].get("crashes", 0)
@@ -107,6 +109,7 @@ def _planned(path: RunPath) -> tuple[dict[str, Mapping[str, Any]], Mapping[str, 
         for lane in lanes or ():
             is_named = isinstance(lane, dict) and isinstance(lane.get("lane"), str)
             expect(is_named, path, f"phases[{number}].lanes", "expected lanes with a name")
+            expect(lane["lane"] not in found, path, f"phases[{number}].lanes", f"lane {lane['lane']} is there twice")
             found[lane["lane"]] = lane
     cluster = document.get("cluster")
     return found, cluster if isinstance(cluster, dict) else {}

@@ -119,6 +119,48 @@ def test_preconditions_of_known_defects(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("client", "said", "doubts"),
+    [
+        ("java 3.9.1", ("java", "3.9.1"), []),
+        ("java", ("java", "4.1.1"), []),
+        ("own", ("service", "2"), []),
+        (None, ("librdkafka", "2.16.0"), []),
+        ("java 3.9.1", ("java", "2.0.0"), ["its producer says that it is java 2.0.0, lanes.json java 3.9.1"]),
+        ("kafkajs 2.2.4", ("java", "3.9.1"), ["its producer says that it is java 3.9.1, lanes.json kafkajs 2.2.4"]),
+    ],
+)
+def test_a_client_is_what_it_says(tmp_path: Path, client: str | None, said: tuple[str, str], doubts: list[str]) -> None:
+    path = tmp_path / "events.jsonl"
+    event = {"type": "client_started", "lane": "a", "role": "producer", "client": said[0], "version": said[1]}
+    path.write_text(json.dumps({"ts_ns": 1, **event}) + "\n")
+    assert read_events(path, [Lane(lane="a", client=client)]).doubts == {"a": doubts}
+
+
+@pytest.mark.parametrize(
+    ("events", "doubt"),
+    [
+        ([("run_started", {"lanes": ["a"]})], "events.jsonl names other lanes of the run than lanes.json"),
+        ([("run_started", {"lanes": ["a", "b"]})], ""),
+        ([("run_started", {})], ""),
+        ([("phase_started", {"phase": "p"})] * 2, "phase p began twice"),
+        ([("phase_started", {"phase": "p"}), *[("phase_ended", {"phase": "p"})] * 2], "phase p ended twice"),
+    ],
+)
+def test_a_run_and_its_phases_are_told_once(
+    tmp_path: Path, events: list[tuple[str, dict[str, Any]]], doubt: str
+) -> None:
+    found = read(tmp_path, *({"type": kind, **values} for kind, values in events))
+    assert found.doubts == {lane: [doubt] if doubt else [] for lane in ("a", "b")}
+
+
+def test_a_pause_lies_within_the_run(tmp_path: Path) -> None:
+    paused = {"type": "harness_paused", "seconds": 1e-9}
+    assert read(tmp_path, {"type": "run_started"}, paused).pauses == ((0, 1),)
+    with pytest.raises(RunDirectoryError, match=r"line 2: seconds is 2e-09, expected a pause within the run"):
+        read(tmp_path, {"type": "run_started"}, {**paused, "seconds": 2e-9})
+
+
 def test_problems_of_clients(tmp_path: Path) -> None:
     failed = {"type": "client_failed", "lane": "a", "role": "producer", "problem": "ended unexpectedly"}
     found = read(tmp_path, {**failed, "last_lines": ["x"]}, {**failed, "role": "consumer", "problem": "said 'red'"})

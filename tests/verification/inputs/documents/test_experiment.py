@@ -91,6 +91,8 @@ def test_faults_that_end_members_are_crashes_of_the_group(tmp_path: Path) -> Non
         ("cleanup_policy: ,", "cleanup_policy: compact,", "says cleanup_policy: None, experiment.yaml 'compact'"),
         ("partitions: 1", "partitions: 2", "lanes.json says partitions: 1, experiment.yaml 2"),
         ("topic: ,", "topic: b,", "lanes.json says topic: 'a', experiment.yaml 'b'"),
+        ("group: }", "group: , assume: 5}", "says assume: set(), experiment.yaml [5, []]"),
+        ("group: }", "group: , assume: [[1]]}", "says assume: set(), experiment.yaml [[[1]], []]"),
         ("group: }", "group: {members: 1}}", "says group: False, experiment.yaml True"),
         ("group: }", "transactional: {size: 1}}", "says transactional: False, experiment.yaml True"),
     ],
@@ -100,6 +102,12 @@ def test_what_they_do_not_agree_on(tmp_path: Path, before: str, after: str, diff
     assert found is not None
     assert found["b"] == []
     assert difference in found["a"][0]
+
+
+def test_a_lane_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, TEXT.replace("lane: b,", "lane: a,"))
+    with pytest.raises(RunDirectoryError, match="lane a is there twice"):
+        differing(path, LANES)
 
 
 def test_the_cluster_and_the_clients_are_the_same(tmp_path: Path) -> None:
