@@ -18,7 +18,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import CONSUMER, KILL, PRODUCER, LifeSpec, Role
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
-from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of
+from kafka_chaos.harness.workload.clients.defect_watch import repeat_watch_of, watch_of
 from kafka_chaos.harness.workload.clients.following import Among, Follower
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers, Life
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
@@ -78,15 +78,6 @@ def _life(spec: LifeSpec) -> Life:
     return Life(at=spec.at, lasts=lasts, kills=spec.ends == KILL, returns=returns)
 
 
-def _watch(lane: LaneSpec, load: LoadSettings, configs: Mapping[str, object], number: int) -> Watch | None:
-    """The reader of the log of the lane's producer of this number; None for a kind without known defects."""
-    client = chosen(lane.client)
-    if client is None or client.kind.name == IN_PROCESS:
-        of = {"lane": lane.lane, "topic": lane.topic_name}
-        return watch_of(configs, load.on_precondition, **of, producer_id=number)
-    return repeat_watch_of(lane.as_lane(()), load.on_precondition, producer_id=number)
-
-
 def _producer(
     lane: LaneSpec, load: LoadSettings, number: int, place: int, transactional_id: str | None = None
 ) -> RecordedProducer | ProcessProducer:
@@ -98,8 +89,11 @@ def _producer(
     if transactional_id is not None:
         configs["transactional.id"] = transactional_id
     client, watch = chosen(lane.client), None
-    if transactional_id is None:
-        watch = _watch(lane, load, configs, number)
+    if transactional_id is None and (client is None or client.kind.name == IN_PROCESS):
+        of = {"lane": lane.lane, "topic": lane.topic_name}
+        watch = watch_of(configs, load.on_precondition, **of, producer_id=number)
+    elif transactional_id is None:
+        watch = repeat_watch_of(lane.as_lane(()), load.on_precondition, producer_id=number)
     if client is None:
         return RecordedProducer(
             lane=lane.lane,

@@ -26,11 +26,11 @@ class ClientRules:
     renew its epoch for all partitions, and send under it what is in doubt. `per_transaction`: from this release on of
     both client and brokers, each transaction has a producer epoch of its own (KIP-890, part 2).
 
-    `returns_late`: of what failed with a connection, the set that was next is sent again after those behind it.
-    `numbers_anew`: each attempt of an idempotent producer takes the sequence number that is next at that moment.
-    `leaves_unnumbered`: what it is given while it sends older messages again is sent with sequence number 0.
-    `repeats_unanswered`: with acks=0, too, what met a closed connection is sent again, all partitions of it. The first
-    and the last only matter with several requests in flight.
+    `numbers_anew`: each attempt of an idempotent producer takes the sequence number that is next at that moment, and
+    `repeats_unanswered`: with acks=0, too, what met a closed connection is sent again, all partitions of it. Both only
+    matter with several requests in flight. `leaves_unnumbered`: what it is given while it sends older messages again is
+    sent with sequence number 0. `returns_late`: of what failed with a connection, the set that was next is sent again
+    after those behind it.
     """
 
     acknowledges_implicitly: bool = False

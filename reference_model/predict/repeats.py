@@ -31,8 +31,8 @@ def number_anew(state: LaneState, lane: Lane) -> Iterator[Step]:
     """
     if any(record.status == RETRY for record in state.records):
         held = len(state.replicas[leader_index(state.replicas)].log)
+        number = sum(record.status in (OK, WAITING) for record in state.records)
         for index, record in enumerate(state.records):
-            number = sum(other.status in (OK, WAITING) for other in state.records)
             if record.status in (NEW, RETRY) and number <= held:
                 yield from _sent(state, lane, index, [number if number < held else None])
 
