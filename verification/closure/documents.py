@@ -1,11 +1,12 @@
 """The documents of a run, as rows of the views that relations are evaluated on."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION, group_of
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
+from kafka_chaos.verification.inputs.documents.checkpoints import Place, groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.replicas import limit_of
 
@@ -29,6 +30,7 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
                 int(lane.idempotence),
                 lane.transactional.producers if lane.transactional is not None else None,
                 int(lane.cleanup_policy is not None),
+                int(run.is_planned),
             )
             for lane in run.lanes
         ],
@@ -44,6 +46,13 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
             for broker, mark in marks.items()
         ],
         "chains": [(*place, *entry) for place, chain in run.checkpoints.epochs.items() for entry in chain],
+        "starts": [
+            *((*place, *entry, 0) for place, chains in run.checkpoints.chains.items() for of in chains for entry in of),
+            *((*place, won.leader_epoch, won.start_offset, 1) for place, won in _elections(run)),
+        ],
+        "elections": [
+            (*place, won.broker, won.leader_epoch, int(won.broker in won.isr)) for place, won in _elections(run)
+        ],
         "phases": [
             (lane.lane, phase.started_ns, phase.ended_ns)
             for lane in run.lanes
@@ -52,12 +61,17 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
         ],
         "reports": {(*place, one.leader_epoch) for place, of in run.events.reports.items() for one in of},
         "faults": [
-            (lane.lane, fault.fault_id, requested_ns)
+            (lane.lane, fault.fault_id, requested_ns, min(fault.proven, default=None))
             for lane in run.lanes
             for fault in run.events.concerning(lane.lane)
             for requested_ns in fault.requested
         ],
     }
+
+
+def _elections(run: RunDirectory) -> Iterator[tuple[Place, LeaderElected]]:
+    for place, changes in run.events.changes.items():
+        yield from ((place, change) for change in changes if isinstance(change, LeaderElected))
 
 
 def _how(lane: Lane, group: str) -> tuple[int, int, int]:

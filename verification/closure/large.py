@@ -2,7 +2,8 @@
 
 What is told of single records of log/ and replicas/ (`_of_stored`) is told of lanes with transactions, a group or a
 loop, and what loops read. Of other lanes, the survey compares replicas with each other, and the log with reads. Reads
-are compared with sends by blocks of records, and not by their leader epochs.
+are compared with sends by blocks of records, and not by their leader epochs; what else is asked of single records of
+produced/ and consumed/ (`ONLY_SMALL`) is asked of smaller runs.
 """
 
 import uuid
@@ -48,6 +49,7 @@ _FLAGS = {
 }
 """The counts of produced/ in the view `sent`."""
 
+ONLY_SMALL = ("ahead", "answered", "missing", "tied", "uncommitted", "unread")
 _SPECIAL = ("transactions", "assignments", "commits")
 MOST_COLLECTED = 1_000_000
 """The rows of transactions/, assignments/ and commits/ that are compared without Spark."""
@@ -106,7 +108,6 @@ def _collected_views(run: RunDirectory, frames: Frames) -> dict[str, Iterable[st
         "sent": stored.grouped(sent, ["lane", "producer_id", "transaction"], [*counts, *times]),
         "taken": stored.grouped(taken, ["lane", "consumer", "partition"], [("last", "max"), ("n", "sum"), *times]),
         "early": _first_early(sent, taken),
-        "ahead": [],
         "orphans": map(tuple, _orphans(run, frames.produced).collect()) if any(lane.loop for lane in run.lanes) else [],
         **_of_stored(run, frames),
     }
@@ -174,7 +175,7 @@ def _views(run: RunDirectory, frames: Frames, sent: DataFrame, taken: DataFrame)
     )
     given["orphans"] = _orphans(run, frames.produced)
     given["early"] = _early(sent, taken)
-    given["ahead"] = local("ahead", [])
+    given |= {name: local(name, []) for name in ONLY_SMALL}
     return given | {name: local(name, rows) for name, rows in _of_stored(run, frames).items()}
 
 

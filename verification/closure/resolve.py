@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,8 @@ def resolved(run: RunDirectory, frames: Frames | None = None, related: Related |
     doubts: defaultdict[str, list[Doubt]] = defaultdict(list)
     for lane, texts in _of_experiment(run).items():
         doubts[lane] += map(Doubt, texts)
+    for lane, topic in _of_one_topic(run):
+        doubts[lane].append(Doubt(f"lanes.json: topic {topic} is that of another lane, too"))
     for number, lane, n, place in sorted(_unresolved(run, frames, related)):
         doubts[lane].append(doubt(number, n, place))
     return replace(run, doubts=dict(doubts))
@@ -39,9 +41,16 @@ def _unresolved(run: RunDirectory, frames: Frames | None, related: Related | Non
     return rows_of_frames(run, frames, related)
 
 
+def _of_one_topic(run: RunDirectory) -> list[tuple[str, str]]:
+    """The lanes whose topic another lane has, too, with its name: the log would hold the records of both."""
+    topics = Counter(lane.topic or lane.lane for lane in run.lanes)
+    return [(lane.lane, topic) for lane in run.lanes if topics[topic := lane.topic or lane.lane] > 1]
+
+
 def _of_experiment(run: RunDirectory) -> dict[str, list[str]]:
     """By lane what contradicts experiment.yaml. A run that has one writes events.jsonl, too."""
-    known = None if run.path is None else differing(run.path / EXPERIMENT_FILE, run.lanes)
+    requested = {lane.lane: [fault.kind for fault in run.events.concerning(lane.lane)] for lane in run.lanes}
+    known = None if run.path is None else differing(run.path / EXPERIMENT_FILE, run.lanes, requested)
     if known is None:
         return {}
     lost = ["events.jsonl is missing, though experiment.yaml is there"] if run.events.faults is None else []

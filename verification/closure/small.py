@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_chaos.contract.columns import TABLES, arrow_schema
-from kafka_chaos.contract.lane.transactions import ABORT, COMMIT
+from kafka_chaos.contract.lane.groups import loop_group_of
+from kafka_chaos.contract.lane.transactions import ABORT, COMMIT, READ_COMMITTED
 from kafka_chaos.verification.closure.documents import bounds, documents
 from kafka_chaos.verification.closure.relations import VIEWS, asked
 from kafka_chaos.verification.closure.stored import (
@@ -27,6 +28,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 _POSITION = [*PLACE, "offset"]
 _IDENTITY = ["lane", "producer_id", "seq"]
+_SOURCE = ("source_producer_id", "source_seq")
 _EPOCHS = (("producer_epoch", "min", "first_epoch"), ("producer_epoch", "max", "last_epoch"))
 _SALT = np.uint64(secrets.randbits(64) | 1)
 
@@ -84,6 +86,11 @@ def _views(run: RunDirectory) -> dict[str, Iterable[Row]]:
         "taken": grouped(given["consumed"], ["lane", "consumer", "partition"], polls),
         "early": _early(given["consumed"], produced),
         "ahead": _ahead(given["consumed"], replicas.filter(pc.invert(replicas["marked"]))),
+        "answered": grouped(produced, ["lane"], [("complete_ns", "max")]),
+        "missing": _missing(produced),
+        "tied": _tied(given["consumed"]),
+        "uncommitted": _uncommitted(given["consumed"], produced, given["assignments"]),
+        "unread": _unread(run, given["consumed"], produced, given["assignments"]),
         "repeated": _repeated(replicas),
         "orphans": _orphans(run, produced),
         **views_of(logged, held, below),
@@ -112,6 +119,51 @@ def _ahead(consumed: pa.Table, data: pa.Table) -> Iterable[Row]:
     return _first_of_lanes(reads.filter(pc.greater(reads["leader_epoch"], reads["leader_epoch_max"])))
 
 
+def _missing(produced: pa.Table) -> Iterable[Row]:
+    """`relations.VIEWS`: a row per producer that has such numbers."""
+    for lane, producer, n, last in grouped(produced, _IDENTITY[:2], [("seq", "count"), ("seq", "max")]):
+        if n <= last:
+            yield lane, f"producer {producer}, up to seq {last}", last + 1 - n
+
+
+def _tied(consumed: pa.Table) -> Iterable[Row]:
+    """`relations.VIEWS`: a row per lane that has such reads."""
+    counts = consumed.group_by(["lane", "consumer", "partition", "poll_ns"]).aggregate(
+        [("offset", "count"), ("offset", "min")]
+    )
+    tied = counts.filter(pc.greater(counts["offset_count"], 1))
+    return _first_of_lanes(tied.rename_columns({"offset_min": "offset"}))
+
+
+def _uncommitted(consumed: pa.Table, produced: pa.Table, assignments: pa.Table) -> Iterable[Row]:
+    """`relations.VIEWS`: a row per lane that has such reads."""
+    whole = ["lane", "producer_id", "transaction"]
+    inside = produced.filter(pc.is_valid(produced["transaction"])).select([*whole, "seq", "invoke_ns"])
+    ended = inside.group_by(whole).aggregate([("invoke_ns", "max")])
+    records = inside.join(ended, whole).select([*_IDENTITY, "invoke_ns_max"])
+    committed = assignments.filter(pc.equal(assignments["isolation"], READ_COMMITTED))
+    readers = committed.group_by(["lane", "consumer"]).aggregate([])
+    reads = consumed.join(readers, ["lane", "consumer"], join_type="inner").join(records, _IDENTITY, join_type="inner")
+    return _first_of_lanes(reads.filter(pc.less(reads["poll_ns"], reads["invoke_ns_max"])))
+
+
+def _unread(run: RunDirectory, consumed: pa.Table, produced: pa.Table, assignments: pa.Table) -> Iterable[Row]:
+    """`relations.VIEWS`: a row per loop that has such outputs."""
+    for lane in run.lanes:
+        if lane.loop is None:
+            continue
+        own = assignments.filter(pc.equal(assignments["group"], loop_group_of(lane.lane)))
+        reads = consumed.filter(pc.equal(consumed["lane"], lane.loop.source))
+        reads = reads.filter(pc.is_in(reads["consumer"], own["consumer"].combine_chunks()))
+        first = reads.group_by(_IDENTITY[1:]).aggregate([("poll_ns", "min")])
+        made = produced.filter(pc.equal(produced["lane"], lane.lane)).select([*_SOURCE, "invoke_ns"])
+        made = made.filter(pc.is_valid(made["source_seq"])).join(first, [*_SOURCE], _IDENTITY[1:])
+        early = made.filter(pc.fill_null(pc.less(made["invoke_ns"], made["poll_ns_min"]), True))
+        if len(early):
+            producer, seq = min(map(tuple, rows_of(early.select([*_SOURCE]))))
+            yield lane.lane, f"producer {producer}, seq {seq} of lane {lane.loop.source}", len(early)
+
+
 def _repeated(replicas: pa.Table) -> Iterable[Row]:
     """`relations.VIEWS`: a row per lane that has such replicas."""
     counts = replicas.group_by([*_POSITION, "broker"]).aggregate([("seq", "count")])
@@ -133,7 +185,7 @@ def _orphans(run: RunDirectory, produced: pa.Table) -> Iterable[Row]:
             continue
         made = produced.filter(pc.equal(produced["lane"], lane.lane))
         made = made.filter(pc.and_(pc.is_valid(made["source_producer_id"]), pc.is_valid(made["source_seq"])))
-        keys, sent = ["source_producer_id", "source_seq"], ["producer_id", "seq", "invoke_ns"]
+        keys, sent = list(_SOURCE), ["producer_id", "seq", "invoke_ns"]
         known = produced.filter(pc.equal(produced["lane"], lane.loop.source)).select(sent)
         both = made.select([*keys, "invoke_ns"]).join(known, keys, sent[:2], right_suffix="_source")
         lost = both.filter(pc.fill_null(pc.less(both["invoke_ns"], both["invoke_ns_source"]), True))

@@ -35,7 +35,7 @@ from kafka_chaos.verification.inputs.documents.checkpoints import (
 from kafka_chaos.verification.inputs.documents.events import Events, read_events
 from kafka_chaos.verification.inputs.documents.experiment import read_timings
 from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions, with_steps
-from kafka_chaos.verification.inputs.documents.reading import expect, read_versioned
+from kafka_chaos.verification.inputs.documents.reading import expect, is_given, read_versioned
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 
@@ -77,6 +77,11 @@ class RunDirectory:
     def has_log(self) -> bool:
         """Whether the run has a final log."""
         return self.has("log")
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it has an experiment.yaml: this project made it."""
+        return self.path is not None and is_given(self.path / EXPERIMENT_FILE)
 
     @property
     def rows(self) -> int:

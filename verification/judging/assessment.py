@@ -13,6 +13,7 @@ from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import SERVER
 from kafka_chaos.verification.groups import evidence as of_groups
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -253,6 +254,11 @@ def _of_faults(assessment: EvidenceAssessment) -> None:
         doubts.append(f"lanes.json declares faults that events.jsonl does not report: {', '.join(unreported)}")
     if undeclared := run.events.undeclared(lane):
         doubts.append(f"events.jsonl reports faults that lanes.json does not declare: {', '.join(undeclared)}")
+    # This project's checkpoints.json names every broker, even one without replicas.
+    known = {f"broker-{number}" for number in run.checkpoints.brokers if run.is_planned}
+    for fault in faults if known else ():
+        if strangers := sorted(name for name in fault.brokers if SERVER.fullmatch(name) and name not in known):
+            doubts.append(f"fault {fault.fault_id} hit {', '.join(strangers)}, which checkpoints.json does not name")
     steps = assessment.prediction.steps
     if steps and not any(fault.kind == LOCKSTEP and fault.steps == steps for fault in faults):
         doubts.append("prediction.json is for a lock-step phase that events.jsonl does not report")

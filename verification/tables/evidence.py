@@ -185,5 +185,5 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "replicas": tuple(schemas.REPLICAS.names),
     "transactions": tuple(schemas.TRANSACTIONS.names),
     "assignments": tuple(schemas.ASSIGNMENTS.names),
-    "commits": tuple(name for name in schemas.COMMITS.names if name != "error"),
+    "commits": tuple(schemas.COMMITS.names),
 }

@@ -17,9 +17,16 @@ from tests.verification.samples.partitions import FULL
 def test_no_acknowledgement_before_the_first_fault(first_acknowledged_ns: int | None) -> None:
     facts = replace(FULL, first_acknowledged_ns=first_acknowledged_ns)
     later = replace(KILL, fault_id="kill-2", requested=[900], proven=[901], healed=[902])
-    lane = verdict_of(run(faults=(later, KILL)), facts, lane=KILLED)
+    lane = verdict_of(run(faults=(later, KILL)), facts, lane=replace(KILLED, faults=("kill", "kill")))
     assert lane.verdict == Verdict.UNKNOWN
     assert lane.reasons == ("no acknowledgement before the first fault, kill-1",)
+
+
+def test_a_fault_that_came_more_often_than_declared_is_a_doubt() -> None:
+    twice = replace(KILL, resolved=("broker-1", "broker-2"))
+    reasons = verdict_of(run(faults=(twice,)), lane=KILLED).reasons
+    assert reasons == ("events.jsonl reports faults that lanes.json does not declare: kill",)
+    assert verdict_of(run(faults=(twice,)), lane=replace(KILLED, faults=("kill", "kill"))).reasons == ()
 
 
 def test_a_fault_of_other_lanes_does_not_matter() -> None:
@@ -47,10 +54,13 @@ def test_without_events_no_proof_is_asked_for() -> None:
             {"resolved": ("broker-1", "broker-2"), "shown": ("broker-2",)},
             "proven of broker-2, requested of broker-1, broker-2",
         ),
+        ({"target": "broker:1", "resolved": ("broker-2",)}, "requested of broker:1, but it hit broker-2"),
+        ({"target": "brokers:1,3", "resolved": ("broker-1",)}, "requested of brokers:1,3, but it hit broker-1"),
     ],
 )
 def test_a_fault_must_be_requested_proven_and_healed_in_this_order(change: dict[str, Any], problem: str) -> None:
-    lane = verdict_of(run(faults=(replace(KILL, **change),)), lane=KILLED)
+    hit = replace(KILL, **change)
+    lane = verdict_of(run(faults=(hit,)), lane=replace(KILLED, faults=hit.counts_as))
     assert lane.verdict == Verdict.UNKNOWN
     assert lane.reasons == (f"fault kill-1: {problem}",)
     assert lane.ledger is not None

@@ -31,8 +31,8 @@ Place = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
     """`epochs`: per (lane, partition) the final chain of (leader epoch, start offset), of the replica with the newest
-    epoch. `high_watermarks`: per (lane, partition) and broker, like `log_ends`. `given`: whether there is a
-    checkpoints.json, `brokers`: those that it names.
+    epoch. `chains`: those of all its replicas. `high_watermarks`: per (lane, partition) and broker, like `log_ends`.
+    `given`: whether there is a checkpoints.json, `brokers`: those that it names.
     """
 
     epochs: Mapping[Place, tuple[tuple[int, int], ...]] = field(default_factory=dict)
@@ -40,6 +40,7 @@ class Checkpoints:
     given: bool = False
     brokers: frozenset[int] = frozenset()
     log_ends: Mapping[Place, Mapping[int, int | None]] = field(default_factory=dict)
+    chains: Mapping[Place, Sequence[tuple[tuple[int, int], ...]]] = field(default_factory=dict)
 
 
 def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
@@ -51,6 +52,7 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
     epochs: dict[Place, tuple[tuple[int, int], ...]] = {}
     marks: dict[Place, dict[int, int | None]] = {}
     ends: dict[Place, dict[int, int | None]] = {}
+    chains: dict[Place, list[tuple[tuple[int, int], ...]]] = {}
     for broker, entries in brokers.items():
         number = number_named(path, f"brokers.{broker}", broker, "a broker's number, as in 1 or 10")
         expect(isinstance(entries, dict), path, f"brokers.{broker}", "expected an object of partitions")
@@ -59,9 +61,10 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
             place = partition_named(path, key, name, partitions)
             marks.setdefault(place, {})[number], chain = _parsed(path, key, entry)
             ends.setdefault(place, {})[number] = entry.get("log_end_offset")
+            chains.setdefault(place, []).append(chain)
             if chain and (place not in epochs or chain[-1][0] > epochs[place][-1][0]):
                 epochs[place] = chain
-    return Checkpoints(epochs, marks, True, frozenset(map(int, brokers)), ends)
+    return Checkpoints(epochs, marks, True, frozenset(map(int, brokers)), ends, chains)
 
 
 def _parsed(path: RunPath, key: str, entry: Any) -> tuple[int | None, tuple[tuple[int, int], ...]]:

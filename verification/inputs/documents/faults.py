@@ -1,5 +1,6 @@
 """A fault as events.jsonl reports it, and what in its events contradicts that it took effect."""
 
+import re
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS, ON_LINKS
@@ -8,6 +9,13 @@ from kafka_chaos.contract.ledger import FaultLedger
 
 _NO_BROKERS = ("zookeeper-", "controller-")
 """How the names of servers begin that are no brokers."""
+_NUMBERED = re.compile(r"(?P<role>broker|zookeeper|controller)s?:(?P<numbers>\d+(?:,\d+)*)")
+
+
+def _servers_named(target: str) -> set[str]:
+    """The servers of a target such as `brokers:1,3`; none of a role, which anybody may hold."""
+    named = _NUMBERED.fullmatch(target)
+    return set() if named is None else {f"{named['role']}-{number}" for number in named["numbers"].split(",")}
 
 
 @dataclass(slots=True)
@@ -61,6 +69,9 @@ class FaultRecord:
             return "not proven: no event says so"
         if self.proven[0] < self.requested[0]:
             return "proven before it was requested"
+        of_servers = {name for name in self.resolved if SERVER.fullmatch(name)}
+        if (asked := _servers_named(self.target)) and of_servers and of_servers != asked:
+            return f"requested of {self.target}, but it hit {', '.join(self.resolved)}"
         servers = {name for name in self.shown if SERVER.fullmatch(name)}
         unproven = [name for name in self.resolved if SERVER.fullmatch(name) and name not in servers]
         if servers and (unproven if self.kind not in ON_LINKS else servers.isdisjoint(self.resolved)):

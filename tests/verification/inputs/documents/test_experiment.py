@@ -12,9 +12,10 @@ from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.verification.samples.run_dirs import Rows
 
 LANES = [
-    Lane.from_json({"lane": "a", "acks": "1"}),
-    Lane.from_json({"lane": "b", "topic": "t", "group": {"members": 3}}),
+    Lane.from_json({"lane": "a", "acks": "1", "kafka_version": "3.9.1"}),
+    Lane.from_json({"lane": "b", "topic": "t", "group": {"members": 3}, "kafka_version": "3.9.1"}),
 ]
+NO_FAULTS: dict[str, list[str]] = {"a": [], "b": []}
 TEXT = """
 name: x
 cluster: {kafka_version: 3.9.1}
@@ -35,8 +36,8 @@ def written(folder: Path, text: str | bytes) -> Path:
 
 
 def test_what_both_say(tmp_path: Path) -> None:
-    assert differing(tmp_path / "experiment.yaml", LANES) is None
-    assert differing(written(tmp_path, TEXT), LANES) == {"a": [], "b": []}
+    assert differing(tmp_path / "experiment.yaml", LANES, NO_FAULTS) is None
+    assert differing(written(tmp_path, TEXT), LANES, NO_FAULTS) == {"a": [], "b": []}
 
 
 @pytest.mark.parametrize(
@@ -45,14 +46,14 @@ def test_what_both_say(tmp_path: Path) -> None:
 )
 def test_what_no_configuration_makes_of_a_lane(tmp_path: Path, key: str, value: object) -> None:
     lanes = [LANES[0], Lane.from_json({**LANES[1].to_json(), key: value})]
-    found = differing(written(tmp_path, TEXT), lanes)
+    found = differing(written(tmp_path, TEXT), lanes, NO_FAULTS)
     assert found is not None
     assert found["a"] == []
     assert f"lanes.json says {key}: " in found["b"][0]
     configured = TEXT.replace("3.9.1", "3.9.1, broker_configs: {x: 1}")
     if key == "assume":
         configured = configured.replace("topic: t}", "topic: t, assume: [some.key]}")
-    assert differing(written(tmp_path, configured), lanes) == {"a": [], "b": []}
+    assert differing(written(tmp_path, configured), lanes, NO_FAULTS) == {"a": [], "b": []}
 
 
 @pytest.mark.parametrize(
@@ -64,20 +65,21 @@ def test_what_no_configuration_makes_of_a_lane(tmp_path: Path, key: str, value: 
         ("librdkafka 2.16.0", "librdkafka", True),
         ("java 3.9.1", "librdkafka", False),
         ("own", "[./service]", True),
-        (None, "java 3.9.1", True),
+        (None, "java 3.9.1", False),
+        (None, "librdkafka", True),
     ],
 )
 def test_the_client_of_a_lane(tmp_path: Path, client: str | None, planned: str, same: bool) -> None:
     lanes = [LANES[0], Lane.from_json({**LANES[1].to_json(), "client": client})]
-    found = differing(written(tmp_path, TEXT.replace("topic: t}", f"topic: t, client: {planned}}}")), lanes)
+    found = differing(written(tmp_path, TEXT.replace("topic: t}", f"topic: t, client: {planned}}}")), lanes, NO_FAULTS)
     assert found is not None
     assert [one.startswith("lanes.json says client: ") for one in found["b"]] == ([] if same else [True])
 
 
 def test_faults_that_end_members_are_crashes_of_the_group(tmp_path: Path) -> None:
     for crashes, differences in ((2, 0), (0, 1)):
-        lanes = [LANES[0], Lane.from_json({"lane": "b", "topic": "t", "group": {"members": 3, "crashes": crashes}})]
-        found = differing(written(tmp_path, TEXT.replace("{members: 3}", "{members: 3, crashes: 1}")), lanes)
+        lanes = [LANES[0], Lane.from_json({**LANES[1].to_json(), "group": {"members": 3, "crashes": crashes}})]
+        found = differing(written(tmp_path, TEXT.replace("{members: 3}", "{members: 3, crashes: 1}")), lanes, NO_FAULTS)
         assert found is not None
         assert len(found["b"]) == differences
 
@@ -95,30 +97,52 @@ def test_faults_that_end_members_are_crashes_of_the_group(tmp_path: Path) -> Non
         ("group: }", "group: , assume: [[1]]}", "says assume: set(), experiment.yaml [[[1]], []]"),
         ("group: }", "group: {members: 1}}", "says group: False, experiment.yaml True"),
         ("group: }", "transactional: {size: 1}}", "says transactional: False, experiment.yaml True"),
+        ("acks: '1', ", "", "says acks: '1', experiment.yaml 'all'"),
     ],
 )
 def test_what_they_do_not_agree_on(tmp_path: Path, before: str, after: str, difference: str) -> None:
-    found = differing(written(tmp_path, TEXT.replace(before, after)), LANES)
+    found = differing(written(tmp_path, TEXT.replace(before, after)), LANES, NO_FAULTS)
     assert found is not None
     assert found["b"] == []
     assert difference in found["a"][0]
 
 
+@pytest.mark.parametrize(
+    ("schedule", "requested", "problem"),
+    [
+        ("[{fault: kill}]", ["kill"], None),
+        ("[{fault: kill}, {fault: pause}]", ["pause", "kill"], None),
+        ("[{fault: kill}, {fault: kill}]", ["kill"], "schedules the faults kill, kill, events.jsonl reports kill"),
+        ("[{fault: kill}]", [], "schedules the faults kill, events.jsonl reports none"),
+        ("", ["kill"], "schedules the faults none, events.jsonl reports kill"),
+        ("[]\n  steps: {x: 1}", ["lockstep"], None),
+    ],
+)
+def test_the_schedule_is_what_was_requested(
+    tmp_path: Path, schedule: str, requested: list[str], problem: str | None
+) -> None:
+    text = TEXT.replace("phase: two", f"phase: two\n  schedule: {schedule}")
+    found = differing(written(tmp_path, text), LANES, {"a": [], "b": requested})
+    assert found is not None
+    assert found["a"] == []
+    assert found["b"] == ([] if problem is None else [f"experiment.yaml {problem}"])
+
+
 def test_a_lane_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, TEXT.replace("lane: b,", "lane: a,"))
     with pytest.raises(RunDirectoryError, match="lane a is there twice"):
-        differing(path, LANES)
+        differing(path, LANES, NO_FAULTS)
 
 
 def test_the_cluster_and_the_clients_are_the_same(tmp_path: Path) -> None:
     entry = {"lane": "a", "acks": "1", "kafka_version": "4.3.1", "metadata_mode": "kraft"}
-    lanes = [Lane.from_json(entry), Lane.from_json({"lane": "b", "topic": "t", "group": {"members": 2}})]
-    found = differing(written(tmp_path, TEXT), lanes)
+    lanes = [Lane.from_json(entry), Lane.from_json({**LANES[1].to_json(), "group": {"members": 2}})]
+    found = differing(written(tmp_path, TEXT), lanes, NO_FAULTS)
     assert found is not None
     assert found["a"] == ["lanes.json says kafka_version: '4.3.1', experiment.yaml '3.9.1'"]
     assert found["b"] == ["lanes.json says group.members: 2, experiment.yaml 3"]
     mixed = TEXT.replace("3.9.1", "3.9.1, broker_versions: {1: 4.3.1}")
-    assert differing(written(tmp_path, mixed), lanes) == {"a": [], "b": found["b"]}
+    assert differing(written(tmp_path, mixed), lanes, NO_FAULTS) == {"a": [], "b": found["b"]}
 
 
 @pytest.mark.parametrize(
@@ -134,11 +158,13 @@ def test_the_cluster_and_the_clients_are_the_same(tmp_path: Path) -> None:
         ("[" * 5000, "not valid YAML"),
         (TEXT.replace("lane: a", "lane: c"), "lane 'a': experiment.yaml has no such lane"),
         (TEXT + "  - {lane: c}\n", "lane 'c': lanes.json has no such lane"),
+        (TEXT + "  schedule: 3\n", "schedule: expected a list of faults"),
+        (TEXT + "  schedule: [kill]\n", "schedule: expected faults"),
     ],
 )
 def test_what_is_no_experiment_of_these_lanes_is_refused(tmp_path: Path, text: str | bytes, problem: str) -> None:
     with pytest.raises(RunDirectoryError, match=problem):
-        differing(written(tmp_path, text), LANES)
+        differing(written(tmp_path, text), LANES, NO_FAULTS)
 
 
 def test_a_run_with_an_experiment_has_events(tmp_path: Path) -> None:
