@@ -31,7 +31,8 @@ from kafka_chaos.contract.run_directory import (
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.checker import judged
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, read_checkpoints, read_groups
-from kafka_chaos.verification.inputs.documents.events import Events, read_events
+from kafka_chaos.verification.inputs.documents.event_reader import read_events
+from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.experiment import read_timings
 from kafka_chaos.verification.inputs.documents.predictions import read_predictions
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, remove, run_path

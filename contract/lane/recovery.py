@@ -28,6 +28,10 @@ class RecoveryAnomaly(AnyName):
     )
 
 
+LONGEST_MS = 86_400_000
+"""No time-out of a lane that is to recover is longer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
     """The time-outs of a lane's brokers and clients in milliseconds: an entry of `timings.json`.
@@ -68,6 +72,9 @@ class Timings:
 
     def __post_init__(self) -> None:
         check(self, "timings.")
+        for name, value in asdict(self).items():
+            if value is not None and value > LONGEST_MS:
+                raise LaneError(f"timings.{name}", value, f"at most a day, {LONGEST_MS} milliseconds")
 
     @classmethod
     def from_json(cls, entry: object) -> Timings:

@@ -14,7 +14,8 @@ from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.events import IsrChanged, LeaderElected
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
-from kafka_chaos.verification.inputs.documents.events import Change, Events, is_unclean, read_events
+from kafka_chaos.verification.inputs.documents.event_reader import read_events
+from kafka_chaos.verification.inputs.documents.events import Change, Events, is_unclean
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 

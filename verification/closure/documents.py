@@ -6,10 +6,12 @@ from typing import Any
 from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION, group_of
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
+from kafka_chaos.reference_model.protocol.rules import as_obeyed
 from kafka_chaos.verification.inputs.documents.checkpoints import Place, groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.replicas import limit_of
 
+LEADER_EPOCHS_SINCE = (0, 11)
 Rows = Collection[Sequence[Any]]
 
 
@@ -31,6 +33,9 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
                 lane.transactional.producers if lane.transactional is not None else None,
                 int(lane.cleanup_policy is not None),
                 int(run.is_planned),
+                int(is_lossless(run, lane)),
+                lane.replication_factor,
+                run.events.begun_ns if run.is_planned else None,
             )
             for lane in run.lanes
         ],
@@ -51,7 +56,8 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
             *((*place, won.leader_epoch, won.start_offset, 1) for place, won in _elections(run)),
         ],
         "elections": [
-            (*place, won.broker, won.leader_epoch, int(won.broker in won.isr)) for place, won in _elections(run)
+            (*place, won.broker, won.leader_epoch, int(won.broker in won.isr), len(won.isr))
+            for place, won in _elections(run)
         ],
         "phases": [
             (lane.lane, phase.started_ns, phase.ended_ns)
@@ -59,14 +65,31 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
             for phase in run.events.phases.values()
             if phase.lanes is None or lane.lane in phase.lanes
         ],
-        "reports": {(*place, one.leader_epoch) for place, of in run.events.reports.items() for one in of},
+        "reports": _reports(run),
         "faults": [
-            (lane.lane, fault.fault_id, requested_ns, min(fault.proven, default=None))
+            (
+                lane.lane,
+                fault.fault_id,
+                fault.kind,
+                requested_ns,
+                min(fault.proven, default=None),
+                max(fault.healed, default=None),
+            )
             for lane in run.lanes
             for fault in run.events.concerning(lane.lane)
             for requested_ns in fault.requested
         ],
     }
+
+
+def _reports(run: RunDirectory) -> Rows:
+    """The highest report of each partition in each leader epoch."""
+    found: dict[tuple[str, int, int], int] = {}
+    for place, reports in run.events.reports.items():
+        for one in reports:
+            key = (*place, one.leader_epoch)
+            found[key] = max(one.high_watermark, found.get(key, 0))
+    return [(*key, highest) for key, highest in found.items()]
 
 
 def _elections(run: RunDirectory) -> Iterator[tuple[Place, LeaderElected]]:
@@ -90,7 +113,7 @@ def _has_gaps(lane: Lane) -> bool:
 def bounds(run: RunDirectory, logged: Rows, held: Rows) -> Mapping[tuple[str, int], int]:
     """By lane and partition the offset below which log and replicas are compared.
 
-    Every broker knows what is below it to be committed; without checkpoints.json, every replica or the log has it.
+    Some broker knows what is below it to be committed; without checkpoints.json, every replica or the log has it.
     `logged`: lane, partition and last offset. `held`: the same of each broker's replica.
     """
     lowest: dict[tuple[str, int], int] = {}
@@ -102,7 +125,17 @@ def bounds(run: RunDirectory, logged: Rows, held: Rows) -> Mapping[tuple[str, in
 
 
 def limits(run: RunDirectory) -> Mapping[tuple[str, int], int]:
-    """By lane and partition the offset below which every broker knows the log to be committed, if they say."""
-    marks = run.checkpoints.high_watermarks
-    known = {place: limit_of({}, of_brokers) for place, of_brokers in marks.items()}
-    return {place: limit for place, limit in known.items() if limit is not None}
+    """By lane and partition the offset below which some broker knows the log to be committed, if one says."""
+    marks = {
+        place: [mark for mark in of_brokers.values() if mark is not None]
+        for place, of_brokers in run.checkpoints.high_watermarks.items()
+    }
+    return {place: max(known) for place, known in marks.items() if known}
+
+
+def is_lossless(run: RunDirectory, lane: Lane) -> bool:
+    """Whether what is below a high watermark stays: elections are clean, no power is lost, and followers truncate to
+    the start of a leader epoch (KIP-101)."""
+    kinds = {*lane.faults, *(kind for fault in run.events.concerning(lane.lane) for kind in fault.counts_as)}
+    is_truncated_by_epoch = release(lane.kafka_version or USUAL_VERSION) >= LEADER_EPOCHS_SINCE
+    return is_truncated_by_epoch and not as_obeyed(lane).unclean_leader_election and "power-loss" not in kinds

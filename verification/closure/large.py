@@ -32,7 +32,7 @@ from kafka_chaos.verification.tables.history import local_frame
 from kafka_chaos.verification.tables.scope import Related
 
 _TEXTS = {column.name for columns in TABLES.values() for column in columns if column.type == "string"}
-_TEXTS |= {"fault", "judged", "place", "source"}
+_TEXTS |= {"fault", "judged", "kind", "place", "source"}
 _TYPES = {"lane": pa.string(), "marked": pa.bool_()}
 _OF_PARTITION = "lane, partition, limit"
 _MARKED = f"coalesce(kind IN ('{COMMIT}', '{ABORT}'), false) AS marked"
@@ -49,7 +49,7 @@ _FLAGS = {
 }
 """The counts of produced/ in the view `sent`."""
 
-ONLY_SMALL = ("ahead", "answered", "missing", "tied", "uncommitted", "unread")
+ONLY_SMALL = ("ahead", "answered", "blamed", "fenced", "numbers", "tied", "uncommitted", "unread")
 _SPECIAL = ("transactions", "assignments", "commits")
 MOST_COLLECTED = 1_000_000
 """The rows of transactions/, assignments/ and commits/ that are compared without Spark."""

@@ -17,16 +17,16 @@ from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.verification.inputs.run_directory import Doubt
 
 VIEWS: Mapping[str, str] = {
-    "lanes": "lane, transactional, loop, idempotent, producers, cleaned, planned",
+    "lanes": "lane, transactional, loop, idempotent, producers, cleaned, planned, lossless, replicas, begun_ns",
     "groups": "group, lane, judged, in_transaction, automatic, after, gaps",
     "final": "group, lane, partition, offset",
     "checkpoints": "lane, partition, broker, high_watermark, log_end_offset",
     "chains": "lane, partition, leader_epoch, first",
     "starts": "lane, partition, leader_epoch, first, is_elected",
-    "elections": "lane, partition, broker, leader_epoch, in_isr",
+    "elections": "lane, partition, broker, leader_epoch, in_isr, isr",
     "phases": "lane, start_ns, end_ns",
-    "reports": "lane, partition, leader_epoch",
-    "faults": "lane, fault, requested_ns, proven_ns",
+    "reports": "lane, partition, leader_epoch, high_watermark",
+    "faults": "lane, fault, kind, requested_ns, proven_ns, healed_ns",
     "transactions": "lane, producer_id, transaction, transactional_id, begin_ns, end_ns, outcome, error, "
     "initialised_ns",
     "assignments": "lane, group, consumer, member, generation, partition, isolation, start_ns, end_ns",
@@ -37,7 +37,9 @@ VIEWS: Mapping[str, str] = {
     "taken": "lane, consumer, partition, last, n, first_ns, last_ns",
     "early": "lane, place, n",
     "ahead": "lane, place, n",
-    "missing": "lane, place, n",
+    "blamed": "lane, place, n",
+    "fenced": "lane, place, n",
+    "numbers": "lane, producer_id, n, first, last",
     "tied": "lane, place, n",
     "uncommitted": "lane, place, n",
     "unread": "lane, place, n",
@@ -52,17 +54,20 @@ VIEWS: Mapping[str, str] = {
 """The views with their columns.
 
 The first thirteen are those of the documents and tables of these names (`lanes`: what is or is not so is 1 or 0,
-`planned`: there is an experiment.yaml; `groups`: the lane that it reads, the one that it belongs to, whether it commits
-in transactions, by itself, or after it has read, and whether what it reads has gaps; `final`: groups.json; `chains`:
-the leader epochs of checkpoints.json; `phases`, `reports`, `faults` and `elections`: events.jsonl; `starts`: where
-leader epochs begin by each broker's checkpoints, and by elections). The others are computed:
+`planned`: there is an experiment.yaml, `lossless`: nothing that was committed can get lost, `replicas`: how many a
+partition has, `begun_ns`: when its run began; `groups`: the lane that it reads, the one that it belongs to, whether it
+commits in transactions, by itself, or after it has read, and whether what it reads has gaps; `final`: groups.json;
+`chains`: the leader epochs of checkpoints.json; `phases`, `reports`, `faults` and `elections`: events.jsonl; `starts`:
+where leader epochs begin by each broker's checkpoints, and by elections). The others are computed:
 
 `sent`: produced/ by transaction: how many records, how many of them name what they were made of (`sources`), have an
 outcome from before they were sent (`backwards`), are acknowledged with and without a time, or are certainly not written
 and have an offset (`refuted`), the first and the last time of sending. `answered`: the last time of an outcome.
 `taken`: consumed/ by consumer and partition, the last offset, the first and the last time of polling. `early`: records
 that were read before they were sent. `ahead`: records that were read with a later leader epoch than every replica has
-them with. `missing`: the numbers of a producer's records that produced/ lacks. `tied`: a consumer's reads of a
+them with, or, where nothing committed gets lost, with an earlier one. `blamed`: acknowledged records with an error.
+`fenced`: replicas with a producer epoch that is missing beside others, falls, or differs between brokers. `numbers`:
+how many records a producer has in produced/, the lowest and the highest number. `tied`: a consumer's reads of a
 partition at one time. `uncommitted`: records that were read as committed before the last one of their transaction was
 sent. `unread`: outputs of loops made of an input that the loop had not read before. `epochs`: the offsets of a
 replica's records by leader epoch. `repeated`: replicas that hold an offset twice. `ends`: the last offset in the log or

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -47,11 +48,9 @@ def _of_one_topic(run: RunDirectory) -> list[tuple[str, str]]:
     return [(lane.lane, topic) for lane in run.lanes if topics[topic := lane.topic or lane.lane] > 1]
 
 
-def _of_experiment(run: RunDirectory) -> dict[str, list[str]]:
-    """By lane what contradicts experiment.yaml. A run that has one writes events.jsonl, too."""
-    requested = {lane.lane: [fault.kind for fault in run.events.concerning(lane.lane)] for lane in run.lanes}
-    known = None if run.path is None else differing(run.path / EXPERIMENT_FILE, run.lanes, requested)
-    if known is None:
+def _of_experiment(run: RunDirectory) -> dict[str, Sequence[str]]:
+    """By lane what contradicts experiment.yaml."""
+    if run.path is None:
         return {}
-    lost = ["events.jsonl is missing, though experiment.yaml is there"] if run.events.faults is None else []
-    return {lane: [*texts, *lost] for lane, texts in known.items() if texts or lost}
+    known = differing(run.path / EXPERIMENT_FILE, run.lanes, run.events, len(run.checkpoints.brokers))
+    return {lane: texts for lane, texts in (known or {}).items() if texts}

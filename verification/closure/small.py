@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.contract.lane.groups import loop_group_of
 from kafka_chaos.contract.lane.transactions import ABORT, COMMIT, READ_COMMITTED
-from kafka_chaos.verification.closure.documents import bounds, documents
+from kafka_chaos.verification.closure.documents import bounds, documents, is_lossless
 from kafka_chaos.verification.closure.relations import VIEWS, asked
 from kafka_chaos.verification.closure.stored import (
     CONTENT,
@@ -30,6 +30,7 @@ _POSITION = [*PLACE, "offset"]
 _IDENTITY = ["lane", "producer_id", "seq"]
 _SOURCE = ("source_producer_id", "source_seq")
 _EPOCHS = (("producer_epoch", "min", "first_epoch"), ("producer_epoch", "max", "last_epoch"))
+_NO_EPOCH = -2
 _SALT = np.uint64(secrets.randbits(64) | 1)
 
 
@@ -85,9 +86,11 @@ def _views(run: RunDirectory) -> dict[str, Iterable[Row]]:
         ),
         "taken": grouped(given["consumed"], ["lane", "consumer", "partition"], polls),
         "early": _early(given["consumed"], produced),
-        "ahead": _ahead(given["consumed"], replicas.filter(pc.invert(replicas["marked"]))),
+        "ahead": _ahead(run, given["consumed"], replicas.filter(pc.invert(replicas["marked"]))),
         "answered": grouped(produced, ["lane"], [("complete_ns", "max")]),
-        "missing": _missing(produced),
+        "blamed": _blamed(produced),
+        "fenced": _fenced(replicas),
+        "numbers": grouped(produced, _IDENTITY[:2], [("seq", "count"), ("seq", "min"), ("seq", "max")]),
         "tied": _tied(given["consumed"]),
         "uncommitted": _uncommitted(given["consumed"], produced, given["assignments"]),
         "unread": _unread(run, given["consumed"], produced, given["assignments"]),
@@ -111,19 +114,52 @@ def _early(consumed: pa.Table, produced: pa.Table) -> Iterable[Row]:
     return _first_of_lanes(reads.filter(pc.less(reads["poll_ns"], reads["invoke_ns_min"])))
 
 
-def _ahead(consumed: pa.Table, data: pa.Table) -> Iterable[Row]:
+def _ahead(run: RunDirectory, consumed: pa.Table, data: pa.Table) -> Iterable[Row]:
     """`relations.VIEWS`: a row per lane that has such reads."""
     keys = [*_POSITION, "producer_id", "seq"]
-    held = data.group_by(keys).aggregate([("leader_epoch", "max")])
+    held = data.group_by(keys).aggregate([("leader_epoch", "min"), ("leader_epoch", "max")])
     reads = consumed.select([*keys, "leader_epoch"]).join(held, keys, join_type="inner")
-    return _first_of_lanes(reads.filter(pc.greater(reads["leader_epoch"], reads["leader_epoch_max"])))
+    lossless = pa.array([lane.lane for lane in run.lanes if is_lossless(run, lane)], pa.string())
+    behind = pc.less(reads["leader_epoch"], reads["leader_epoch_min"])
+    ahead = pc.greater(reads["leader_epoch"], reads["leader_epoch_max"])
+    return _first_of_lanes(reads.filter(pc.or_(ahead, pc.and_(behind, pc.is_in(reads["lane"], lossless)))))
 
 
-def _missing(produced: pa.Table) -> Iterable[Row]:
-    """`relations.VIEWS`: a row per producer that has such numbers."""
-    for lane, producer, n, last in grouped(produced, _IDENTITY[:2], [("seq", "count"), ("seq", "max")]):
-        if n <= last:
-            yield lane, f"producer {producer}, up to seq {last}", last + 1 - n
+def _blamed(produced: pa.Table) -> Iterable[Row]:
+    """`relations.VIEWS`: a row per producer that has such records."""
+    blamed = produced.filter(pc.and_(pc.equal(produced["outcome"], "ok"), pc.is_valid(produced["error"])))
+    for lane, producer, seq, n in grouped(blamed, _IDENTITY[:2], [("seq", "min"), ("seq", "count")]):
+        yield lane, f"producer {producer}, seq {seq}", n
+
+
+def _fenced(replicas: pa.Table) -> Iterable[Row]:
+    """`relations.VIEWS`: a row per lane that has such replicas."""
+    writer = ["lane", "partition", "broker", "producer_id"]
+    rows = replicas.filter(pc.greater_equal(replicas["producer_id"], 0)).select([*writer, "offset", "producer_epoch"])
+    rows = rows.sort_by([(name, "ascending") for name in (*writer, "offset")])
+    epochs = pc.fill_null(rows["producer_epoch"], _NO_EPOCH).to_numpy()
+    same = np.ones(max(len(rows) - 1, 0), dtype=bool)
+    for name in writer:
+        column = rows[name].combine_chunks()
+        column = column.dictionary_encode().indices if name == "lane" else column
+        same &= np.diff(column.to_numpy()) == 0
+    falls = np.concatenate(
+        [[False], same & ((np.diff(epochs) < 0) | ((epochs == _NO_EPOCH)[:-1] & (np.diff(epochs) != 0)))]
+    )
+    yield from _first_of_lanes(rows.filter(pa.array(falls[: len(rows)])))
+    known = rows.group_by(["lane", "partition"]).aggregate(
+        [("producer_epoch", "count"), ("offset", "count"), ("offset", "min")]
+    )
+    some = pc.and_(
+        pc.greater(known["producer_epoch_count"], 0), pc.less(known["producer_epoch_count"], known["offset_count"])
+    )
+    yield from _first_of_lanes(
+        known.filter(some).select(["lane", "partition", "offset_min"]).rename_columns([*PLACE, "offset"])
+    )
+    each = rows.group_by([*writer[:2], "producer_id", "offset"]).aggregate(
+        [("producer_epoch", "min"), ("producer_epoch", "max")]
+    )
+    yield from _first_of_lanes(each.filter(pc.less(each["producer_epoch_min"], each["producer_epoch_max"])))
 
 
 def _tied(consumed: pa.Table) -> Iterable[Row]:

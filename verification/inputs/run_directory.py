@@ -32,7 +32,8 @@ from kafka_chaos.verification.inputs.documents.checkpoints import (
     read_checkpoints,
     read_groups,
 )
-from kafka_chaos.verification.inputs.documents.events import Events, read_events
+from kafka_chaos.verification.inputs.documents.event_reader import read_events
+from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.experiment import read_timings
 from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions, with_steps
 from kafka_chaos.verification.inputs.documents.reading import expect, is_given, read_versioned
@@ -135,12 +136,19 @@ def _require_plain_names(root: RunPath) -> None:
     for entry in entries:
         bare = entry.name.lower().lstrip("._")
         for part in missing:
-            extended = re.fullmatch(rf"{re.escape(part)}([.~_ -].*)?", bare)
-            is_like = extended or get_close_matches(bare, [part], 1, _CLOSE)
+            begun = "" if part in TABLES else "(.*[.~_ -])?"
+            extended = re.fullmatch(rf"{begun}{re.escape(part)}([.~_ -].*)?", bare)
+            is_like = extended or _is_in_another_form(bare, part) or get_close_matches(bare, [part], 1, _CLOSE)
             is_unfinished = re.fullmatch(rf"\.{re.escape(part)}\.[0-9a-f]{{8}}\.part", entry.name)
             holds_rows = part not in TABLES or entry.is_dir() or bare.endswith(".parquet")
             if is_like and holds_rows and not is_unfinished:
                 raise RunDirectoryError(entry, f"looks like {part}, which is missing: rename it, or remove it")
+
+
+def _is_in_another_form(name: str, part: str) -> bool:
+    """Whether it is that document as JSON, JSON lines or YAML, where it must be another of them."""
+    stem, _, suffix = name.rpartition(".")
+    return part not in TABLES and suffix in ("json", "jsonl", "yaml", "yml") and stem == part.rpartition(".")[0]
 
 
 _DOCUMENTS = (LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_FILE, TIMINGS_FILE, EXPERIMENT_FILE)

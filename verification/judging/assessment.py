@@ -10,6 +10,7 @@ from typing import Protocol
 from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.anomalies import Anomaly, Trait, those
 from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.events import IsrChanged
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
@@ -212,6 +213,8 @@ def _of_history(assessment: EvidenceAssessment) -> None:
         doubts.append(f"{counted(placed, 'acknowledgement')} name an offset, which no broker answers to acks=0")
     if assessment.lane.acks != "0" and (unplaced := facts.total("unplaced")):
         why = f"{counted(unplaced, 'acknowledgement')} name no offset"
+        if placed or run.is_planned:
+            doubts.append(f"{why}, beside {placed} that do")
         assessment.incomplete.update(dict.fromkeys((Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET), why))
     if facts.unjudged:
         why = f"{facts.unjudged} of {acknowledged} acknowledged records were read by nobody, and "
@@ -259,6 +262,14 @@ def _of_faults(assessment: EvidenceAssessment) -> None:
     for fault in faults if known else ():
         if strangers := sorted(name for name in fault.brokers if SERVER.fullmatch(name) and name not in known):
             doubts.append(f"fault {fault.fault_id} hit {', '.join(strangers)}, which checkpoints.json does not name")
+    if run.is_planned:
+        own = [fault for fault in faults if fault.kind != LOCKSTEP and fault.problem is None]
+        doubts += [f"fault {fault.fault_id}: proven without evidence" for fault in own if not fault.shown]
+        doubts += [f"fault {fault.fault_id}: no event says what it hit" for fault in own if not fault.resolved]
+    changes = [change for (name, _), of in run.events.changes.items() if name == lane.lane for change in of]
+    named = {f"broker-{change.broker}" for change in changes if not isinstance(change, IsrChanged)}
+    if known and (strangers := sorted(named - known)):
+        doubts.append(f"events.jsonl names {', '.join(strangers)}, which checkpoints.json does not name")
     steps = assessment.prediction.steps
     if steps and not any(fault.kind == LOCKSTEP and fault.steps == steps for fault in faults):
         doubts.append("prediction.json is for a lock-step phase that events.jsonl does not report")

@@ -20,6 +20,7 @@ from kafka_chaos.verification.judging.assessment import EvidenceAssessment, asse
 from kafka_chaos.verification.judging.known_defects import explaining
 from kafka_chaos.verification.judging.result import EXAMPLES, LaneVerdict, Observation
 from kafka_chaos.verification.judging.this_run import in_this_run
+from kafka_chaos.verification.judging.unplanned import permitted_by_them
 from kafka_chaos.verification.recovery.evidence import Measured, Recovery, statuses, too_long
 from kafka_chaos.verification.tables.facts import LaneFacts
 
@@ -60,7 +61,9 @@ def judge(
             continue
         count = counts[anomaly]
         forbidden = this_run.prediction.statuses.get(anomaly, status) == Status.FORBIDDEN
-        if forbidden and count and (run.has_log or anomaly != Anomaly.UNSEEN):
+        if forbidden and count and (why := permitted_by_them(run, lane).get(anomaly)):
+            doubts.append(f"{anomaly} is forbidden for these faults and was found: {count}, but {why}")
+        elif forbidden and count and (run.has_log or anomaly != Anomaly.UNSEEN):
             defects = explaining(run, lane, this_run.prediction, anomaly, observed[anomaly])
             known = f": {observed[anomaly].examples[0]['cause']}" if anomaly in recovery.judged else ""
             known += f" (known defect: {', '.join(' with '.join(one) for one in defects)})" if defects else ""

@@ -50,14 +50,13 @@ _LOG_KEYS = frozenset(("debug", "logger"))
 
 @dataclass(slots=True)
 class Watch:
-    """Reads the log of one idempotent librdkafka; tells once of a renewal, and of each partition of its topic."""
+    """Reads the log of one idempotent librdkafka; tells of each renewal, and of each partition of its topic."""
 
     on_precondition: OnPrecondition
     _: KW_ONLY
     lane: str
     topic: str
     producer_id: int
-    _told: bool = False
 
     def reads(self, line: str) -> None:
         """Read a line."""
@@ -68,8 +67,7 @@ class Watch:
                 partition=int(implicit["partition"]),
                 messages=int(implicit["messages"]),
             )
-        elif not self._told and (renewal := _RENEWAL.search(line)) is not None:
-            self._told = True
+        elif (renewal := _RENEWAL.search(line)) is not None:
             self._tell(LIBRDKAFKA_4953.id, f"librdkafka renews the producer epoch: {renewal['why']}")
 
     def _tell(self, defect: str, evidence: str, *, partition: int | None = None, messages: int | None = None) -> None:

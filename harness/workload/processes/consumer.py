@@ -32,8 +32,10 @@ class ProcessConsumer(Follower):
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """The same; then the process leaves. One that claims to be beyond the end has a problem."""
         super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
-        if beyond := [number for number, end in end_offsets.items() if self.position[number] > end]:
-            self._process.breaks(f"says that it stands beyond the end of partition {beyond[0]}")
+        for number, end in end_offsets.items():
+            if (at := self.position[number]) > end:
+                self._process.breaks(f"says that it stands beyond the end of partition {number}: at {at} of {end}")
+                break
         self._process.leaves(_LEAVES_WITHIN)
 
     def goes_on(self) -> bool:

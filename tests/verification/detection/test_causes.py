@@ -11,7 +11,8 @@ from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
-from kafka_chaos.verification.inputs.documents.events import Change, Events, read_events
+from kafka_chaos.verification.inputs.documents.event_reader import read_events
+from kafka_chaos.verification.inputs.documents.events import Change, Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import LOG_TIME_NS, Drop, PartitionCauses, Span, causes_of

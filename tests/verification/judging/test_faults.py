@@ -48,6 +48,9 @@ def test_without_events_no_proof_is_asked_for() -> None:
         ({"denied": "gone"}, "reported as proven and as not proven: gone"),
         ({"proven": [199]}, "proven before it was requested"),
         ({"healed": []}, "not healed: no event says so"),
+        ({"healed": [250, 400]}, "healed 2 times under one id"),
+        ({"applied": [199]}, "applied before it was requested, or after it was proven"),
+        ({"applied": [301]}, "applied before it was requested, or after it was proven"),
         ({"healed": [250]}, "healed before it was proven"),
         ({"resolved": ("broker-1",), "shown": ("broker-2",)}, "proven of broker-2, requested of broker-1"),
         (

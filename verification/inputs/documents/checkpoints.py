@@ -17,7 +17,6 @@ from kafka_chaos.verification.inputs.documents.reading import (
     expect,
     is_given,
     is_offset,
-    is_whole,
     number_named,
     object_in,
     partition_named,
@@ -76,7 +75,7 @@ def _parsed(path: RunPath, key: str, entry: Any) -> tuple[int | None, tuple[tupl
         expect(value is None or is_offset(value), path, f"{key}.{name}", f"{quoted(value)}, expected an offset or null")
     chain = [] if entry.get("leader_epochs") is None else entry["leader_epochs"]
     pairs = isinstance(chain, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and all(map(is_whole, pair)) for pair in chain
+        isinstance(pair, list) and len(pair) == 2 and all(map(is_offset, pair)) for pair in chain
     )
     expect(pairs, path, f"{key}.leader_epochs", f"{quoted(chain)}, expected [[epoch, start_offset], …]")
     ascending = all(one[0] < next_[0] and one[1] <= next_[1] for one, next_ in pairwise(chain))

@@ -23,7 +23,8 @@ class FaultRecord:
     """The events of the fault `fault_id`. `lanes` None: it concerned every lane.
 
     `resolved`: the containers that it hit; empty if the events do not name them. `shown`: what its proofs are about,
-    such as containers. `model_faults`: what a kind of somebody's own counts as in the model.
+    such as containers. `applied`: when it took effect, as these say. `model_faults`: what a kind of somebody's own
+    counts as in the model.
     """
 
     fault_id: str
@@ -33,6 +34,7 @@ class FaultRecord:
     resolved: tuple[str, ...] = ()
     requested: list[int] = field(default_factory=list)
     proven: list[int] = field(default_factory=list)
+    applied: list[int] = field(default_factory=list)
     healed: list[int] = field(default_factory=list)
     shown: tuple[str, ...] = ()
     denied: str | None = None
@@ -69,6 +71,8 @@ class FaultRecord:
             return "not proven: no event says so"
         if self.proven[0] < self.requested[0]:
             return "proven before it was requested"
+        if any(not self.requested[0] <= applied_ns <= self.proven[0] for applied_ns in self.applied):
+            return "applied before it was requested, or after it was proven"
         of_servers = {name for name in self.resolved if SERVER.fullmatch(name)}
         if (asked := _servers_named(self.target)) and of_servers and of_servers != asked:
             return f"requested of {self.target}, but it hit {', '.join(self.resolved)}"
@@ -80,7 +84,9 @@ class FaultRecord:
             return None
         if not self.healed:
             return "not healed: no event says so"
-        return "healed before it was proven" if self.healed[-1] < self.proven[0] else None
+        if len(self.healed) > 1:
+            return f"healed {len(self.healed)} times under one id"
+        return "healed before it was proven" if self.healed[0] < self.proven[0] else None
 
     def ledger(self) -> FaultLedger:
         """Its entry of the ledger."""

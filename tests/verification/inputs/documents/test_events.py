@@ -10,7 +10,8 @@ from kafka_chaos.contract import events
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.ledger import FaultLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents.events import Events, read_events
+from kafka_chaos.verification.inputs.documents.event_reader import read_events
+from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 
 LANES = [Lane.from_json({"lane": "a", "partitions": 2}), Lane.from_json({"lane": "b"})]
@@ -37,7 +38,9 @@ def test_faults_with_everything_that_is_known_of_them(tmp_path: Path) -> None:
         {"type": "progress", "counts": {}},
     )  # fmt: skip
     assert found.faults == (
-        FaultRecord("k", "kill", ("a",), ("cut", "kill"), ("broker-1", "broker-2"), [0], [1], [2], target="leader(a)"),
+        FaultRecord(
+            "k", "kill", ("a",), ("cut", "kill"), ("broker-1", "broker-2"), [0], [1], [1], [2], target="leader(a)"
+        ),
         FaultRecord("p", "?", None, requested=[3], denied="no process"),
         FaultRecord("q", "?", None, denied="no reason given"),
     )

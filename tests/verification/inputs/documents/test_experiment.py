@@ -1,5 +1,6 @@
 """lanes.json and experiment.yaml have to agree on each lane."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.closure.resolve import resolved
+from kafka_chaos.verification.inputs.documents.events import Events, Phase
 from kafka_chaos.verification.inputs.documents.experiment import differing
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.verification.samples.run_dirs import Rows
 
@@ -15,7 +18,8 @@ LANES = [
     Lane.from_json({"lane": "a", "acks": "1", "kafka_version": "3.9.1"}),
     Lane.from_json({"lane": "b", "topic": "t", "group": {"members": 3}, "kafka_version": "3.9.1"}),
 ]
-NO_FAULTS: dict[str, list[str]] = {"a": [], "b": []}
+PHASES = {"one": Phase(("a",), 0, 9), "two": Phase(("b",), 0, 9)}
+EVENTS = Events(faults=(), phases=PHASES, run_id="r")
 TEXT = """
 name: x
 cluster: {kafka_version: 3.9.1}
@@ -36,8 +40,8 @@ def written(folder: Path, text: str | bytes) -> Path:
 
 
 def test_what_both_say(tmp_path: Path) -> None:
-    assert differing(tmp_path / "experiment.yaml", LANES, NO_FAULTS) is None
-    assert differing(written(tmp_path, TEXT), LANES, NO_FAULTS) == {"a": [], "b": []}
+    assert differing(tmp_path / "experiment.yaml", LANES, EVENTS, 0) is None
+    assert differing(written(tmp_path, TEXT), LANES, EVENTS, 0) == {"a": [], "b": []}
 
 
 @pytest.mark.parametrize(
@@ -46,14 +50,14 @@ def test_what_both_say(tmp_path: Path) -> None:
 )
 def test_what_no_configuration_makes_of_a_lane(tmp_path: Path, key: str, value: object) -> None:
     lanes = [LANES[0], Lane.from_json({**LANES[1].to_json(), key: value})]
-    found = differing(written(tmp_path, TEXT), lanes, NO_FAULTS)
+    found = differing(written(tmp_path, TEXT), lanes, EVENTS, 0)
     assert found is not None
     assert found["a"] == []
     assert f"lanes.json says {key}: " in found["b"][0]
     configured = TEXT.replace("3.9.1", "3.9.1, broker_configs: {x: 1}")
     if key == "assume":
         configured = configured.replace("topic: t}", "topic: t, assume: [some.key]}")
-    assert differing(written(tmp_path, configured), lanes, NO_FAULTS) == {"a": [], "b": []}
+    assert differing(written(tmp_path, configured), lanes, EVENTS, 0) == {"a": [], "b": []}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_what_no_configuration_makes_of_a_lane(tmp_path: Path, key: str, value: 
 )
 def test_the_client_of_a_lane(tmp_path: Path, client: str | None, planned: str, same: bool) -> None:
     lanes = [LANES[0], Lane.from_json({**LANES[1].to_json(), "client": client})]
-    found = differing(written(tmp_path, TEXT.replace("topic: t}", f"topic: t, client: {planned}}}")), lanes, NO_FAULTS)
+    found = differing(written(tmp_path, TEXT.replace("topic: t}", f"topic: t, client: {planned}}}")), lanes, EVENTS, 0)
     assert found is not None
     assert [one.startswith("lanes.json says client: ") for one in found["b"]] == ([] if same else [True])
 
@@ -79,7 +83,7 @@ def test_the_client_of_a_lane(tmp_path: Path, client: str | None, planned: str, 
 def test_faults_that_end_members_are_crashes_of_the_group(tmp_path: Path) -> None:
     for crashes, differences in ((2, 0), (0, 1)):
         lanes = [LANES[0], Lane.from_json({**LANES[1].to_json(), "group": {"members": 3, "crashes": crashes}})]
-        found = differing(written(tmp_path, TEXT.replace("{members: 3}", "{members: 3, crashes: 1}")), lanes, NO_FAULTS)
+        found = differing(written(tmp_path, TEXT.replace("{members: 3}", "{members: 3, crashes: 1}")), lanes, EVENTS, 0)
         assert found is not None
         assert len(found["b"]) == differences
 
@@ -98,10 +102,12 @@ def test_faults_that_end_members_are_crashes_of_the_group(tmp_path: Path) -> Non
         ("group: }", "group: {members: 1}}", "says group: False, experiment.yaml True"),
         ("group: }", "transactional: {size: 1}}", "says transactional: False, experiment.yaml True"),
         ("acks: '1', ", "", "says acks: '1', experiment.yaml 'all'"),
+        ("partitions: 1", "partitions: 1.0", "says partitions: 1, experiment.yaml 1.0"),
+        ("group: }", "group: x}", "says group: False, experiment.yaml 'x'"),
     ],
 )
 def test_what_they_do_not_agree_on(tmp_path: Path, before: str, after: str, difference: str) -> None:
-    found = differing(written(tmp_path, TEXT.replace(before, after)), LANES, NO_FAULTS)
+    found = differing(written(tmp_path, TEXT.replace(before, after)), LANES, EVENTS, 0)
     assert found is not None
     assert found["b"] == []
     assert difference in found["a"][0]
@@ -112,9 +118,9 @@ def test_what_they_do_not_agree_on(tmp_path: Path, before: str, after: str, diff
     [
         ("[{fault: kill}]", ["kill"], None),
         ("[{fault: kill}, {fault: pause}]", ["pause", "kill"], None),
-        ("[{fault: kill}, {fault: kill}]", ["kill"], "schedules the faults kill, kill, events.jsonl reports kill"),
-        ("[{fault: kill}]", [], "schedules the faults kill, events.jsonl reports none"),
-        ("", ["kill"], "schedules the faults none, events.jsonl reports kill"),
+        ("[{fault: kill}, {fault: kill}]", ["kill"], "schedules the faults kill, kill, events.jsonl kill"),
+        ("[{fault: kill}]", [], "schedules the faults kill, events.jsonl none"),
+        ("", ["kill"], "schedules the faults none, events.jsonl kill"),
         ("[]\n  steps: {x: 1}", ["lockstep"], None),
     ],
 )
@@ -122,27 +128,90 @@ def test_the_schedule_is_what_was_requested(
     tmp_path: Path, schedule: str, requested: list[str], problem: str | None
 ) -> None:
     text = TEXT.replace("phase: two", f"phase: two\n  schedule: {schedule}")
-    found = differing(written(tmp_path, text), LANES, {"a": [], "b": requested})
+    faults = [FaultRecord(f"{kind}-{number}", kind, lanes=("b",)) for number, kind in enumerate(requested)]
+    found = differing(written(tmp_path, text), LANES, replace(EVENTS, faults=tuple(faults)), 0)
     assert found is not None
     assert found["a"] == []
     assert found["b"] == ([] if problem is None else [f"experiment.yaml {problem}"])
 
 
+RECORDED = "recorded: {run_id: r, versions: {librdkafka: 2.16.0}}\n"
+
+
+@pytest.mark.parametrize(
+    ("events", "brokers", "problem"),
+    [
+        (EVENTS, 3, None),
+        (replace(EVENTS, run_id="other"), 3, "experiment.yaml says run_id: 'r', the run's files 'other'"),
+        (replace(EVENTS, run_id=None), 3, "experiment.yaml says run_id: 'r', the run's files None"),
+        (EVENTS, 0, None),
+        (
+            replace(EVENTS, early=["harness_paused"] * 2),
+            3,
+            "events.jsonl reports harness_paused from before the run began",
+        ),
+        (EVENTS, 2, "experiment.yaml says brokers: 3, the run's files 2"),
+        (replace(EVENTS, phases={}), 3, "experiment.yaml has the phase one, events.jsonl none"),
+        (replace(EVENTS, phases={"one": PHASES["two"]}), 3, "experiment.yaml has the phase one, events.jsonl none"),
+        (
+            replace(EVENTS, outside={"a": ("kill",)}),
+            3,
+            "experiment.yaml has the outside faults none, events.jsonl kill",
+        ),
+        (replace(EVENTS, outside={"a": ("stop",)}), 3, None),
+    ],
+)
+def test_the_run_is_that_of_the_experiment(tmp_path: Path, events: Events, brokers: int, problem: str | None) -> None:
+    path = written(tmp_path, TEXT.replace("cluster: {", "cluster: {brokers: 3, ") + RECORDED)
+    found = differing(path, LANES, events, brokers)
+    assert found is not None
+    assert found["a"] == ([] if problem is None else [problem])
+
+
+@pytest.mark.parametrize(("version", "same"), [("2.16.0", True), ("1.0.0", False)])
+def test_librdkafka_has_the_version_that_the_run_recorded(tmp_path: Path, version: str, same: bool) -> None:
+    lanes = [LANES[0], Lane.from_json({**LANES[1].to_json(), "client": f"librdkafka {version}"})]
+    found = differing(written(tmp_path, TEXT + RECORDED), lanes, EVENTS, 0)
+    assert found is not None
+    assert bool(found["b"]) is not same
+
+
+def test_what_is_nested_in_settings_is_compared(tmp_path: Path) -> None:
+    loop = {"source": "a", "group": {"members": 2, "crashes": 3}}
+    lanes = [
+        LANES[0],
+        Lane.from_json(
+            {
+                "lane": "b",
+                "topic": "t",
+                "kafka_version": "3.9.1",
+                "idempotence": True,
+                "loop": loop,
+                "transactional": {"producers": 2},
+            }
+        ),
+    ]
+    there = "idempotence: true, transactional: {producers: 2}, loop: {source: a, group: {members: 9, crashes: 1}}"
+    found = differing(written(tmp_path, TEXT.replace("group: {members: 3}", there)), lanes, EVENTS, 0)
+    assert found is not None
+    assert found["b"] == ["lanes.json says loop.group.members: 2, experiment.yaml 9"]
+
+
 def test_a_lane_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, TEXT.replace("lane: b,", "lane: a,"))
     with pytest.raises(RunDirectoryError, match="lane a is there twice"):
-        differing(path, LANES, NO_FAULTS)
+        differing(path, LANES, EVENTS, 0)
 
 
 def test_the_cluster_and_the_clients_are_the_same(tmp_path: Path) -> None:
     entry = {"lane": "a", "acks": "1", "kafka_version": "4.3.1", "metadata_mode": "kraft"}
     lanes = [Lane.from_json(entry), Lane.from_json({**LANES[1].to_json(), "group": {"members": 2}})]
-    found = differing(written(tmp_path, TEXT), lanes, NO_FAULTS)
+    found = differing(written(tmp_path, TEXT), lanes, EVENTS, 0)
     assert found is not None
     assert found["a"] == ["lanes.json says kafka_version: '4.3.1', experiment.yaml '3.9.1'"]
     assert found["b"] == ["lanes.json says group.members: 2, experiment.yaml 3"]
     mixed = TEXT.replace("3.9.1", "3.9.1, broker_versions: {1: 4.3.1}")
-    assert differing(written(tmp_path, mixed), lanes, NO_FAULTS) == {"a": [], "b": found["b"]}
+    assert differing(written(tmp_path, mixed), lanes, EVENTS, 0) == {"a": [], "b": found["b"]}
 
 
 @pytest.mark.parametrize(
@@ -158,13 +227,21 @@ def test_the_cluster_and_the_clients_are_the_same(tmp_path: Path) -> None:
         ("[" * 5000, "not valid YAML"),
         (TEXT.replace("lane: a", "lane: c"), "lane 'a': experiment.yaml has no such lane"),
         (TEXT + "  - {lane: c}\n", "lane 'c': lanes.json has no such lane"),
+        (TEXT.replace("{kafka_version: 3.9.1}", ""), "cluster: None, expected a mapping"),
+        (
+            TEXT.replace("{kafka_version", "{broker_configs: 5, kafka_version"),
+            "cluster.broker_configs: 5, expected a map",
+        ),
+        (TEXT.replace("topic: t}", "topic: t, topic_configs: 3}"), "topic_configs: 3, expected a mapping"),
+        (TEXT.replace("phase: two", "phase: [two]"), "phase: expected a name"),
+        (TEXT + "  outside_faults: [3]\n", "outside_faults: expected a list of fault kinds"),
         (TEXT + "  schedule: 3\n", "schedule: expected a list of faults"),
         (TEXT + "  schedule: [kill]\n", "schedule: expected faults"),
     ],
 )
 def test_what_is_no_experiment_of_these_lanes_is_refused(tmp_path: Path, text: str | bytes, problem: str) -> None:
     with pytest.raises(RunDirectoryError, match=problem):
-        differing(written(tmp_path, text), LANES, NO_FAULTS)
+        differing(written(tmp_path, text), LANES, EVENTS, 0)
 
 
 def test_a_run_with_an_experiment_has_events(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""Elections that no fault of the run can have caused: what only they permit is no violation."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.events import LeaderElected
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.verification.inputs.documents.events import Events, Phase
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.unplanned import unplanned
+from tests.verification.judging.one_lane import KILL, LANE, run, verdict_of
+
+LOSING = replace(LANE, acks="1", replication_factor=3, min_insync_replicas=1)
+LOST = {Anomaly.LOST_WRITE: 3}
+
+
+def elected(leader_epoch: int, ts_ns: int) -> LeaderElected:
+    return LeaderElected(
+        ts_ns=ts_ns, lane="a", partition=0, broker=2, leader_epoch=leader_epoch, start_offset=5, isr=(2, 3)
+    )
+
+
+def run_with(
+    *won: LeaderElected, faults: tuple[FaultRecord, ...] = (), outside: dict[str, tuple[str, ...]] | None = None
+) -> RunDirectory:
+    events = Events(faults, phases={"p": Phase(("a",), 100, 900)}, changes={("a", 0): won}, outside=outside or {})
+    return replace(run(faults=faults), events=events)
+
+
+DRIFT = replace(KILL, fault_id="drift-1", kind="clock-drift")
+
+
+@pytest.mark.parametrize(
+    ("directory", "count"),
+    [
+        (run_with(elected(1, 300)), 1),
+        (run_with(elected(0, 300)), 0),
+        (run_with(elected(1, 50)), 0),
+        (run_with(elected(1, 150), faults=(KILL,)), 1),
+        (run_with(elected(1, 250), faults=(KILL,)), 0),
+        # By its own clock, nobody knows when.
+        (run_with(elected(1, 50), faults=(DRIFT,)), 1),
+        (run_with(elected(1, 150), faults=(DRIFT, KILL)), 0),
+        (run_with(elected(1, 300), outside={"a": ("kill",)}), 0),
+        (replace(run_with(elected(1, 300)), events=Events(faults=(), changes={("a", 0): (elected(1, 300),)})), 0),
+    ],
+)
+def test_elections_that_no_fault_may_have_caused(directory: RunDirectory, count: int) -> None:
+    assert len(unplanned(directory, LOSING)) == count
+
+
+def test_what_they_permit_is_no_violation() -> None:
+    lane = verdict_of(run_with(elected(1, 300)), lane=LOSING, counts=LOST)
+    assert lane.verdict == Verdict.UNKNOWN
+    assert lane.reasons == (
+        "lost_write is forbidden for these faults and was found: 3, but broker 2 became leader of partition 0 in "
+        "leader epoch 1, and no fault of the run had been requested that may cause it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("directory", "lane"),
+    [
+        (run_with(elected(0, 50)), LOSING),
+        # Clean elections lose nothing that is on the minimum of in-sync replicas.
+        (run_with(elected(1, 300)), replace(LOSING, acks="all", min_insync_replicas=2)),
+    ],
+)
+def test_what_is_forbidden_all_the_same_stays_a_violation(directory: RunDirectory, lane: Lane) -> None:
+    found = verdict_of(directory, lane=lane, counts=LOST)
+    assert found.verdict == Verdict.VIOLATION

@@ -1,0 +1,222 @@
+"""Reads events.jsonl.
+
+Guarantee: refuses, with its line, anything that is not an event, and events of these types with a missing, unknown or
+ill-typed field. Contradictions are kept as a `problem` of a fault or a doubt of lanes: they prove nothing, but are no
+reason to refuse the file.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, get_args
+
+from kafka_chaos.contract import events as contract
+from kafka_chaos.contract.command.errors import quoted
+from kafka_chaos.contract.event_lines import event_of
+from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.documents.events import Change, Events, Kept, Phase, Place
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.documents.reading import is_given, json_lines
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+
+_COLLECTED = ("log", "replicas")
+_LONGEST = 1e9
+"""Seconds, more than any run has."""
+OfFault = contract.FaultRequested | contract.FaultProven | contract.FaultNotProven | contract.FaultHealed
+OfPlace = Change | Kept | contract.HighWatermark | contract.LastStableOffset
+
+READ = (
+    *get_args(OfFault),
+    *get_args(OfPlace),
+    contract.OutsideFaults,
+    contract.RunStarted,
+    contract.PhaseStarted,
+    contract.PhaseEnded,
+    contract.DefectPrecondition,
+    contract.ClientFailed,
+    contract.ClientStarted,
+    contract.ReaderStarted,
+    contract.ConfigurationUnread,
+    contract.HarnessPaused,
+)
+"""The kinds of events that are read; others may say what they like."""
+
+
+def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
+    """The content of an events.jsonl; raises `RunDirectoryError` (see the module)."""
+    if not is_given(path):
+        return Events()
+    reader = _Reader({lane.lane: lane for lane in lanes}, {lane.lane: [] for lane in lanes})
+    for number, line in json_lines(path):
+        try:
+            event = event_of(line, READ, exact=True)
+            if event is not None:
+                reader.take(event)
+        except ValueError as error:
+            raise RunDirectoryError(path, str(error), column=f"line {number}") from error
+    return reader.events()
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Takes events line by line. Its fields are those of `Events`; `lanes`: by name."""
+
+    lanes: Mapping[str, Lane]
+    doubts: dict[str, list[str]]
+    faults: dict[str, FaultRecord] = field(default_factory=dict)
+    reports: dict[Place, list[contract.HighWatermark]] = field(default_factory=dict)
+    outside: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    collects: tuple[str, ...] = ()
+    phases: dict[str, Phase] = field(default_factory=dict)
+    changes: dict[Place, list[Change]] = field(default_factory=dict)
+    preconditions: dict[str, list[contract.DefectPrecondition]] = field(default_factory=dict)
+    stable: dict[Place, list[tuple[int, int]]] = field(default_factory=dict)
+    pauses: list[tuple[int, int]] = field(default_factory=list)
+    kept: dict[Place, list[Kept]] = field(default_factory=dict)
+    passing: dict[str, list[str]] = field(default_factory=dict)
+    run_id: str | None = None
+    begun_ns: int | None = None
+    early: list[str] = field(default_factory=list)
+
+    def events(self) -> Events:
+        """What was read."""
+        found: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(Events)}
+        return Events(**{**found, "faults": tuple(self.faults.values()), "pauses": tuple(self.pauses)})
+
+    def take(self, event: contract.Event) -> None:
+        """Note an event; raises `ValueError` for one that makes no sense."""
+        if self.begun_ns is not None and event.ts_ns < self.begun_ns and not isinstance(event, Change | Kept):
+            self.early.append(contract.type_name(type(event)))
+        match event:
+            case _ if isinstance(event, OfFault):
+                self._note(self.faults.setdefault(event.fault_id, FaultRecord(event.fault_id)), event)
+            case _ if isinstance(event, OfPlace):
+                self._take_of_place(self._place(event), event)
+            case contract.RunStarted() | contract.PhaseStarted() | contract.PhaseEnded():
+                self._take_of_run(event)
+            case contract.DefectPrecondition() | contract.ClientFailed() | contract.ClientStarted():
+                self._take_of_client(event, self._lane(event.lane))
+            case contract.OutsideFaults():
+                _require_known("kinds", event.kinds, FAULT_KINDS)
+                for lane in self._concerned(event.lanes) or self.lanes:
+                    self.outside[lane] = (*self.outside.get(lane, ()), *event.kinds)
+            case contract.ReaderStarted():
+                self.passing.setdefault(self._lane(event.lane), []).append(event.consumer)
+            case contract.HarnessPaused():
+                if not 0 <= event.seconds < _LONGEST:
+                    raise ValueError(f"seconds is {event.seconds}, expected how long it was")
+                pause = event.ts_ns - round(event.seconds * 1e9), event.ts_ns
+                if self.begun_ns is not None and pause[0] < self.begun_ns:
+                    raise ValueError(f"seconds is {event.seconds}, expected a pause within the run")
+                self.pauses.append(pause)
+            case contract.ConfigurationUnread():
+                unread = f"the run may not read the configuration {', '.join(event.configurations)}"
+                self._doubt_all(f"{unread}: the prediction may be that of another cluster")
+
+    def _take_of_place(self, place: Place, event: OfPlace) -> None:
+        match event:
+            case contract.HighWatermark():
+                self.reports.setdefault(place, []).append(event)
+            case contract.LastStableOffset():
+                self.stable.setdefault(place, []).append((event.ts_ns, event.last_stable_offset))
+            case contract.LeaderElected() | contract.IsrChanged() | contract.LogTruncated():
+                self.changes.setdefault(place, []).append(event)
+            case contract.PartitionChanged() | contract.PartitionOffline():
+                self.kept.setdefault(place, []).append(event)
+
+    def _take_of_run(self, event: contract.RunStarted | contract.PhaseStarted | contract.PhaseEnded) -> None:
+        match event:
+            case contract.RunStarted():
+                _require_known("collects", event.collects, _COLLECTED)
+                self.collects, self.run_id, self.begun_ns = event.collects, event.run_id, event.ts_ns
+                if event.lanes and set(event.lanes) != self.lanes.keys():
+                    self._doubt_all("events.jsonl names other lanes of the run than lanes.json")
+            case contract.PhaseStarted():
+                if event.phase in self.phases:
+                    self._doubt_all(f"phase {event.phase} began twice")
+                self.phases[event.phase] = Phase(self._concerned(event.lanes), event.ts_ns)
+            case contract.PhaseEnded():
+                phase = self.phases.get(event.phase)
+                if phase is None:
+                    self._doubt_all(f"phase {event.phase} ended and never began: events.jsonl reports no start")
+                    return
+                if phase.ended_ns is not None:
+                    self._doubt_all(f"phase {event.phase} ended twice")
+                self.phases[event.phase] = replace(phase, ended_ns=event.ts_ns)
+
+    def _take_of_client(
+        self, event: contract.DefectPrecondition | contract.ClientFailed | contract.ClientStarted, lane: str
+    ) -> None:
+        match event:
+            case contract.DefectPrecondition():
+                self.preconditions.setdefault(lane, []).append(_precondition(event))
+            case contract.ClientFailed():
+                if not event.problem:
+                    raise ValueError("problem is '', expected a text")
+                self.doubts[lane].append(f"its {event.role} {event.problem}")
+            case contract.ClientStarted():
+                if not _is_of(client := self.lanes[lane].client, event):
+                    is_said = f"{event.client} {event.version}"
+                    self.doubts[lane].append(f"its {event.role} says that it is {is_said}, lanes.json {client}")
+
+    def _note(self, fault: FaultRecord, event: OfFault) -> None:
+        match event:
+            case contract.FaultRequested():
+                _require_known("model_faults", event.model_faults, FAULT_KINDS)
+                fault.kind, fault.target, fault.resolved = event.kind, event.target, event.resolved
+                fault.lanes, fault.model_faults = self._concerned(event.lanes), event.model_faults
+                fault.steps = tuple(map(str, event.parameters.get("steps") or ()))
+                fault.requested.append(event.ts_ns)
+            case contract.FaultProven():
+                fault.proven.append(event.ts_ns)
+                fault.applied.append(event.ts_ns if event.applied_ns is None else event.applied_ns)
+                fault.shown += tuple(event.evidence)
+            case contract.FaultNotProven():
+                fault.denied = event.reason
+            case contract.FaultHealed():
+                fault.healed.append(event.ts_ns)
+
+    def _doubt_all(self, doubt: str) -> None:
+        for of_lane in self.doubts.values():
+            if doubt not in of_lane:
+                of_lane.append(doubt)
+
+    def _place(self, event: OfPlace) -> Place:
+        lane = self._lane(event.lane)
+        if not 0 <= event.partition < self.lanes[lane].partitions:
+            raise ValueError(f"lane {lane!r} has no partition {event.partition}")
+        return lane, event.partition
+
+    def _lane(self, lane: str) -> str:
+        if lane not in self.lanes:
+            raise ValueError(f"lane: {quoted(lane)} is not in lanes.json")
+        return lane
+
+    def _concerned(self, concerned: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return None if concerned is None else tuple(map(self._lane, concerned))
+
+
+def _is_of(client: str | None, started: contract.ClientStarted) -> bool:
+    """Whether a process may be a lane's client by what it says of itself; a command of one's own may say anything."""
+    from kafka_chaos.reference_model.clients.rules import CLIENTS
+
+    kind, _, version = (client or "").partition(" ")
+    if kind not in CLIENTS:
+        return True
+    return started.client == kind and version in ("", started.version)
+
+
+def _precondition(event: contract.DefectPrecondition) -> contract.DefectPrecondition:
+    from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+
+    _require_known("defect", (event.defect,), tuple(KNOWN_DEFECTS))
+    if not event.evidence:
+        raise ValueError("evidence is '', expected what shows it")
+    return event if event.occurred_ns is None else replace(event, ts_ns=event.occurred_ns)
+
+
+def _require_known(key: str, names: Collection[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{key}: {quoted(name)}, expected one of {', '.join(known)}")
