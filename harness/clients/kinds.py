@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
 from kafka_chaos.contract.lane.groups import AFTER, BEFORE, COMMITS
@@ -66,36 +66,36 @@ class ClientKind:
         return found
 
 
-def _python(library: str) -> Callable[[Path], list[str]]:
-    return lambda folder: [str(folder / "venv/bin/python"), "-I", str(ADAPTERS / "client.py"), library]
+def _python(name: str, version: str, package: str, **more: Any) -> ClientKind:
+    command = [str(ADAPTERS / "client.py"), name]
+    return ClientKind(
+        name=name,
+        version=version,
+        sources=(),
+        fill=by_pip(package),
+        command=lambda folder: [str(folder / "venv/bin/python"), "-I", *command],
+        **{"roles": (*_USUAL, TRANSACTIONAL), **more},
+    )
 
 
+def _go(name: str, version: str, module: str, source: str, **more: Any) -> ClientKind:
+    return ClientKind(
+        name=name,
+        version=version,
+        sources=("protocol.go", source),
+        fill=by_go(module),
+        needs=("go",),
+        command=lambda folder: [str(folder / "client")],
+        has_configs=False,
+        **more,
+    )
+
+
+_ALL = (*_USUAL, TRANSACTIONAL, MEMBER, LOOP)
 _OWN: tuple[ClientKind, ...] = (
-    ClientKind(
-        name="librdkafka",
-        version="2.16.0",
-        sources=(),
-        fill=by_pip("confluent-kafka"),
-        command=_python("librdkafka"),
-        roles=(*_USUAL, TRANSACTIONAL, MEMBER, LOOP),
-        secured=dict,
-    ),
-    ClientKind(
-        name="kafka-python",
-        version="3.0.12",
-        sources=(),
-        fill=by_pip("kafka-python"),
-        command=_python("kafka-python"),
-        roles=(*_USUAL, TRANSACTIONAL),
-    ),
-    ClientKind(
-        name="aiokafka",
-        version="0.14.0",
-        sources=(),
-        fill=by_pip("aiokafka"),
-        command=_python("aiokafka"),
-        roles=(*_USUAL, TRANSACTIONAL),
-    ),
+    _python(IN_PROCESS, "2.16.0", "confluent-kafka", roles=_ALL, secured=dict),
+    _python("kafka-python", "3.0.12", "kafka-python"),
+    _python("aiokafka", "0.14.0", "aiokafka"),
     ClientKind(
         name="java",
         version="3.9.1",
@@ -103,31 +103,19 @@ _OWN: tuple[ClientKind, ...] = (
         fill=by_maven,
         needs=("mvn", "java"),
         command=lambda folder: [required("java"), *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
-        roles=(*_USUAL, TRANSACTIONAL, MEMBER, LOOP),
+        roles=_ALL,
         commits=(AFTER, BEFORE),
         secured=java_client_configs,
     ),
-    ClientKind(
-        name="franz-go",
-        version="1.18.0",
-        sources=("protocol.go", "franz.go"),
-        fill=by_go("github.com/twmb/franz-go"),
-        needs=("go",),
-        command=lambda folder: [str(folder / "client")],
+    _go(
+        "franz-go",
+        "1.18.0",
+        "github.com/twmb/franz-go",
+        "franz.go",
         roles=(*_USUAL, TRANSACTIONAL),
         idempotent_in_flight=(5,),
-        has_configs=False,
     ),
-    ClientKind(
-        name="sarama",
-        version="1.43.3",
-        sources=("protocol.go", "sarama.go"),
-        fill=by_go("github.com/IBM/sarama"),
-        needs=("go",),
-        command=lambda folder: [str(folder / "client")],
-        idempotent_in_flight=(1,),
-        has_configs=False,
-    ),
+    _go("sarama", "1.43.3", "github.com/IBM/sarama", "sarama.go", idempotent_in_flight=(1,)),
     ClientKind(
         name="kafkajs",
         version="2.2.4",

@@ -56,20 +56,18 @@ class ClusterAdmin:
         self._topics = topics or {}
         self.configs = configs or {}
         self._refusal = ""
-        self._client = new_client(
-            AdminClient,
-            {
-                "bootstrap.servers": bootstrap_servers,
-                "socket.timeout.ms": 30_000,
-                # Brokers are down on purpose: reconnect at once when they are back, without a log line.
-                "reconnect.backoff.max.ms": 250,
-                "log_level": 0,
-                "error_cb": self._note,
-                # Asking for a topic by name would create it, where brokers allow that: by default, they do.
-                "allow.auto.create.topics": False,
-                **(configs or {}),
-            },
-        )
+        self._settings = {
+            "bootstrap.servers": bootstrap_servers,
+            "socket.timeout.ms": 30_000,
+            # Brokers are down on purpose: reconnect at once when they are back, without a log line.
+            "reconnect.backoff.max.ms": 250,
+            "log_level": 0,
+            "error_cb": self._note,
+            # Asking for a topic by name would create it, where brokers allow that: by default, they do.
+            "allow.auto.create.topics": False,
+            **self.configs,
+        }
+        self._client = new_client(AdminClient, self._settings)
 
     def by_topic(self) -> Self:
         """The same client for callers who know topics, not lanes: a topic may have the name of another lane."""
@@ -175,22 +173,22 @@ class ClusterAdmin:
     ) -> dict[int, int]:
         """Each partition's end for a consumer: its high watermark, or with `committed` its last stable offset.
 
-        Asked again while leaders are moving: the client remembers a leader epoch from before.
+        A new client asks again while leaders are moving: one remembers a leader epoch from before, or waits for leaders
+        until it gives up, each time that it is asked.
         """
         refused = ""
         name = self.topic(topic)
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        list_offsets = partial(self._client.list_offsets, isolation_level=isolation)
 
         def ask() -> dict[int, int] | None:
             nonlocal refused
             asked = {TopicPartition(name, number): _LATEST for number in partitions}
-            answers = self._ask(list_offsets, asked, timeout=10)
+            answers = self._ask(partial(self._client.list_offsets, isolation_level=isolation), asked, timeout=10)
             try:
                 return {partition.partition: future.result().offset for partition, future in answers.items()}
             except KafkaException as error:
                 refused = error.args[0].str()
-                self._metadata(name)
+                self._client = new_client(AdminClient, self._settings)
                 return None
 
         return wait_until(ask, f"the end offsets of {topic}", timeout=timeout, seen=lambda: refused)

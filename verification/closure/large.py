@@ -6,22 +6,17 @@ are compared with sends by blocks of records, and not by their leader epochs; wh
 produced/ and consumed/ (`ONLY_SMALL`) is asked of smaller runs.
 """
 
-import uuid
 from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
-from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import ABORT, COMMIT
 from kafka_chaos.verification.closure import stored
 from kafka_chaos.verification.closure.documents import bounds, documents, limits
-from kafka_chaos.verification.closure.relations import VIEWS, asked
+from kafka_chaos.verification.closure.relations import VIEWS
 from kafka_chaos.verification.closure.small import evaluated
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -31,12 +26,9 @@ from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.history import local_frame
 from kafka_chaos.verification.tables.scope import Related
 
-_TEXTS = {column.name for columns in TABLES.values() for column in columns if column.type == "string"}
-_TEXTS |= {"fault", "judged", "kind", "place", "source"}
 _TYPES = {"lane": pa.string(), "marked": pa.bool_()}
-_OF_PARTITION = "lane, partition, limit"
+_OF_PARTITION = schema("lane string, partition int32, limit int64")
 _MARKED = f"coalesce(kind IN ('{COMMIT}', '{ABORT}'), false) AS marked"
-_STORED = ("ends", "epochs", "markers", "repeated", "unlike", "written")
 _EARLY = "producer %d, a record from seq %d on"
 _EPOCHS = {"first_epoch": "min(producer_epoch)", "last_epoch": "max(producer_epoch)"}
 _BLOCK = "shiftright(seq, 10) AS block"
@@ -51,8 +43,8 @@ _FLAGS = {
 
 ONLY_SMALL = ("ahead", "answered", "blamed", "fenced", "numbers", "tied", "uncommitted", "unread")
 _SPECIAL = ("transactions", "assignments", "commits")
-MOST_COLLECTED = 1_000_000
-"""The rows of transactions/, assignments/ and commits/ that are compared without Spark."""
+MOST_AT_ONCE = 5_000_000
+"""The rows of transactions/, assignments/ and commits/ that fit into the memory of Spark's driver."""
 
 
 def _views_of(related: Related) -> dict[str, Iterable[stored.Row]]:
@@ -72,62 +64,26 @@ def rows_of_frames(
 ) -> list[tuple[int, str, int, str]]:
     """Of what does not resolve: number of the relation, lane, how many rows, a place.
 
-    Spark only adds up where what it adds up to fits into memory: it takes longer to plan all relations than SQLite to
-    evaluate them. `related`: what a prefilter has added up already, of plain tables (`Frames.is_plain`).
+    Spark only adds up: it takes longer to plan all relations than SQLite to evaluate them. `related`: what a prefilter
+    has added up already, of plain tables (`Frames.is_plain`).
     """
     if related is not None:
         return evaluated({**documents(run), **_views_of(related)})
-    if sum(run.tables[name].rows for name in _SPECIAL) <= MOST_COLLECTED:
-        return evaluated(_collected_views(run, frames))
-    session = frames.produced.sparkSession
-    prefix = f"closure_{uuid.uuid4().hex}_"
     sent, taken = _sent(frames.produced).persist(), _taken(frames.consumed).persist()
-    views = _views(run, frames, sent, taken)
+    are_few = sum(run.tables[name].rows for name in _SPECIAL) <= MOST_AT_ONCE
+    views = {name: _rows(view, are_few) for name, view in _views(run, frames, sent, taken).items()}
     try:
-        for name, view in views.items():
-            view.createOrReplaceTempView(prefix + name)
-        return [(row.relation, row.lane, row.n, row.place) for row in session.sql(asked(prefix)).collect()]
+        return evaluated({**documents(run), **views, **_of_stored(run, frames)})
     finally:
-        for name in views:
-            session.catalog.dropTempView(prefix + name)
         sent.unpersist()
         taken.unpersist()
 
 
-def _collected_views(run: RunDirectory, frames: Frames) -> dict[str, Iterable[stored.Row]]:
-    sent, taken = _collected(_sent(frames.produced)), _collected(_taken(frames.consumed))
-    times = [("first_ns", "min"), ("last_ns", "max")]
-    counts = [(name, "sum") for name in (*_FLAGS, "n")]
-    tables = {name: frames.tables().get(name) for name in _SPECIAL}
-    return {
-        **documents(run),
-        **{
-            name: [] if table is None else stored.rows_of(_collected(table.select(*VIEWS[name].split(", "))))
-            for name, table in tables.items()
-        },
-        "sent": stored.grouped(sent, ["lane", "producer_id", "transaction"], [*counts, *times]),
-        "taken": stored.grouped(taken, ["lane", "consumer", "partition"], [("last", "max"), ("n", "sum"), *times]),
-        "early": _first_early(sent, taken),
-        "orphans": map(tuple, _orphans(run, frames.produced).collect()) if any(lane.loop for lane in run.lanes) else [],
-        **_of_stored(run, frames),
-    }
-
-
-def _collected(frame: DataFrame) -> pa.Table:
-    if int(frame.sparkSession.version.partition(".")[0]) >= 4:
-        return frame.toArrow()
-    # Spark 3.5 gives no Arrow table.
-    schema = to_arrow_schema(frame.schema)
-    return pa.Table.from_pylist([row.asDict() for row in frame.collect()], schema)
-
-
-def _first_early(sent: pa.Table, taken: pa.Table) -> Iterable[stored.Row]:
-    keys = ["lane", "producer_id", "block"]
-    first_sent, first_read = (table.group_by(keys).aggregate([("first_ns", "min")]) for table in (sent, taken))
-    both = first_read.join(first_sent, keys, join_type="inner", right_suffix="_sent")
-    early = both.filter(pc.less(both["first_ns_min"], both["first_ns_min_sent"])).select(keys)
-    for lane, producer, block in stored.rows_of(early):
-        yield lane, _EARLY % (producer, block * 1024), 1
+def _rows(frame: DataFrame, are_few: bool) -> Iterable[stored.Row]:
+    """The rows, at once if they are few; one by one, they take longer and no memory."""
+    if are_few and int(frame.sparkSession.version.partition(".")[0]) >= 4:
+        return stored.rows_of(frame.toArrow())
+    return map(tuple, frame.collect() if are_few else frame.toLocalIterator())
 
 
 def _sent(produced: DataFrame) -> DataFrame:
@@ -159,24 +115,16 @@ def _taken(consumed: DataFrame) -> DataFrame:
 
 
 def _views(run: RunDirectory, frames: Frames, sent: DataFrame, taken: DataFrame) -> dict[str, DataFrame]:
-    def local(name: str, rows: Iterable[stored.Row]) -> DataFrame:
-        return local_frame(frames.produced.sparkSession, _schema(VIEWS[name]), rows)
-
-    given = {name: local(name, map(tuple, rows)) for name, rows in documents(run).items()}
-    for name in _SPECIAL:
-        table = frames.tables().get(name)
-        columns = VIEWS[name].split(", ")
-        given[name] = local(name, []) if table is None else table.select(*columns)
     times = (F.min("first_ns").alias("first_ns"), F.max("last_ns").alias("last_ns"))
     counts = (F.sum(name).alias(name) for name in (*_FLAGS, "n"))
+    tables = frames.tables()
+    given = {name: tables[name].select(*VIEWS[name].split(", ")) for name in _SPECIAL if name in tables}
     given["sent"] = sent.groupBy("lane", "producer_id", "transaction").agg(*counts, *times)
     given["taken"] = taken.groupBy("lane", "consumer", "partition").agg(
         F.max("last").alias("last"), F.sum("n").alias("n"), *times
     )
-    given["orphans"] = _orphans(run, frames.produced)
     given["early"] = _early(sent, taken)
-    given |= {name: local(name, []) for name in ONLY_SMALL}
-    return given | {name: local(name, rows) for name, rows in _of_stored(run, frames).items()}
+    return given | ({"orphans": _orphans(run, frames.produced)} if any(lane.loop for lane in run.lanes) else {})
 
 
 def _early(sent: DataFrame, taken: DataFrame) -> DataFrame:
@@ -196,13 +144,9 @@ def _is_special(lane: Lane) -> bool:
     return lane.transactional is not None or bool(lane.group_anomalies)
 
 
-def _schema(columns: str) -> StructType:
-    return schema(", ".join(f"{name} {'string' if name in _TEXTS else 'int64'}" for name in columns.split(", ")))
-
-
 def _orphans(run: RunDirectory, produced: DataFrame) -> DataFrame:
     loops = [(lane.lane, lane.loop.source) for lane in run.lanes if lane.loop is not None]
-    sources = local_frame(produced.sparkSession, _schema("lane, source"), loops)
+    sources = local_frame(produced.sparkSession, schema("lane string, source string"), loops)
     made = produced.where("source_seq IS NOT NULL AND source_producer_id IS NOT NULL").join(
         F.broadcast(sources), "lane"
     )
@@ -217,9 +161,8 @@ def _orphans(run: RunDirectory, produced: DataFrame) -> DataFrame:
 
 def _of_stored(run: RunDirectory, frames: Frames) -> dict[str, Iterable[stored.Row]]:
     """The views on the log and on replicas: few rows leave Spark, one per partition, broker, producer and epoch."""
-    found: dict[str, Iterable[stored.Row]] = {name: [] for name in _STORED}
     if not (lanes := _concerned(run.lanes)):
-        return found
+        return {}
     log, replicas = (
         None if table is None else table.where(F.col("lane").isin(lanes)) for table in (frames.log, frames.replicas)
     )
@@ -230,14 +173,12 @@ def _of_stored(run: RunDirectory, frames: Frames) -> dict[str, Iterable[stored.R
         held_to = [] if replicas is None else replicas.groupBy(*stored.PLACE, "broker").agg(last).collect()
         below = bounds(run, ends, [(lane, partition, end) for lane, partition, _, end in held_to])
     rows = [(*place, limit) for place, limit in below.items()]
-    limited = F.broadcast(local_frame(frames.produced.sparkSession, _schema(_OF_PARTITION), rows))
+    limited = F.broadcast(local_frame(frames.produced.sparkSession, _OF_PARTITION, rows))
     logged = None if log is None else _contents(log, limited, stored.PLACE)
-    held = None
-    if replicas is not None:
-        held = _contents(replicas.selectExpr("*", _MARKED), limited, stored.KEYS_OF_REPLICAS, _EPOCHS)
-    if held is not None:
-        found["repeated"] = _repeated(held)
-    return found | stored.views_of(logged, held, below)
+    if replicas is None:
+        return stored.views_of(logged, None, below)
+    held = _contents(replicas.selectExpr("*", _MARKED), limited, stored.KEYS_OF_REPLICAS, _EPOCHS)
+    return {"repeated": _repeated(held), **stored.views_of(logged, held, below)}
 
 
 def _repeated(held: pa.Table) -> Iterable[stored.Row]:

@@ -1,12 +1,11 @@
 """Relations between the tables of a run, each stated once: the rows that do not resolve, in SQL.
 
-Guarantee: a relation that holds yields no row. relations.toml states them; every engine evaluates the same text, over
+Guarantee: a relation that holds yields no row. relations.toml states them; SQLite evaluates them for every engine, over
 the views of `VIEWS`.
 
 An anomaly compares the records of several tables; a relation says what must hold for the tables to be of one run.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -99,17 +98,13 @@ def _read() -> Iterator[Relation]:
 RELATIONS: Sequence[Relation] = tuple(_read())
 
 
-def asked(prefix: str = "") -> str:
-    """All relations as one query: number of the relation, lane, how many rows, a place.
-
-    `prefix`: what the names of the views begin with.
-    """
-    queries = (
+def asked() -> str:
+    """All relations as one query: number of the relation, lane, how many rows, a place."""
+    return " UNION ALL ".join(
         f"SELECT {number} AS relation, lane, SUM(n) AS n, MIN(place) AS place "
         f"FROM ({relation.sql}) q{number} GROUP BY lane"
         for number, relation in enumerate(RELATIONS)
     )
-    return re.sub(r"\b(FROM|JOIN) `?(\w+)`?", rf"\1 `{prefix}\2`", " UNION ALL ".join(queries))
 
 
 def doubt(number: int, n: int, place: str) -> Doubt:

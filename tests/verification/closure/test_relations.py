@@ -477,9 +477,9 @@ def test_every_relation_is_broken_by_some_case() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("most_collected", [large.MOST_COLLECTED, 0])
-def test_spark_finds_the_same(tmp_path: Path, spark: Any, most_collected: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "MOST_COLLECTED", most_collected)
+@pytest.mark.parametrize("most_at_once", [large.MOST_AT_ONCE, 0])
+def test_spark_finds_the_same(tmp_path: Path, spark: Any, most_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "MOST_AT_ONCE", most_at_once)
     run = clean()
     for name, (change, _, _) in BROKEN.items():
         # Only single records show to have been read before the one was sent that was "sent late".
