@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.run.runner import run_experiment
 from tests.clusters import needs_links
@@ -45,6 +46,19 @@ def test_the_first_record_of_a_new_producer_is_acknowledged_and_lost(tmp_path: P
     assert (met["defect"], met["lane"], met["producer_id"], met["partition"]) == (ID, "fresh", 1, 0)
     assert fresh.known_defects == (ID,)
     assert result.verdict.accepting([ID]).outcome == Verdict.CONFORMS
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+def test_kafka_python_commits_a_transaction_whose_records_have_expired(tmp_path: Path) -> None:
+    values = YAML(typ="safe").load(FINDINGS / "kafka-5385.yaml")
+    result = run_experiment(experiment_of(values, "kafka-5385.yaml"), root=tmp_path)
+    found, control = result.verdict.lane("kafka-python"), result.verdict.lane("java")
+    assert (found.verdict, control.verdict) == (Verdict.VIOLATION, Verdict.CONFORMS), (found.reasons, control.reasons)
+    assert {one for one, seen in found.observed.items() if seen.count} == {TransactionAnomaly.LOST_TRANSACTION}
+    assert found.known_defects == ("KAFKA-5385",)
+    assert result.verdict.accepting(["KAFKA-5385"]).outcome == Verdict.CONFORMS
 
 
 def test_the_page_shows_what_each_client_lost() -> None:

@@ -18,7 +18,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import CONSUMER, KILL, PRODUCER, LifeSpec, Role
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
-from kafka_chaos.harness.workload.clients.defect_watch import repeat_watch_of, watch_of
+from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of
 from kafka_chaos.harness.workload.clients.following import Among, Follower
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers, Life
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
@@ -88,12 +88,13 @@ def _producer(
     configs = load.producer_configs(lane)
     if transactional_id is not None:
         configs["transactional.id"] = transactional_id
-    client, watch = chosen(lane.client), None
-    if transactional_id is None and (client is None or client.kind.name == IN_PROCESS):
+    client = chosen(lane.client)
+    watch: Watch | None = None
+    if client is not None and client.kind.name != IN_PROCESS:
+        watch = repeat_watch_of(lane.as_lane(()), load.on_precondition, producer_id=number)
+    elif transactional_id is None:
         of = {"lane": lane.lane, "topic": lane.topic_name}
         watch = watch_of(configs, load.on_precondition, **of, producer_id=number)
-    elif transactional_id is None:
-        watch = repeat_watch_of(lane.as_lane(()), load.on_precondition, producer_id=number)
     if client is None:
         return RecordedProducer(
             lane=lane.lane,

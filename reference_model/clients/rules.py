@@ -30,7 +30,7 @@ class ClientRules:
     `repeats_unanswered`: with acks=0, too, what met a closed connection is sent again, all partitions of it. Both only
     matter with several requests in flight. `leaves_unnumbered`: what it is given while it sends older messages again is
     sent with sequence number 0. `returns_late`: of what failed with a connection, the set that was next is sent again
-    after those behind it.
+    after those behind it. `commits_without`: a transaction is committed though some of its records were given up.
     """
 
     acknowledges_implicitly: bool = False
@@ -40,6 +40,7 @@ class ClientRules:
     leaves_unnumbered: bool = False
     repeats_unanswered: bool = False
     returns_late: bool = False
+    commits_without: bool = False
 
 
 CLIENTS: Mapping[str, ClientRules] = {
@@ -50,8 +51,9 @@ CLIENTS: Mapping[str, ClientRules] = {
     # of that partition is in flight, and each batch waits for an answer of its own.
     JAVA: ClientRules(per_transaction=(4, 0)),
     # kafka-python 3.0.12, kafka/producer/sender.py: _can_retry (line 594) sends no batch again once the producer has
-    # another id or epoch, and each batch waits for an answer of its own.
-    KAFKA_PYTHON: ClientRules(),
+    # another id or epoch, and each batch waits for an answer of its own. A batch that expires (line 247) fails with
+    # an error that counts as retriable, and leaves the state of the transaction as it is (lines 562 to 564).
+    KAFKA_PYTHON: ClientRules(commits_without=True),
     # aiokafka 0.14.0, aiokafka/producer/sender.py: one request to each broker at a time, and a producer id and epoch
     # that nothing but the answer to its InitProducerId changes (line 445).
     AIOKAFKA: ClientRules(),

@@ -14,7 +14,7 @@ The other anomalies have the answers of the idempotent lane, with these differen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
@@ -25,7 +25,7 @@ from kafka_chaos.reference_model.clients.rules import has_epoch_per_transaction
 from kafka_chaos.reference_model.machine import Findings, Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction, answers_from
-from kafka_chaos.reference_model.protocol.known_defects import KAFKA_14402, KAFKA_17754, KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import KAFKA_5385, KAFKA_14402, KAFKA_17754, KNOWN_DEFECTS
 from kafka_chaos.reference_model.transactions.examine import Question, stories_with
 from kafka_chaos.reference_model.transactions.rules import V1_UNVERIFIED, V2, Kind, Rules, v1_in
 
@@ -91,14 +91,22 @@ def answers_to(
 
 def _traces(question: Question, lane: Lane) -> Iterator[tuple[TransactionAnomaly, DefectTrace]]:
     """The anomalies that the known defects which concern a lane make reachable."""
-    for id, kind in VARIANTS.items():
+    for id, variant in VARIANTS.items():
         if KNOWN_DEFECTS[id].concerns(lane):
-            rules = replace(question.rules, late=question.rules.late | {kind})
+            rules = variant(question.rules)
             for anomaly, why in stories_with(rules, question.several_records, question.several_partitions).items():
                 yield anomaly, DefectTrace((KNOWN_DEFECTS[id],), why)
 
 
-VARIANTS: Mapping[str, Kind] = {KAFKA_17754.id: Kind.END, KAFKA_14402.id: Kind.PRODUCE}
-"""The requests that a defect takes although they are late. KAFKA-17754: EndTxn names producer id and epoch, and ends
-whatever transaction they have open when it arrives. KAFKA-14402: a record that arrives after its transaction has ended
-opens one that nobody will end."""
+def _with_late(kind: Kind) -> Callable[[Rules], Rules]:
+    return lambda rules: replace(rules, late=rules.late | {kind})
+
+
+VARIANTS: Mapping[str, Callable[[Rules], Rules]] = {
+    KAFKA_17754.id: _with_late(Kind.END),
+    KAFKA_14402.id: _with_late(Kind.PRODUCE),
+    KAFKA_5385.id: lambda rules: replace(rules, commits_without=True),
+}
+"""The rules with a defect. KAFKA-17754: EndTxn names producer id and epoch, and ends whatever transaction they have
+open when it arrives, however late. KAFKA-14402: a record that arrives after its transaction has ended opens one that
+nobody will end. KAFKA-5385: a transaction is committed without records that were given up."""

@@ -58,6 +58,11 @@ def sharing_epochs(lane: Lane) -> bool:
     return lane.transactional is not None and not has_epoch_per_transaction(lane)
 
 
+def committing_without(lane: Lane) -> bool:
+    """Whether a lane's client may commit a transaction of which it has given records up."""
+    return lane.transactional is not None and rules_of_client(lane).commits_without
+
+
 def before_verification(lane: Lane) -> bool:
     """Whether a lane's producers use transactions, and its leaders do not verify them (since 3.6, KIP-890)."""
     unverified = lane.verifies_transactions is False or release(lane.kafka_version or USUAL_VERSION) < (3, 6)
@@ -101,6 +106,7 @@ LIBRDKAFKA_4953, KAFKA_15591 = ALL_DEFECTS["librdkafka-4953"], ALL_DEFECTS["KAFK
 KAFKAJS_1005, KAFKAJS_822 = ALL_DEFECTS["kafkajs-1005"], ALL_DEFECTS["kafkajs-822"]
 SARAMA_2619, SARAMA_3354 = ALL_DEFECTS["sarama-2619"], ALL_DEFECTS["sarama-3354"]
 KAFKA_17754, KAFKA_14402 = ALL_DEFECTS["KAFKA-17754"], ALL_DEFECTS["KAFKA-14402"]
+KAFKA_5385 = ALL_DEFECTS["KAFKA-5385"]
 CONCERNED: Mapping[str, Callable[[Lane], bool]] = {
     LIBRDKAFKA_4953.id: renewing_for_all,
     KAFKA_15591.id: taking_any_first_batch,
@@ -110,6 +116,7 @@ CONCERNED: Mapping[str, Callable[[Lane], bool]] = {
     SARAMA_3354.id: leaving_unnumbered,
     KAFKA_17754.id: sharing_epochs,
     KAFKA_14402.id: before_verification,
+    KAFKA_5385.id: committing_without,
 }
 KNOWN_DEFECTS: Mapping[str, KnownDefect] = {id: ALL_DEFECTS[id] for id in CONCERNED}
 """Those of which the model knows the rule. Only these are named by predictions and verdicts."""

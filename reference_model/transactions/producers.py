@@ -2,9 +2,10 @@
 
 A producer sends one request at a time. The answer arrives, or it is lost on its way (the producer sends the request
 again, or gives the record up), or the request itself is late: then it may arrive at any later moment, or never. A
-producer may abort at any time and commits what was acknowledged in full. A record that it gives up, or that a leader
-refuses, leaves nothing but the abort, after which it renews its epoch (KIP-360; with one epoch per transaction, every
-end does). An incarnation that is replaced may go on (a zombie), and one that was killed is one that does nothing more.
+producer may abort at any time and commits what was acknowledged in full, but for a defect (`commits_without`). A record
+that it gives up, or that a leader refuses, leaves nothing but the abort, after which it renews its epoch (KIP-360; with
+one epoch per transaction, every end does). An incarnation that is replaced may go on (a zombie), and one that was
+killed is one that does nothing more.
 
 Sources: KIP-98, KIP-360, KIP-588, KIP-654, KIP-890; librdkafka's `rdkafka_txnmgr.c`, which sends EndTxn again when its
 answer does not come, and takes INVALID_TXN_STATE and PRODUCER_FENCED as fatal.
@@ -90,6 +91,10 @@ def write(state: State, setup: Setup) -> Iterator[Step]:
         else:
             continue
         index, partition = begun.written, setup.partition_of(begun.written)
+        if setup.rules.commits_without:
+            given_up = begun._replace(written=begun.written + 1, knows=CERTAIN)
+            action = Action("give_up", number, begun.transaction, index, partition)
+            yield action, with_producer(before, number, given_up)
         if setup.rules.epoch_per_transaction or begun.added >> partition & 1:
             request = _request(Kind.PRODUCE, number, begun, index, begun.sent[partition])
         else:

@@ -46,7 +46,8 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A protocol's rules. `late`: the requests that may arrive after the end of their transaction."""
+    """A protocol's rules. `late`: the requests that may arrive after the end of their transaction. `commits_without`:
+    a producer goes on, and commits, after it has given a record up (KAFKA-5385)."""
 
     name: str
     epoch_per_transaction: bool
@@ -60,6 +61,7 @@ class Rules:
     aborts_on_init: bool = True
     reads_below_last_stable_offset: bool = True
     aborts_on_time_out: bool = True
+    commits_without: bool = False
 
 
 V1 = Rules("v1", epoch_per_transaction=False, verifies=True, late=frozenset({Kind.ADD_PARTITION, Kind.PRODUCE}))

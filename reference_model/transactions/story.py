@@ -29,6 +29,7 @@ SENTENCES: dict[str, str] = {
     "renew_epoch": "{who} renews its producer epoch after the abort",
     "add_partition": "{who} adds partition {partition} to transaction {transaction}",
     "produce": "{who} sends record {record} of transaction {transaction} to partition {partition}",
+    "give_up": "{who} gives up record {record} of transaction {transaction} for partition {partition}, and goes on.",
     "commit": "{who} asks to commit transaction {transaction}",
     "abort": "{who} asks to abort transaction {transaction}",
     "late_add_partition": (

@@ -1,14 +1,13 @@
 """The documents of a run, as rows of the views that relations are evaluated on."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION, group_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
 from kafka_chaos.reference_model.protocol.rules import as_obeyed
-from kafka_chaos.verification.inputs.documents.checkpoints import Place, groups_of_lane
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 LEADER_EPOCHS_SINCE = (0, 11)
@@ -23,6 +22,7 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
         for group, reads in groups_of_lane(lane).items()
     ]
     reads = {group: lane for group, lane, *_ in groups}
+    elections = [(place, won) for place in run.events.changes for won in run.events.elected(*place)]
     return {
         "lanes": [
             (
@@ -53,11 +53,10 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
         "chains": [(*place, *entry) for place, chain in run.checkpoints.epochs.items() for entry in chain],
         "starts": [
             *((*place, *entry, 0) for place, chains in run.checkpoints.chains.items() for of in chains for entry in of),
-            *((*place, won.leader_epoch, won.start_offset, 1) for place, won in _elections(run)),
+            *((*place, won.leader_epoch, won.start_offset, 1) for place, won in elections),
         ],
         "elections": [
-            (*place, won.broker, won.leader_epoch, int(won.broker in won.isr), len(won.isr))
-            for place, won in _elections(run)
+            (*place, won.broker, won.leader_epoch, int(won.broker in won.isr), len(won.isr)) for place, won in elections
         ],
         "phases": [
             (lane.lane, phase.started_ns, phase.ended_ns)
@@ -90,11 +89,6 @@ def _reports(run: RunDirectory) -> Rows:
             key = (*place, one.leader_epoch)
             found[key] = max(one.high_watermark, found.get(key, 0))
     return [(*key, highest) for key, highest in found.items()]
-
-
-def _elections(run: RunDirectory) -> Iterator[tuple[Place, LeaderElected]]:
-    for place, changes in run.events.changes.items():
-        yield from ((place, change) for change in changes if isinstance(change, LeaderElected))
 
 
 def _how(lane: Lane, group: str) -> tuple[int, int, int]:

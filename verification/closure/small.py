@@ -2,14 +2,15 @@
 
 import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_chaos.contract.columns import TABLES, arrow_schema
-from kafka_chaos.contract.lane.groups import loop_group_of
+from kafka_chaos.contract.lane.groups import Loop, loop_group_of
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import ABORT, COMMIT, READ_COMMITTED
 from kafka_chaos.verification.closure.documents import bounds, documents, is_lossless
 from kafka_chaos.verification.closure.relations import VIEWS, asked
@@ -183,21 +184,31 @@ def _uncommitted(consumed: pa.Table, produced: pa.Table, assignments: pa.Table) 
     return _first_of_lanes(reads.filter(pc.less(reads["poll_ns"], reads["invoke_ns_max"])))
 
 
+def _outputs(run: RunDirectory, produced: pa.Table) -> Iterator[tuple[Lane, Loop, pa.Table]]:
+    """The records of each loop that name an input."""
+    for lane in run.lanes:
+        if lane.loop is not None:
+            made = produced.filter(pc.equal(produced["lane"], lane.lane)).select([*_SOURCE, "invoke_ns"])
+            yield lane, lane.loop, made.filter(pc.and_(*(pc.is_valid(made[name]) for name in _SOURCE)))
+
+
+def _made_before(lane: Lane, loop: Loop, made: pa.Table, inputs: pa.Table, at: str) -> Iterator[Row]:
+    """The outputs that were sent before the time `at` of their input, or have none: a row, if there are some."""
+    both = made.join(inputs, [*_SOURCE], _IDENTITY[1:])
+    early = both.filter(pc.fill_null(pc.less(both["invoke_ns"], both[at]), True))
+    if len(early):
+        producer, seq = min(map(tuple, rows_of(early.select([*_SOURCE]))))
+        yield lane.lane, f"producer {producer}, seq {seq} of lane {loop.source}", len(early)
+
+
 def _unread(run: RunDirectory, consumed: pa.Table, produced: pa.Table, assignments: pa.Table) -> Iterable[Row]:
     """`relations.VIEWS`: a row per loop that has such outputs."""
-    for lane in run.lanes:
-        if lane.loop is None:
-            continue
+    for lane, loop, made in _outputs(run, produced):
         own = assignments.filter(pc.equal(assignments["group"], loop_group_of(lane.lane)))
-        reads = consumed.filter(pc.equal(consumed["lane"], lane.loop.source))
+        reads = consumed.filter(pc.equal(consumed["lane"], loop.source))
         reads = reads.filter(pc.is_in(reads["consumer"], own["consumer"].combine_chunks()))
         first = reads.group_by(_IDENTITY[1:]).aggregate([("poll_ns", "min")])
-        made = produced.filter(pc.equal(produced["lane"], lane.lane)).select([*_SOURCE, "invoke_ns"])
-        made = made.filter(pc.is_valid(made["source_seq"])).join(first, [*_SOURCE], _IDENTITY[1:])
-        early = made.filter(pc.fill_null(pc.less(made["invoke_ns"], made["poll_ns_min"]), True))
-        if len(early):
-            producer, seq = min(map(tuple, rows_of(early.select([*_SOURCE]))))
-            yield lane.lane, f"producer {producer}, seq {seq} of lane {lane.loop.source}", len(early)
+        yield from _made_before(lane, loop, made, first, "poll_ns_min")
 
 
 def _repeated(replicas: pa.Table) -> Iterable[Row]:
@@ -216,18 +227,9 @@ def _first_of_lanes(rows: pa.Table) -> Iterable[Row]:
 
 def _orphans(run: RunDirectory, produced: pa.Table) -> Iterable[Row]:
     """`relations.VIEWS`: a row per loop that has such outputs."""
-    for lane in run.lanes:
-        if lane.loop is None:
-            continue
-        made = produced.filter(pc.equal(produced["lane"], lane.lane))
-        made = made.filter(pc.and_(pc.is_valid(made["source_producer_id"]), pc.is_valid(made["source_seq"])))
-        keys, sent = list(_SOURCE), ["producer_id", "seq", "invoke_ns"]
-        known = produced.filter(pc.equal(produced["lane"], lane.loop.source)).select(sent)
-        both = made.select([*keys, "invoke_ns"]).join(known, keys, sent[:2], right_suffix="_source")
-        lost = both.filter(pc.fill_null(pc.less(both["invoke_ns"], both["invoke_ns_source"]), True))
-        if len(lost):
-            producer, seq = min(map(tuple, rows_of(lost.select(keys))))
-            yield lane.lane, f"producer {producer}, seq {seq} of lane {lane.loop.source}", len(lost)
+    for lane, loop, made in _outputs(run, produced):
+        known = produced.filter(pc.equal(produced["lane"], loop.source)).select([*_IDENTITY[1:], "invoke_ns"])
+        yield from _made_before(lane, loop, made, known.rename_columns([*_IDENTITY[1:], "sent_ns"]), "sent_ns")
 
 
 def _contents(table: pa.Table, keys: list[str], bounds: Bounds, more: Sequence[tuple[str, str, str]] = ()) -> pa.Table:

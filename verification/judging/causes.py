@@ -110,7 +110,7 @@ def _causes(
 
 def knows_all_elections(run: RunDirectory, place: Place) -> bool:
     """Whether each leader epoch of a partition is known, from 0 to the last one in checkpoints.json."""
-    epochs = {one.leader_epoch for one in run.events.changes.get(place, ()) if isinstance(one, LeaderElected)}
+    epochs = {one.leader_epoch for one in run.events.elected(*place)}
     epochs |= {one.leader_epoch for one in run.events.kept.get(place, ()) if isinstance(one, PartitionOffline)}
     chain = {epoch for epoch, _ in run.checkpoints.epochs.get(place, ())}
     return bool(chain) and epochs.issuperset(range(max(chain | epochs) + 1))
@@ -122,7 +122,7 @@ def _kept(run: RunDirectory, lane: Lane, partition: int) -> Drop | None:
     A leader drops nothing while it leads. So where a record is missing in the end, some later leader began at its
     offset or before it. That needs all elections.
     """
-    won = [one for one in run.events.changes.get((lane.lane, partition), ()) if isinstance(one, LeaderElected)]
+    won = run.events.elected(lane.lane, partition)
     if not won or lane.cleanup_policy is not None or not knows_all_elections(run, (lane.lane, partition)):
         return None
     later = sorted(won, key=lambda one: (one.leader_epoch, one.ts_ns))[1:]

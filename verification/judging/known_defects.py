@@ -15,8 +15,9 @@ from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.transactions import ABORT, ABORTED, COMMIT, TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import ABORT, ABORTED, COMMIT, COMMITTED, TransactionAnomaly
 from kafka_chaos.reference_model.protocol.known_defects import (
+    KAFKA_5385,
     KAFKA_15591,
     KAFKA_17754,
     KAFKAJS_822,
@@ -175,6 +176,19 @@ def ended_late(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, r
     return met.commits == shows and kinds == {COMMIT if shows else ABORT}
 
 
+def committed_without(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
+    """KAFKA-5385: the record is in no log, and its transaction, which was committed without it, was open when records
+    of its producer expired."""
+    sent = recorded.sent[record]
+    if len(sent) != 1 or met.producer_id != record[0] or recorded.stored[record]:
+        return False
+    known = recorded.transactions[record[0], sent[0].transaction]
+    if len(known) != 1 or sent[0].outcome != "info":
+        return False
+    ((_, begin_ns, end_ns, outcome),) = known
+    return outcome == COMMITTED and end_ns is not None and begin_ns <= met.ts_ns <= end_ns
+
+
 def acknowledged_implicitly(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
     """KAFKA-15591: the lost record is one of those first messages of its producer to a partition that the client
     reported as acknowledged because a later one was.
@@ -237,6 +251,7 @@ EXPLAINS: Mapping[str, Callable[[DefectPrecondition, AnyAnomaly, Identity, Recor
     LIBRDKAFKA_4953.id: renewed_epoch,
     KAFKA_15591.id: acknowledged_implicitly,
     KAFKA_17754.id: ended_late,
+    KAFKA_5385.id: committed_without,
     KAFKAJS_822.id: repeated,
     KAFKAJS_1005.id: repeated,
     SARAMA_2619.id: returned_late,

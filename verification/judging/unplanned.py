@@ -5,7 +5,7 @@ leaders were elected all the same: on a machine with too much to do, a session m
 unknown. What is forbidden even so stays a violation. Pure Python, no Spark.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Status
@@ -35,14 +35,8 @@ def unplanned(run: RunDirectory, lane: Lane) -> list[LeaderElected]:
         before_faults = first_ns is None or (knows_times and won.ts_ns < first_ns)
         return won.leader_epoch > 0 and before_faults and not (knows_times and won.ts_ns < started_ns)
 
-    return [won for won in _elections(run, lane) if is_unplanned(won)]
-
-
-def _elections(run: RunDirectory, lane: Lane) -> Iterator[LeaderElected]:
-    for partition in range(lane.partitions):
-        for change in run.events.changes.get((lane.lane, partition), ()):
-            if isinstance(change, LeaderElected):
-                yield change
+    elections = (won for partition in range(lane.partitions) for won in run.events.elected(lane.lane, partition))
+    return [won for won in elections if is_unplanned(won)]
 
 
 def permitted_by_them(run: RunDirectory, lane: Lane) -> Mapping[AnyAnomaly, str]:

@@ -133,7 +133,7 @@ def indexed(result: ScenarioResult, page: str) -> Indexed:
 
 def digest_of(text: str) -> str:
     """The SHA-256 digest of a text in UTF-8."""
-    return sha256(text.encode()).hexdigest()
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def index_json(entries: Iterable[Indexed]) -> dict[str, Any]:

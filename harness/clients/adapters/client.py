@@ -369,7 +369,12 @@ class KafkaPython:
             self._outcomes.failed(seq, error)
             return
         sent.add_callback(lambda done: self._outcomes.acknowledged(seq, done.offset if self._answered else None))
-        sent.add_errback(lambda error: self._outcomes.failed(seq, error))
+        sent.add_errback(lambda error: self._failed(seq, error))
+
+    def _failed(self, seq: int, error: Exception) -> None:
+        if self._begin.get("log"):
+            tell("log", line=named(error))
+        self._outcomes.failed(seq, error)
 
     def serve(self) -> None:
         """It does so itself."""

@@ -9,7 +9,8 @@ as events of the client protocol. librdkafka tells two of them at the debug leve
   with message 1: no broker knew anything of the producer in that partition.
 
 kafkajs (kafkajs-1005, kafkajs-822) tells of each send() once it has to be repeated; sarama of a partition whose
-messages have to be sent again (sarama-2619), and of one whose messages waited behind such (sarama-3354).
+messages have to be sent again (sarama-2619), and of one whose messages waited behind such (sarama-3354);
+kafka-python of messages that expire (KAFKA-5385).
 """
 
 import logging
@@ -20,6 +21,7 @@ from dataclasses import KW_ONLY, dataclass
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.protocol.known_defects import (
+    KAFKA_5385,
     KAFKA_15591,
     KAFKAJS_822,
     KAFKAJS_1005,
@@ -43,6 +45,7 @@ _TOLD_BY = {
     KAFKAJS_1005: _REPEATED,
     SARAMA_2619: re.compile(_OF_SARAMA.format("retrying")),
     SARAMA_3354: re.compile(_OF_SARAMA.format("flushing")),
+    KAFKA_5385: re.compile(r"^KafkaTimeoutError: (?P<told>.*)"),
 }
 _DEBUG = 7
 _LOG_KEYS = frozenset(("debug", "logger"))

@@ -10,6 +10,7 @@ from kafka_chaos.contract.lane.transactions import TransactionAnomaly as A
 from kafka_chaos.reference_model import Anomaly, AnomalyPrediction, Lane, LockstepStep, Prediction, Status, predict
 from kafka_chaos.reference_model.predict import transactional as module
 from kafka_chaos.reference_model.predict.cache import cache_key
+from kafka_chaos.reference_model.predict.defects import DefectTrace
 from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted, internal_topic
 from kafka_chaos.reference_model.predict.transactional import IN_TRANSACTIONS, RENEWED, VARIANTS, with_notes
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
@@ -89,10 +90,25 @@ def test_before_3_6_a_late_record_is_a_known_defect_too() -> None:
     assert not predict(replace(ONE, kafka_version="3.6.2")).transactions[A.HANGING_TRANSACTION].known_defects
 
 
+def test_kafka_python_commits_without_what_expired() -> None:
+    by_python = predict(replace(ONE, client="kafka-python 3.0.12", transactional=Transactional(size=2), partitions=2))
+    named = {
+        anomaly
+        for anomaly, answer in by_python.transactions.items()
+        if ("KAFKA-5385",) in map(_ids, answer.known_defects)
+    }
+    assert named == {A.LOST_TRANSACTION, A.TORN_TRANSACTION}
+    assert by_python.transactions[A.LOST_TRANSACTION].status is Status.FORBIDDEN
+
+
+def _ids(trace: DefectTrace) -> tuple[str, ...]:
+    return trace.ids
+
+
 def test_the_defects_of_transactions_concern_lanes_with_transactions_alone() -> None:
     for id in VARIANTS:
         assert not KNOWN_DEFECTS[id].concerns(replace(ONE, transactional=None, kafka_version="3.5.2"))
-        assert KNOWN_DEFECTS[id].concerns(replace(ONE, kafka_version="3.5.2"))
+        assert KNOWN_DEFECTS[id].concerns(replace(ONE, kafka_version="3.5.2", client="kafka-python"))
 
 
 def test_the_clients_renewal_of_epochs_does_not_concern_transactions() -> None:

@@ -21,7 +21,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 from kafka_chaos.verification.judging import known_defects
 from kafka_chaos.verification.judging.judge import judge
-from kafka_chaos.verification.judging.known_defects import Recorded, Sent, ended_late, renewed_epoch
+from kafka_chaos.verification.judging.known_defects import Recorded, Sent, committed_without, ended_late, renewed_epoch
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from tests.commands import ended
@@ -170,6 +170,31 @@ def test_the_record_must_have_been_in_doubt(tmp_path: Path, column: str, value: 
     rows.produced[0]["outcome"] = "info"
     lane = verdict_of(rows.write(tmp_path), {"a": (precondition(DEFECT, 1500, 0),)})
     assert bool(lane.known_defects) == (column == "complete_ns" and value != 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "holds"),
+    [
+        ({}, True),
+        ({"ts_ns": 90}, False),
+        ({"ts_ns": 210}, False),
+        ({"producer_id": 2}, False),
+        ({"outcome": "aborted"}, False),
+        ({"outcome": "info"}, False),
+        ({"sent": "ok"}, False),
+        ({"stored": True}, False),
+        ({"unknown": True}, False),
+    ],
+)
+def test_a_transaction_that_was_committed_without_what_expired(changes: dict[str, Any], holds: bool) -> None:
+    recorded, known = Recorded(), {"outcome": "committed", "sent": "info", "ts_ns": 150, "producer_id": 1, **changes}
+    recorded.sent[1, 7].append(Sent(110, 180, 0, known["sent"], 0, None))
+    if "unknown" not in changes:
+        recorded.transactions[1, 0].append(("pay-0", 100, 200, known["outcome"]))
+    if "stored" in changes:
+        recorded.stored[1, 7].append((0, 5))
+    met = precondition("KAFKA-5385", known["ts_ns"], known["producer_id"])
+    assert committed_without(met, TransactionAnomaly.LOST_TRANSACTION, (1, 7), recorded) == holds
 
 
 def late(**changes: Any) -> tuple[Recorded, DefectPrecondition]:

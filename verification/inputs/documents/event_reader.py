@@ -25,21 +25,11 @@ _LONGEST = 1e9
 """Seconds, more than any run has."""
 OfFault = contract.FaultRequested | contract.FaultProven | contract.FaultNotProven | contract.FaultHealed
 OfPlace = Change | Kept | contract.HighWatermark | contract.LastStableOffset
+OfRun = contract.RunStarted | contract.PhaseStarted | contract.PhaseEnded
+OfClient = contract.DefectPrecondition | contract.ClientFailed | contract.ClientStarted
+Others = contract.OutsideFaults | contract.ReaderStarted | contract.ConfigurationUnread | contract.HarnessPaused
 
-READ = (
-    *get_args(OfFault),
-    *get_args(OfPlace),
-    contract.OutsideFaults,
-    contract.RunStarted,
-    contract.PhaseStarted,
-    contract.PhaseEnded,
-    contract.DefectPrecondition,
-    contract.ClientFailed,
-    contract.ClientStarted,
-    contract.ReaderStarted,
-    contract.ConfigurationUnread,
-    contract.HarnessPaused,
-)
+READ = get_args(OfFault | OfPlace | OfRun | OfClient | Others)
 """The kinds of events that are read; others may say what they like."""
 
 
@@ -93,9 +83,9 @@ class _Reader:
                 self._note(self.faults.setdefault(event.fault_id, FaultRecord(event.fault_id)), event)
             case _ if isinstance(event, OfPlace):
                 self._take_of_place(self._place(event), event)
-            case contract.RunStarted() | contract.PhaseStarted() | contract.PhaseEnded():
+            case _ if isinstance(event, OfRun):
                 self._take_of_run(event)
-            case contract.DefectPrecondition() | contract.ClientFailed() | contract.ClientStarted():
+            case _ if isinstance(event, OfClient):
                 self._take_of_client(event, self._lane(event.lane))
             case contract.OutsideFaults():
                 _require_known("kinds", event.kinds, FAULT_KINDS)
@@ -125,7 +115,7 @@ class _Reader:
             case contract.PartitionChanged() | contract.PartitionOffline():
                 self.kept.setdefault(place, []).append(event)
 
-    def _take_of_run(self, event: contract.RunStarted | contract.PhaseStarted | contract.PhaseEnded) -> None:
+    def _take_of_run(self, event: OfRun) -> None:
         match event:
             case contract.RunStarted():
                 _require_known("collects", event.collects, _COLLECTED)
@@ -145,9 +135,7 @@ class _Reader:
                     self._doubt_all(f"phase {event.phase} ended twice")
                 self.phases[event.phase] = replace(phase, ended_ns=event.ts_ns)
 
-    def _take_of_client(
-        self, event: contract.DefectPrecondition | contract.ClientFailed | contract.ClientStarted, lane: str
-    ) -> None:
+    def _take_of_client(self, event: OfClient, lane: str) -> None:
         match event:
             case contract.DefectPrecondition():
                 self.preconditions.setdefault(lane, []).append(_precondition(event))

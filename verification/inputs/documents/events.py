@@ -78,6 +78,10 @@ class Events:
         """The faults that concerned the lane."""
         return [fault for fault in self.faults or () if fault.concerns(lane)]
 
+    def elected(self, lane: str, partition: int) -> list[LeaderElected]:
+        """The elections of a partition."""
+        return [one for one in self.changes.get((lane, partition), ()) if isinstance(one, LeaderElected)]
+
     def steps(self, lane: str) -> tuple[str, ...]:
         """The steps of the lock-step phase that the lane went through; empty if it went through none, or not so."""
         phases = (fault for fault in self.concerning(lane) if fault.kind == LOCKSTEP and fault.problem is None)

@@ -42,7 +42,7 @@ def test_an_index_has_counts_and_digests_and_is_read_back(tmp_path: Path) -> Non
     file.write_text(dump(index_json([entry])))
     assert read_results(file) == ([], [entry])
     assert (entry.scenario, entry.verdict, entry.runs) == ("acks-1-recovery", "conforms", result.tally)
-    assert entry.page == hashlib.sha256(b"a page").hexdigest()
+    assert entry.page == hashlib.sha256(b"a page").hexdigest()[:16]
     other = truncation()
     other.acts[0].steps.pop()
     assert indexed(result_of(truncation()), "a page") == entry

@@ -14,6 +14,7 @@ import pytest
 
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
@@ -100,6 +101,8 @@ def test_other_producers_are_left_alone(configs: dict[str, object]) -> None:
 FLUSHING = "producer/leader/t/2 state change to [flushing-1]"
 RETRYING = FLUSHING.replace("flushing", "retrying")
 REPEATED = "[Producer] Failed to send messages: Connection error: read ECONNRESET"
+EXPIRED = "KafkaTimeoutError: Expiring 10 record(s) for t-0: 10007 ms has passed since batch creation"
+OF_PYTHON = {"client": "kafka-python", "transactional": Transactional()}
 IDEMPOTENT_LANE = Lane(lane="a", topic="t", idempotence=True)
 
 
@@ -113,6 +116,8 @@ IDEMPOTENT_LANE = Lane(lane="a", topic="t", idempotence=True)
         ({"client": "kafkajs 2.2.4"}, REPEATED, ("kafkajs-1005", None, f"kafkajs: {REPEATED[11:]}")),
         ({"client": "kafkajs 2.2.4", "acks": "0", "idempotence": False}, REPEATED, ("kafkajs-822", None, None)),
         ({"client": "kafkajs 2.2.4"}, REPEATED.replace("Producer", "Connection"), None),
+        (OF_PYTHON, EXPIRED, ("KAFKA-5385", None, f"kafka-python: {EXPIRED[19:]}")),
+        (OF_PYTHON, EXPIRED[19:], None),
     ],
 )
 def test_other_clients_tell_of_repetitions_each_time(
