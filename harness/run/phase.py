@@ -85,8 +85,8 @@ class PhaseRun:
             self.brokers, self.phase.lanes, self.events, configs=self.client_configs
         )
         monitor = Monitor(self.admin, self.lanes, self.events, lambda: load.counts, controller=self.controller)
+        self.events.emit(event_types.PhaseStarted(phase=self.phase.phase, lanes=self.lanes))
         with load, monitor, high_watermarks, PauseWatch(self.events):
-            self.events.emit(event_types.PhaseStarted(phase=self.phase.phase, lanes=self.lanes))
             if self.outside:
                 self.events.emit(event_types.OutsideFaults(kinds=self.outside, lanes=self.lanes))
             load.await_first_acknowledgements(timeout=FIRST_RECORDS_TIMEOUT)

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +23,7 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 
 _FIRST_READ_TIMEOUT = 15.0
+_FIRST_OF_LANE_TIMEOUT = 3.0
 
 
 class PhaseLoad:
@@ -60,9 +61,25 @@ class PhaseLoad:
             )
 
     def __enter__(self) -> Self:
-        for lane in self.lanes.values():
-            lane.start()
+        try:
+            # Loops last: what they read has to be there.
+            for lane in sorted(self.lanes.values(), key=lambda one: one.loop is not None):
+                self._start(lane)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
+
+    def _start(self, lane: LaneLoad) -> None:
+        """Start a lane, and wait a moment for its first acknowledgement.
+
+        librdkafka's threads never rest while a producer has records and no producer id yet: those of many lanes at once
+        take the processors from the brokers that are to give them one.
+        """
+        lane.start()
+        with suppress(WaitTimeout):
+            message = f"lane {lane.lane.lane} to have a record acknowledged"
+            wait_until(lambda: lane.counts[1] or lane.has_failed, message, timeout=_FIRST_OF_LANE_TIMEOUT)
 
     def __exit__(self, *_: object) -> None:
         for lane in self.lanes.values():
