@@ -27,6 +27,7 @@ _WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
 
 _USUAL = ("producer", "idempotent producer", "consumer")
 TRANSACTIONAL, MEMBER, LOOP = "transactional producer", "member of a group", "loop"
+_MORE = (*_USUAL, TRANSACTIONAL)
 ROLES: Mapping[str, str] = {"transactional": TRANSACTIONAL, "group": MEMBER, "loop": LOOP}
 """The role that a client needs for each key of a lane."""
 
@@ -74,7 +75,7 @@ def _python(name: str, version: str, package: str, **more: Any) -> ClientKind:
         sources=(),
         fill=by_pip(package),
         command=lambda folder: [str(folder / "venv/bin/python"), "-I", *command],
-        **{"roles": (*_USUAL, TRANSACTIONAL), **more},
+        **{"roles": _MORE, **more},
     )
 
 
@@ -91,7 +92,7 @@ def _go(name: str, version: str, module: str, source: str, **more: Any) -> Clien
     )
 
 
-_ALL = (*_USUAL, TRANSACTIONAL, MEMBER, LOOP)
+_ALL = (*_MORE, MEMBER, LOOP)
 _OWN: tuple[ClientKind, ...] = (
     _python(IN_PROCESS, "2.16.0", "confluent-kafka", roles=_ALL, secured=dict),
     _python("kafka-python", "3.0.12", "kafka-python"),
@@ -107,14 +108,7 @@ _OWN: tuple[ClientKind, ...] = (
         commits=(AFTER, BEFORE),
         secured=java_client_configs,
     ),
-    _go(
-        "franz-go",
-        "1.18.0",
-        "github.com/twmb/franz-go",
-        "franz.go",
-        roles=(*_USUAL, TRANSACTIONAL),
-        idempotent_in_flight=(5,),
-    ),
+    _go("franz-go", "1.18.0", "github.com/twmb/franz-go", "franz.go", roles=_MORE, idempotent_in_flight=(5,)),
     _go("sarama", "1.43.3", "github.com/IBM/sarama", "sarama.go", idempotent_in_flight=(1,)),
     ClientKind(
         name="kafkajs",
@@ -175,7 +169,7 @@ class OwnClient:
         sources=(),
         fill=lambda folder, version: None,
         command=lambda folder: [],
-        roles=(*_USUAL, TRANSACTIONAL),
+        roles=_MORE,
         commits=(),
         secured=dict,
     )

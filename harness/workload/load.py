@@ -73,13 +73,13 @@ class PhaseLoad:
     def _start(self, lane: LaneLoad) -> None:
         """Start a lane, and wait a moment for its first acknowledgement.
 
-        librdkafka's threads never rest while a producer has records and no producer id yet: those of many lanes at once
-        take the processors from the brokers that are to give them one.
+        The threads of an idempotent librdkafka never rest while brokers answer slowly: those of many lanes at once take
+        the processors from the brokers that are to answer.
         """
         lane.start()
         with suppress(WaitTimeout):
-            message = f"lane {lane.lane.lane} to have a record acknowledged"
-            wait_until(lambda: lane.counts[1] or lane.has_failed, message, timeout=_FIRST_OF_LANE_TIMEOUT)
+            has_begun = f"lane {lane.lane.lane} to have a record acknowledged"
+            wait_until(lambda: lane.counts[1] or lane.has_failed, has_begun, timeout=_FIRST_OF_LANE_TIMEOUT)
 
     def __exit__(self, *_: object) -> None:
         for lane in self.lanes.values():

@@ -10,7 +10,6 @@ from kafka_chaos.reference_model.protocol.rules import as_obeyed
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
-LEADER_EPOCHS_SINCE = (0, 11)
 Rows = Collection[Sequence[Any]]
 
 
@@ -131,5 +130,5 @@ def is_lossless(run: RunDirectory, lane: Lane) -> bool:
     """Whether what is below a high watermark stays: elections are clean, no power is lost, and followers truncate to
     the start of a leader epoch (KIP-101)."""
     kinds = {*lane.faults, *(kind for fault in run.events.concerning(lane.lane) for kind in fault.counts_as)}
-    is_truncated_by_epoch = release(lane.kafka_version or USUAL_VERSION) >= LEADER_EPOCHS_SINCE
+    is_truncated_by_epoch = release(lane.kafka_version or USUAL_VERSION) >= (0, 11)
     return is_truncated_by_epoch and not as_obeyed(lane).unclean_leader_election and "power-loss" not in kinds

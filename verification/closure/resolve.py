@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,9 +48,7 @@ def _of_one_topic(run: RunDirectory) -> list[tuple[str, str]]:
     return [(lane.lane, topic) for lane in run.lanes if topics[topic := lane.topic or lane.lane] > 1]
 
 
-def _of_experiment(run: RunDirectory) -> dict[str, Sequence[str]]:
+def _of_experiment(run: RunDirectory) -> Mapping[str, Sequence[str]]:
     """By lane what contradicts experiment.yaml."""
-    if run.path is None:
-        return {}
-    known = differing(run.path / EXPERIMENT_FILE, run.lanes, run.events, len(run.checkpoints.brokers))
-    return {lane: texts for lane, texts in (known or {}).items() if texts}
+    path = None if run.path is None else run.path / EXPERIMENT_FILE
+    return {} if path is None else differing(path, run.lanes, run.events, len(run.checkpoints.brokers)) or {}

@@ -7,12 +7,10 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 
 from kafka_chaos.harness.child import command_of
-from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
-from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.workload.clients.following import not_at_the_end
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
@@ -31,7 +29,6 @@ from kafka_chaos.harness.workload.worker import Worker
 
 MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"
 _TICK = 0.05
-_READY_WITHIN = 10.0
 _CRASHES_WITHIN = 30.0
 _LEAVES_WITHIN = 30.0
 _MOST_REPLACED = 20
@@ -73,14 +70,8 @@ class GroupLoad(Progress):
         self._plan: list[Planned] = []
         self._ending = threading.Event()
         self._worker = Worker(self._run, name=f"group-{work.group_id}")
-        members = [self._begin(place) for place in range(work.settings.members)]
-        with suppress(WaitTimeout):
-            # Those of many groups at once would take the processors from brokers, whose sessions would end.
-            wait_until(
-                lambda: all(one.is_ready or one.problem or one.exit_code is not None for one in members),
-                f"the members of {work.group_id} to be ready",
-                timeout=_READY_WITHIN,
-            )
+        for place in range(work.settings.members):
+            self._begin(place)
         self._worker.start()
 
     def starts(self) -> None:

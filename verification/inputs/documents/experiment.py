@@ -44,10 +44,6 @@ _CONFIGURED = ("flushes", "verifies_transactions", "consumer_offsets", "transact
 """Keys of a lane that have their defaults where neither its topic nor a broker is given any configuration."""
 
 
-MOVE_BACK = "stop"
-"""How the model counts that a leader moves back by itself."""
-
-
 def differing(path: RunPath, lanes: Sequence[Lane], events: Events, brokers: int) -> Mapping[str, Sequence[str]] | None:
     """By lane, what an experiment.yaml says otherwise than lanes.json, events.jsonl and checkpoints.json.
 
@@ -87,7 +83,7 @@ def _of_phase(lane: str, planned: _Planned, events: Events) -> list[str]:
     schedule, and where leaders move back by themselves, each fault may bring a `stop` from outside."""
     phase = planned.phases[lane]
     together = [name for name, other in planned.phases.items() if other is phase]
-    outside = [[kind for kind in of if kind != MOVE_BACK] for of in (phase.outside, events.outside.get(lane, ()))]
+    outside = [[kind for kind in of if kind != "stop"] for of in (phase.outside, events.outside.get(lane, ()))]
     requested = [fault.kind for fault in events.faults or () if any(map(fault.concerns, together))]
     pairs: dict[str, Sequence[Sequence[str] | None]] = {
         "has the phase": ([phase.name] if phase.name else events.phases_of(lane), events.phases_of(lane)),
