@@ -29,7 +29,7 @@ def resolved(run: RunDirectory, frames: Frames | None = None, related: Related |
         doubts[lane].append(Doubt(f"lanes.json: topic {topic} is that of another lane, too"))
     for number, lane, n, place in sorted(_unresolved(run, frames, related)):
         doubts[lane].append(doubt(number, n, place))
-    return replace(run, doubts=dict(doubts))
+    return replace(run, doubts={lane: found for lane, found in doubts.items() if found})
 
 
 def _unresolved(run: RunDirectory, frames: Frames | None, related: Related | None) -> list[tuple[int, str, int, str]]:
