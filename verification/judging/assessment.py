@@ -213,8 +213,8 @@ def _of_history(assessment: EvidenceAssessment) -> None:
         doubts.append(f"{counted(placed, 'acknowledgement')} name an offset, which no broker answers to acks=0")
     if assessment.lane.acks != "0" and (unplaced := facts.total("unplaced")):
         why = f"{counted(unplaced, 'acknowledgement')} name no offset"
-        if placed or run.is_planned:
-            doubts.append(f"{why}, beside {placed} that do")
+        if run.is_planned:
+            doubts.append(why)
         assessment.incomplete.update(dict.fromkeys((Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET), why))
     if facts.unjudged:
         why = f"{facts.unjudged} of {acknowledged} acknowledged records were read by nobody, and "
