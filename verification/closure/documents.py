@@ -60,8 +60,7 @@ def documents(run: RunDirectory) -> Mapping[str, Rows]:
         "phases": [
             (lane.lane, phase.started_ns, phase.ended_ns)
             for lane in run.lanes
-            for phase in run.events.phases.values()
-            if phase.lanes is None or lane.lane in phase.lanes
+            for phase in run.events.phases_of(lane.lane).values()
         ],
         "reports": _reports(run),
         "faults": [

@@ -71,8 +71,8 @@ def rows_of_frames(
         return evaluated({**documents(run), **_views_of(related)})
     sent, taken = _sent(frames.produced).persist(), _taken(frames.consumed).persist()
     are_few = sum(run.tables[name].rows for name in _SPECIAL) <= MOST_AT_ONCE
-    views = {name: _rows(view, are_few) for name, view in _views(run, frames, sent, taken).items()}
     try:
+        views = {name: _rows(view, are_few) for name, view in _views(run, frames, sent, taken).items()}
         return evaluated({**documents(run), **views, **_of_stored(run, frames)})
     finally:
         sent.unpersist()

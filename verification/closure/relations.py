@@ -72,7 +72,7 @@ sent. `unread`: outputs of loops made of an input that the loop had not read bef
 replica's records by leader epoch. `repeated`: replicas that hold an offset twice. `ends`: the last offset in the log or
 in a replica. `markers` and `written`: the first marker, and the first record, of a producer in a partition's replicas,
 with the lowest and the highest producer epoch. `orphans`: outputs of loops made of an input that nobody had produced
-before. `unlike`: partitions whose log no replica holds just so, as far as every replica has it.
+before. `unlike`: partitions whose log no replica holds just so, as far as some broker knows it to be committed.
 """
 
 

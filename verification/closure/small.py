@@ -31,7 +31,6 @@ _POSITION = [*PLACE, "offset"]
 _IDENTITY = ["lane", "producer_id", "seq"]
 _SOURCE = ("source_producer_id", "source_seq")
 _EPOCHS = (("producer_epoch", "min", "first_epoch"), ("producer_epoch", "max", "last_epoch"))
-_NO_EPOCH = -2
 _SALT = np.uint64(secrets.randbits(64) | 1)
 
 
@@ -138,25 +137,19 @@ def _fenced(replicas: pa.Table) -> Iterable[Row]:
     writer = ["lane", "partition", "broker", "producer_id"]
     rows = replicas.filter(pc.greater_equal(replicas["producer_id"], 0)).select([*writer, "offset", "producer_epoch"])
     rows = rows.sort_by([(name, "ascending") for name in (*writer, "offset")])
-    epochs = pc.fill_null(rows["producer_epoch"], _NO_EPOCH).to_numpy()
+    epochs = pc.fill_null(rows["producer_epoch"], -1).to_numpy()
     same = np.ones(max(len(rows) - 1, 0), dtype=bool)
     for name in writer:
         column = rows[name].combine_chunks()
         column = column.dictionary_encode().indices if name == "lane" else column
         same &= np.diff(column.to_numpy()) == 0
-    falls = np.concatenate(
-        [[False], same & ((np.diff(epochs) < 0) | ((epochs == _NO_EPOCH)[:-1] & (np.diff(epochs) != 0)))]
-    )
+    falls = np.concatenate([[False], same & (np.diff(epochs) < 0)])
     yield from _first_of_lanes(rows.filter(pa.array(falls[: len(rows)])))
-    known = rows.group_by(["lane", "partition"]).aggregate(
-        [("producer_epoch", "count"), ("offset", "count"), ("offset", "min")]
-    )
+    known = rows.group_by(PLACE).aggregate([("producer_epoch", "count"), ("offset", "count"), ("offset", "min")])
     some = pc.and_(
         pc.greater(known["producer_epoch_count"], 0), pc.less(known["producer_epoch_count"], known["offset_count"])
     )
-    yield from _first_of_lanes(
-        known.filter(some).select(["lane", "partition", "offset_min"]).rename_columns([*PLACE, "offset"])
-    )
+    yield from _first_of_lanes(known.filter(some).select([*PLACE, "offset_min"]).rename_columns([*PLACE, "offset"]))
     each = rows.group_by([*writer[:2], "producer_id", "offset"]).aggregate(
         [("producer_epoch", "min"), ("producer_epoch", "max")]
     )

@@ -115,7 +115,7 @@ def unobservable(run: RunDirectory, lane: Lane) -> str | None:
 
 def load_of(run: RunDirectory, lane: Lane) -> tuple[int, int] | None:
     """When the lane's load began, and when it had ended, and everything was replicated."""
-    phases = [one for one in run.events.phases.values() if one.lanes is None or lane.lane in one.lanes]
+    phases = run.events.phases_of(lane.lane).values()
     ends = [one.ended_ns for one in phases if one.ended_ns is not None]
     return (min(one.started_ns for one in phases), max(ends)) if ends and len(ends) == len(phases) else None
 

@@ -23,7 +23,7 @@ MOST_SESSIONS = 2
 
 def unplanned(run: RunDirectory, lane: Lane) -> list[LeaderElected]:
     """The elections under load of leaders after the first ones, before any fault that the model knows was requested."""
-    phases = [run.events.phases[name] for name in run.events.phases_of(lane.lane)]
+    phases = run.events.phases_of(lane.lane).values()
     if not phases or run.events.outside.get(lane.lane) or run.events.steps(lane.lane):
         return []
     faults = run.events.concerning(lane.lane)

@@ -45,8 +45,7 @@ def outages(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Outage]
 
 def _observed_to(run: RunDirectory, lane: Lane, facts: LaneFacts) -> int:
     """The last moment at which the lane was observed: the end of its phase, or of its history."""
-    phases = (phase for phase in run.events.phases.values() if phase.lanes is None or lane.lane in phase.lanes)
-    ends = [phase.ended_ns for phase in phases if phase.ended_ns is not None]
+    ends = [phase.ended_ns for phase in run.events.phases_of(lane.lane).values() if phase.ended_ns is not None]
     return max(ends, default=max((pulse.last_ns for pulse in facts.pulses), default=0))
 
 

@@ -302,6 +302,12 @@ def in_a_later_run(rows: Rows) -> None:
     rows.event("run_started", run_id="r")
 
 
+def without_an_epoch(rows: Rows) -> None:
+    with_epochs(0, idempotent=True)(rows)
+    assert rows.replicas is not None
+    del rows.replicas[0]["producer_epoch"]
+
+
 def with_another_epoch(rows: Rows) -> None:
     with_epochs(0, idempotent=True)(rows)
     assert rows.replicas is not None
@@ -393,6 +399,7 @@ PLAIN_BROKEN: dict[str, tuple[Callable[[Rows], None], str]] = {
     "negative": (lambda rows: rows.produced[-1].update(seq=-4), "a number below 0"),
     "blamed": (lambda rows: rows.produced[-1].update(error="no"), "produced: acknowledged, with an error"),
     "epochs that fall": (with_epochs(1, 0, idempotent=True), "a producer epoch that is missing beside others, falls"),
+    "an epoch that is missing": (without_an_epoch, "a producer epoch that is missing beside others"),
     "epochs that differ": (with_another_epoch, "falls, or differs between brokers"),
     "elected from outside": (elected(isr=[2, 3]), "a leader elected that is not in its ISR"),
     "late fault": (lambda rows: later(rows, "fault"), "a fault requested outside of its phase"),

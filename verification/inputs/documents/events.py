@@ -87,13 +87,13 @@ class Events:
         phases = (fault for fault in self.concerning(lane) if fault.kind == LOCKSTEP and fault.problem is None)
         return next((fault.steps for fault in phases), ())
 
-    def phases_of(self, lane: str) -> list[str]:
-        """The phases in which the lane was under load."""
-        return [name for name, phase in self.phases.items() if phase.lanes is None or lane in phase.lanes]
+    def phases_of(self, lane: str) -> dict[str, Phase]:
+        """The phases in which the lane was under load, by name."""
+        return {name: phase for name, phase in self.phases.items() if phase.lanes is None or lane in phase.lanes}
 
     def unfinished(self, lane: str) -> list[str]:
         """The phases whose load of this lane began and never ended."""
-        return [name for name in self.phases_of(lane) if self.phases[name].ended_ns is None]
+        return [name for name, phase in self.phases_of(lane).items() if phase.ended_ns is None]
 
     def unreported(self, lane: Lane, brokers: int) -> list[str]:
         """The kinds of faults that lanes.json declares for the lane, but that no event reports. `brokers`: how many the

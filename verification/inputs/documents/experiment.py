@@ -86,7 +86,7 @@ def _of_phase(lane: str, planned: _Planned, events: Events) -> list[str]:
     outside = [[kind for kind in of if kind != "stop"] for of in (phase.outside, events.outside.get(lane, ()))]
     requested = [fault.kind for fault in events.faults or () if any(map(fault.concerns, together))]
     pairs: dict[str, Sequence[Sequence[str] | None]] = {
-        "has the phase": ([phase.name] if phase.name else events.phases_of(lane), events.phases_of(lane)),
+        "has the phase": ([phase.name] if phase.name else None, [*events.phases_of(lane)]),
         "schedules the faults": (phase.faults, requested),
         "has the outside faults": outside,
     }
