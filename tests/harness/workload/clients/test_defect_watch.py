@@ -1,5 +1,6 @@
 """The precondition of a known defect, as a producer's own log tells it."""
 
+import ctypes
 import runpy
 import sys
 import threading
@@ -30,6 +31,7 @@ from tests.plugin.application.producing import loading
 
 REPORT = runpy.run_path(str(Path(__file__).parents[4] / "experiments/findings/implicit_acknowledgement.py"))
 """The program of the report, which has a broker refuse the first request."""
+PRODUCE, NO_ERROR = REPORT["PRODUCE"], 0
 IDEMPOTENT = {"enable.idempotence": True, "log_level": 0}
 DRAIN = "[thrd:x]: Beginning partition drain in state Assigned for PID{Id:1,Epoch:0} epoch bump for 1 partition(s) "
 TIMED_OUT = f"{DRAIN}with in-flight requests: 250 message(s) timed out on t [0]"
@@ -38,10 +40,8 @@ IMPLIED = (
     "(msgids {}, last acked 21)"
 )
 
-# librdkafka's own mock cluster: its answers take as long as the test asks for.
-MOCK = {"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "acks": "all", "request.timeout.ms": 1000}
-SLOW = {**MOCK, **IDEMPOTENT, "test.mock.broker.rtt": 300, "message.timeout.ms": 1500}
-FAST = {**MOCK, **IDEMPOTENT, "test.mock.broker.rtt": 1, "message.timeout.ms": 30_000}
+# librdkafka's own mock cluster.
+FAST = {**IDEMPOTENT, "bootstrap.servers": "mock", "test.mock.num.brokers": 1, "acks": "all"}
 
 
 def told_by(*lines: str) -> list[DefectPrecondition]:
@@ -232,9 +232,20 @@ SENDERS = pytest.mark.parametrize("sending", [send_recorded, send_from_applicati
 Sending = Callable[[Path, dict[str, Any], float], list[DefectPrecondition]]
 
 
+def slow_broker() -> str:
+    """A mock broker that answers its first Produce request when the messages in it have timed out."""
+    library, error = REPORT["librdkafka"](), ctypes.create_string_buffer(512)
+    owner = library.rd_kafka_new(0, ctypes.c_void_p(library.rd_kafka_conf_new()), error, 512)
+    cluster = ctypes.c_void_p(library.rd_kafka_mock_cluster_new(ctypes.c_void_p(owner), 1))
+    library.rd_kafka_mock_topic_create(cluster, b"a", 1, 1)
+    library.rd_kafka_mock_broker_push_request_error_rtts(cluster, 1, PRODUCE, ctypes.c_size_t(1), NO_ERROR, 10_000)
+    return library.rd_kafka_mock_cluster_bootstraps(cluster).decode()
+
+
 @SENDERS
 def test_librdkafka_itself_tells_of_a_time_out(tmp_path: Path, sending: Sending) -> None:
-    events = sending(tmp_path, SLOW, 30)
+    slow = {"bootstrap.servers": slow_broker(), "acks": "all", "request.timeout.ms": 1000, "message.timeout.ms": 1500}
+    events = sending(tmp_path, {**IDEMPOTENT, **slow}, 30)
     assert {(event.lane, event.defect) for event in events} == {("a", "librdkafka-4953")}
     assert all("message(s) timed out on a [" in event.evidence for event in events)
 
