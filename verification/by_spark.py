@@ -94,13 +94,14 @@ def by_rows(spark: SparkSession, run: RunDirectory, frames: Frames) -> Survey:
     if frames.log is not None:
         facts = counts.with_doubled(seen, facts)
     stored, shown = history.places_in_log(seen), history.places_shown(seen)
+    phantoms = history.phantoms(seen)
     scope = Scope(
         seen=seen,
         records=keep(history.records(seen)),
         shown=shown if small else _of_several(shown),
         stored=stored,
         held=stored,
-        polls=history.genuine(frames.consumed, history.phantoms(seen)) if small else _polls(frames.consumed, seen),
+        polls=history.genuine(frames.consumed, phantoms if small else _selecting(phantoms)),
         consumed=frames.consumed,
         runs=None if frames.log is None else history.single_runs(frames.log),
     )
@@ -113,11 +114,6 @@ def _of_several(shown: DataFrame) -> DataFrame:
     several = shown.groupBy(*POSITION).agg(*ends)
     several = several.where("min_producer_id != max_producer_id OR min_seq != max_seq").select(*POSITION)
     return shown.join(_selecting(several), list(POSITION), "left_semi")
-
-
-def _polls(consumed: DataFrame, seen: DataFrame) -> DataFrame:
-    """The reads of produced records; phantoms are few, if there are any."""
-    return history.genuine(consumed, _selecting(history.phantoms(seen)))
 
 
 def _selecting(table: DataFrame) -> DataFrame:

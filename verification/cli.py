@@ -122,13 +122,10 @@ def print_verdict(verdict: RunVerdict) -> None:
         )
     terminal = console()
     terminal.print(table)
-    for line in [*_reasons(verdict), *_ledger_lines(verdict), str(verdict.cross_check)]:
+    reasons = [f"{lane.lane}: {reason}" for lane in verdict.lanes for reason in lane.reasons]
+    for line in [*reasons, *_ledger_lines(verdict), str(verdict.cross_check)]:
         terminal.print(f"  {line}", markup=False, highlight=False)
     terminal.print(Text(verdict.described, style=_STYLES[verdict.verdict]))
-
-
-def _reasons(verdict: RunVerdict) -> list[str]:
-    return [f"{lane.lane}: {reason}" for lane in verdict.lanes for reason in lane.reasons]
 
 
 def _ledger_lines(verdict: RunVerdict) -> list[str]:

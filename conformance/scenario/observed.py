@@ -189,10 +189,6 @@ def _moment_in_metadata(stage: Stage) -> float:
     return round((0 if found is None else found.written_ms or 0) / 1000 - stage.clock_started, 3)
 
 
-def _rise(stage: Stage, *moments: str | float) -> bool:
-    return sorted(map(float, moments)) == [*map(float, moments)]
-
-
 def _majority(stage: Stage) -> list[int]:
     """The active controller, and another of three."""
     active = stage.seen.controller or 0
@@ -242,7 +238,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "now": lambda stage: round(time.time() - stage.clock_started, 3),
     "who logged": lambda stage, where, *parts: first_logged(stage, where, *parts)[1],
     "lines of controller": lambda stage, one, text: _logged(stage, stage.controller_node(one), text),
-    "rise": _rise,
+    "rise": lambda stage, *moments: sorted(map(float, moments)) == [*map(float, moments)],
     "most passes before": lambda stage, moment, last: 2 * float(moment) > float(last),
     "majority": _majority,
     "checkpointed": lambda stage: [stage.observer.files(broker).high_watermark for broker in stage.act.replicas],

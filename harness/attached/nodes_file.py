@@ -22,11 +22,7 @@ class Command(Spec):
     timeout: Seconds = Field(default=30.0, gt=0, description="seconds that it may take")
 
 
-def _as_command(value: object) -> object:
-    return {"run": value} if isinstance(value, str) else value
-
-
-_Command = Annotated[Command | None, BeforeValidator(_as_command)]
+_Command = Annotated[Command | None, BeforeValidator(lambda value: {"run": value} if isinstance(value, str) else value)]
 
 
 class Commands(Spec):

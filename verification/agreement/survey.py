@@ -61,7 +61,8 @@ def by_blocks(
     unread = keep(_unread(spark, facts, due, doubtful, agreement, given))
     readers = keep(doubtful.select(*READER).union(out_of_order(agreement.reads)).distinct())
     agreement = _doubting(agreement, frames, log, doubtful, unread)
-    runs = history.joined_runs(_single(frames.markers, log), agreement.log, all_single=True)
+    markers = history.single_runs(log.limit(0) if frames.markers is None else frames.markers)
+    runs = history.joined_runs(markers, agreement.log, all_single=True)
     scope = Scope(runs=runs, doubtful=doubtful, sums=sums)
     if agreement.doubts or not readers.isEmpty():
         facts, scope = _examined(spark, frames, log, facts, agreement, scope, readers)
@@ -74,10 +75,6 @@ def _spans(reads: DataFrame, given: Given) -> list[Span]:
         Span(row.lane, row.consumer, row.partition, row.lowest, row.highest, given.is_given_all(row.lane, row.consumer))
         for row in found
     ]
-
-
-def _single(markers: DataFrame | None, log: DataFrame) -> DataFrame:
-    return history.single_runs(log.limit(0) if markers is None else markers)
 
 
 def _unread(

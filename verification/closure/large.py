@@ -137,11 +137,8 @@ def _early(sent: DataFrame, taken: DataFrame) -> DataFrame:
 
 
 def _concerned(lanes: Iterable[Lane]) -> list[str]:
-    return sorted({name for lane in lanes if _is_special(lane) for name in (lane.lane, *groups_of_lane(lane).values())})
-
-
-def _is_special(lane: Lane) -> bool:
-    return lane.transactional is not None or bool(lane.group_anomalies)
+    special = [lane for lane in lanes if lane.transactional is not None or lane.group_anomalies]
+    return sorted({name for lane in special for name in (lane.lane, *groups_of_lane(lane).values())})
 
 
 def _orphans(run: RunDirectory, produced: DataFrame) -> DataFrame:

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP
@@ -148,14 +149,11 @@ def _reordered(view: View) -> Iterable[Finding]:
                 yield named("reordered", (partition, offset), (producer_id, seq), f"after seq {before}")
 
 
-def _poll_order(row: Read) -> tuple[int, ...]:
-    return row.poll_ns, row.offset, row.producer_id, row.seq
-
-
 def _deliveries(view: View) -> dict[tuple[str, int], list[Read]]:
     """Per consumer and partition the reads of produced records, in poll order, at one offset by identity."""
     deliveries: dict[tuple[str, int], list[Read]] = defaultdict(list)
-    for row in sorted(view.genuine(view.history.consumed), key=_poll_order):
+    in_order = attrgetter("poll_ns", "offset", "producer_id", "seq")
+    for row in sorted(view.genuine(view.history.consumed), key=in_order):
         deliveries[row.consumer, row.partition].append(row)
     return deliveries
 

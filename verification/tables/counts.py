@@ -13,7 +13,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import ABORT, COMMIT, DATA, RECORD_KINDS
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import POSITION, schema
@@ -148,7 +147,7 @@ def with_unjudged(run: RunDirectory, records: DataFrame | None, facts: Mapping[s
     A complete final log shows it: a record that is absent is lost. If records are deleted, or there is no log, a record
     must have been read, or, without a log, passed by a read.
     """
-    doubtful = [lane.lane for lane in run.lanes if _may_be_unjudged(run, lane)]
+    doubtful = [lane.lane for lane in run.lanes if not run.has_log or lane.cleanup_policy is not None]
     if records is None or not doubtful:
         return dict(facts)
     shown = "first_in_log IS NOT NULL" if run.has_log else "coalesce(acknowledged_passed, false)"
@@ -157,10 +156,6 @@ def with_unjudged(run: RunDirectory, records: DataFrame | None, facts: Mapping[s
     )
     counts = {row.lane: row["count"] for row in unjudged.groupBy("lane").count().collect()}
     return {lane: replace(seen, unjudged=counts.get(lane, 0)) for lane, seen in facts.items()}
-
-
-def _may_be_unjudged(run: RunDirectory, lane: Lane) -> bool:
-    return not run.has_log or lane.cleanup_policy is not None
 
 
 def with_doubled(seen: DataFrame, facts: Mapping[str, LaneFacts]) -> dict[str, LaneFacts]:

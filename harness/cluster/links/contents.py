@@ -77,7 +77,7 @@ class MessageDecoder:
 
     def response(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
         """The body of a whole response to a request with this header; None where it can't be read."""
-        kind = _responses().get(header.api)
+        kind = _messages("Response").get(header.api)
         if kind is None or header.version > kind.max_version:
             return None
         # The answer to ApiVersions never has tagged fields in its header: any client must be able to read it.
@@ -89,7 +89,7 @@ class MessageDecoder:
 
     def _request_body(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
         rest = frame[header.body :]
-        kind = _requests().get(header.api)
+        kind = _messages("Request").get(header.api)
         if kind is None or header.version > kind.max_version:
             return None
         # Clients send no tagged fields in headers: one byte that says so.
@@ -219,17 +219,8 @@ def _decoded(kind: Any, version: int, body: memoryview) -> Mapping[str, Any] | N
 
 
 @cache
-def _requests() -> Mapping[int, Any]:
-    """kafka-python's requests by API key."""
-    return _messages("Request")
-
-
-@cache
-def _responses() -> Mapping[int, Any]:
-    return _messages("Response")
-
-
 def _messages(named: str) -> Mapping[int, Any]:
+    """kafka-python's messages of this name, by API key."""
     kinds = [kind for kind in _below(ApiMessage) if kind._class_version is None and named in kind.__name__]
     return {kind.API_KEY: kind for kind in kinds}
 
