@@ -151,6 +151,9 @@ class Lane:
     transaction_state: InternalTopic | None = field(
         default=None, metadata=key("how `__transaction_state` is kept, if not as by default")
     )
+    created_late: bool = field(
+        default=False, metadata=key("whether its topic was created amid the load, perhaps amid faults")
+    )
     assume: tuple[str, ...] = field(
         default=(),
         metadata=key(
@@ -243,7 +246,7 @@ _SETTINGS: Mapping[str, type[Transactional] | type[Group] | type[Loop]] = {
 }
 _INTERNAL = ("consumer_offsets", "transaction_state")
 _LEFT_OUT = (
-    *("kafka_version", "metadata_mode", "elr", "client", "flushes", "verifies_transactions", "assume"),
+    *("kafka_version", "metadata_mode", "elr", "client", "flushes", "verifies_transactions", "assume", "created_late"),
     *_INTERNAL,
     *_SETTINGS,
 )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
-from kafka_chaos.contract.lane.groups import AFTER, BEFORE, COMMITS
+from kafka_chaos.contract.lane.groups import AFTER, BEFORE, CLASSIC
 from kafka_chaos.harness.clients.fetching import ADAPTERS, by_go, by_maven, by_npm, by_pip, folder_of, prepare, required
 from kafka_chaos.verification.inputs.topics.java_client import java_client_configs
 
@@ -40,8 +40,8 @@ class ClientKind:
     """A client library. `version`: the usual one. `sources`: what its library is compiled with, or beside.
 
     `needs`: programs that fetch and start it. `idempotent_in_flight`: how many requests an idempotent producer may have
-    in flight. `commits`: when its members can commit. `secured`: translates librdkafka's keys for a secured listener,
-    where it has any use of them.
+    in flight. `of_groups`: by key of a `group`, the values that its members can have. `secured`: translates keys of
+    librdkafka for a secured listener, where it has any use of them.
     """
 
     name: str
@@ -52,7 +52,7 @@ class ClientKind:
     needs: tuple[str, ...] = ()
     roles: tuple[str, ...] = _USUAL
     idempotent_in_flight: Sequence[int] = range(1, 6)
-    commits: tuple[str, ...] = COMMITS
+    of_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     has_configs: bool = True
     secured: Secured | None = None
 
@@ -79,11 +79,11 @@ def _python(name: str, version: str, package: str, **more: Any) -> ClientKind:
     )
 
 
-def _go(name: str, version: str, module: str, source: str, **more: Any) -> ClientKind:
+def _go(name: str, version: str, module: str, *sources: str, **more: Any) -> ClientKind:
     return ClientKind(
         name=name,
         version=version,
-        sources=("protocol.go", source),
+        sources=("protocol.go", *sources),
         fill=by_go(module),
         needs=("go",),
         command=lambda folder: [str(folder / "client")],
@@ -93,6 +93,7 @@ def _go(name: str, version: str, module: str, source: str, **more: Any) -> Clien
 
 
 _ALL = (*_MORE, MEMBER, LOOP)
+_BY_HAND = {"commits": (AFTER, BEFORE)}
 _OWN: tuple[ClientKind, ...] = (
     _python(IN_PROCESS, "2.16.0", "confluent-kafka", roles=_ALL, secured=dict),
     _python("kafka-python", "3.0.12", "kafka-python"),
@@ -105,11 +106,20 @@ _OWN: tuple[ClientKind, ...] = (
         needs=("mvn", "java"),
         command=lambda folder: [required("java"), *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
         roles=_ALL,
-        commits=(AFTER, BEFORE),
+        of_groups=_BY_HAND,
         secured=java_client_configs,
     ),
-    _go("franz-go", "1.18.0", "github.com/twmb/franz-go", "franz.go", roles=_MORE, idempotent_in_flight=(5,)),
-    _go("sarama", "1.43.3", "github.com/IBM/sarama", "sarama.go", idempotent_in_flight=(1,)),
+    _go(
+        "franz-go",
+        "1.18.0",
+        "github.com/twmb/franz-go",
+        "franz.go",
+        "franz_member.go",
+        roles=(*_MORE, MEMBER),
+        idempotent_in_flight=(5,),
+        of_groups=_BY_HAND | {"protocol": (CLASSIC,)},
+    ),
+    _go("sarama", "1.43.3", "github.com/IBM/sarama", "sarama.go", roles=_MORE, idempotent_in_flight=(1,)),
     ClientKind(
         name="kafkajs",
         version="2.2.4",
@@ -117,6 +127,7 @@ _OWN: tuple[ClientKind, ...] = (
         fill=by_npm("kafkajs"),
         needs=("node", "npm"),
         command=lambda folder: [required("node"), str(folder / "kafkajs.mjs")],
+        roles=_MORE,
         has_configs=False,
     ),
 )
@@ -170,7 +181,6 @@ class OwnClient:
         fill=lambda folder, version: None,
         command=lambda folder: [],
         roles=_MORE,
-        commits=(),
         secured=dict,
     )
 

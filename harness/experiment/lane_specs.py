@@ -85,6 +85,12 @@ class LaneSpec(Spec):
     leader: int | None = Field(
         default=None, description="preferred leader of all partitions; by default, leaders are spread over the brokers"
     )
+    created_at: Seconds | None = Field(
+        default=None,
+        gt=0,
+        description="seconds of load, as for faults, after which its topic is created and its clients start; by "
+        "default, both are there before the load",
+    )
     topic_configs: dict[str, Any] = Field(default_factory=dict, description="other configs of the topic")
     assume: tuple[str, ...] = declared(Lane, "assume", strict=False)
     producer_configs: dict[str, Any] = Field(
@@ -106,7 +112,7 @@ class LaneSpec(Spec):
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
         keys = {name: getattr(self, name) for name in common}
         own = OWN if isinstance(self.client, tuple) else self.client
-        keys["client"] = None if own == IN_PROCESS else own
+        keys |= {"client": None if own == IN_PROCESS else own, "created_late": self.created_at is not None}
         if crashes and self.group is not None:
             keys["group"] = replace(self.group, crashes=self.group.crashes + crashes)
         elif crashes and self.loop is not None:

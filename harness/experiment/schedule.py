@@ -200,7 +200,8 @@ def of_client(lane: Mapping[str, Any], client: str) -> dict[str, Any]:
     """The lane with this client: with as many requests in flight as it can have with idempotence, if not five."""
     known = chosen(client)
     lane = {"client": client, **lane}
-    if known is not None and lane.get("idempotence") and 5 not in known.kind.idempotent_in_flight:
+    is_idempotent = any(lane.get(key) not in (None, False) for key in ("idempotence", "transactional", "loop"))
+    if known is not None and is_idempotent and 5 not in known.kind.idempotent_in_flight:
         lane.setdefault("max_in_flight", max(known.kind.idempotent_in_flight))
     return lane
 

@@ -74,9 +74,8 @@ class MakeTopic:
         if partitions < 1:
             raise ValueError(f"partitions: {partitions} is not valid: expected at least 1")
         topic = topic_name(name)
-        self._admin.create_topic(
-            topic, replica_assignment=_spread(partitions, replicas, brokers), configs=configs or {}
-        )
+        spread = [[(first + step) % brokers + 1 for step in range(replicas)] for first in range(partitions)]
+        self._admin.create_topic(topic, replica_assignment=spread, configs=configs or {})
         self._made.append(topic)
         self._admin.await_full_isr([topic])
         return topic
@@ -84,7 +83,3 @@ class MakeTopic:
     def delete(self) -> None:
         """Delete the topics."""
         delete_topics(self._cluster, self._made)
-
-
-def _spread(partitions: int, replicas: int, brokers: int) -> list[list[int]]:
-    return [[(first + step) % brokers + 1 for step in range(replicas)] for first in range(partitions)]

@@ -117,7 +117,7 @@ def fault_function(kind: str) -> Callable[..., PlannedFault]:
 
 _OF_A_RUN = (
     *("lane", "topic", "cleanup_policy", "kafka_version", "metadata_mode", "elr", "faults"),
-    *("client", "flushes", "verifies_transactions", "consumer_offsets", "transaction_state"),
+    *("client", "flushes", "verifies_transactions", "consumer_offsets", "transaction_state", "created_late"),
 )
 """The keys of a lane that a test does not choose."""
 _OF_CLIENTS = ("client", "leader", "topic_configs", "producer_configs")

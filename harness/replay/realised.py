@@ -66,6 +66,7 @@ def _faults(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             continue
         if not all(isinstance(time, int | float) for time in times):
             raise UsageFailure(f"{place}: {fault} has no times: expected a run of this version of kafka-chaos")
+        parameters = event.get("parameters")
         at, duration, late = (float(time) for time in times if time is not None)
         yield (
             phase,
@@ -74,7 +75,7 @@ def _faults(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 "target": _target(event, place),
                 "at": round(at + late, 3),
                 "duration": duration,
-                **_parameters(event.get("parameters")),
+                **(parameters if isinstance(parameters, dict) else {}),
             },
         )
 
@@ -97,7 +98,3 @@ def _target(event: Mapping[str, Any], place: str) -> str:
         return f"{role}:{numbers[0]}"
     # A fault that hits more than one server of ZooKeeper hits all of them.
     return "zookeeper" if role == "zookeeper" else f"{role}s:{','.join(numbers)}"
-
-
-def _parameters(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

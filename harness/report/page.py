@@ -28,6 +28,7 @@ LIMIT = 2_000_000
 SEQUENCES = 6
 """Requests hit by faults of which a report shows a diagram."""
 
+_WORST_FIRST = (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS)
 LEVELS = (
     Detail(charts=40, partitions=3, activity=12, panels=40, lines=8, events=60, rows=400, text=60_000),
     Detail(charts=12, partitions=1, activity=6, panels=12, lines=4, events=20, rows=200, text=20_000),
@@ -55,7 +56,7 @@ def at_most_detail(draw: Callable[[Detail], str]) -> str:
 def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series, detail: Detail) -> dict[str, Any]:
     everything = matrix.rows(evidence)
     # What deviates is shown before what conforms, if not everything can be shown.
-    kept = {row.lane for row in sorted(everything, key=_severity)[: detail.rows]}
+    kept = {row.lane for row in sorted(everything, key=lambda row: _WORST_FIRST.index(row.verdict))[: detail.rows]}
     table = [row for row in everything if row.lane in kept]
     phases = [
         (phase, [row for row in table if timeline_events.phase_of(row.lane) is phase])
@@ -102,10 +103,6 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "kind_class": kind_class,
         "fault_patterns": patterns(),
     }
-
-
-def _severity(row: matrix.Row) -> int:
-    return (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS).index(row.verdict)
 
 
 def summary_of(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str, str]:

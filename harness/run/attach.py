@@ -179,7 +179,7 @@ def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
             except UsageFailure as failure:
                 raise ExperimentError(("phases", number, "schedule", entry.entry(index)), str(failure)) from failure
         for index, lane in enumerate(phase.lanes):
-            for key in ("leader", "topic_configs", "group", "loop"):
+            for key in ("leader", "topic_configs", "group", "loop", "created_at"):
                 if getattr(lane, key):
                     raise ExperimentError(
                         ("phases", number, "lanes", index, key), "an attached cluster is not changed: leave it out"

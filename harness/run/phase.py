@@ -5,7 +5,7 @@ Guarantee: however the block ends, clients and their threads end with it, and al
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.login import MechanismUnknown
-from kafka_chaos.harness.errors import WaitTimeout
+from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
@@ -80,6 +80,7 @@ class PhaseRun:
             client_configs=self.client_configs,
             start_offsets=self.start_offsets,
             seed=self.seed,
+            create=self._creates,
         )
         high_watermarks = HighWatermarkRecorder(
             self.brokers, self.phase.lanes, self.events, configs=self.client_configs
@@ -96,6 +97,12 @@ class PhaseRun:
                 text = f"settled; the brokers reported {high_watermarks.reports:,} high watermarks"
                 self.events.emit(event_types.Step(text=text))
             self.events.emit(event_types.PhaseEnded(phase=self.phase.phase))
+
+    def _creates(self, lane: LaneSpec) -> bool:
+        """Ask for a lane's topic amid faults; returns whether it is there."""
+        with suppress(ClusterFailure):
+            create_topic(self.admin, lane, brokers=len(self.brokers))
+        return bool(self.admin.partitions(lane.lane))
 
     def run_lockstep(self, injector: Injector, load: PhaseLoad, *, lag_time_max: float) -> bool:
         """Run the lock-step phase under load; returns whether its conditions held. `lag_time_max` is in seconds."""

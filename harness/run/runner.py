@@ -196,9 +196,10 @@ class Stages:
         self.run.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
         # Of a cluster that stands, a broker may be on its way back: it would lead no topic that is made now.
         admin.await_brokers(self.run.experiment.cluster.brokers)
-        for lane in phase.lanes:
+        made = [lane for lane in phase.lanes if lane.created_at is None]
+        for lane in made:
             create_topic(admin, lane, brokers=self.run.experiment.cluster.brokers)
-        admin.await_full_isr(running.lanes)
+        admin.await_full_isr([lane.lane for lane in made])
         loops = [lane.lane for lane in phase.lanes if lane.loop is not None and lane.group is None]
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
         with running.loaded() as load:

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.harness.workload.worker import Worker
 
 _FIRST_READ_TIMEOUT = 15.0
 _FIRST_OF_LANE_TIMEOUT = 3.0
@@ -30,7 +31,8 @@ class PhaseLoad:
     """All lanes of a phase under load, as a context manager that leaves no thread behind.
 
     `applications` maps lanes to the functions that replace their clients. `start_offsets`, for topics that already hold
-    records: per lane and partition, the first offset of this run.
+    records: per lane and partition, the first offset of this run. `create` asks for the topic of a lane that has
+    `created_at`, and returns whether it is there; such a lane joins `lanes` then.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class PhaseLoad:
         run_directory: Path,
         applications: Mapping[str, Application] | None = None,
         start_offsets: Mapping[str, Mapping[int, int]] | None = None,
+        create: Callable[[LaneSpec], bool] = lambda _: True,
         **settings: Any,
     ) -> None:
         """`settings`: the further fields of `LoadSettings`."""
@@ -49,16 +52,22 @@ class PhaseLoad:
         shared = LoadSettings(tables=self._tables, reservations=self._reservations, **settings)
         self._on_notice = shared.on_notice
         self._clock = shared.clock
-        self.lanes: dict[str, LaneLoad] = {}
         by_name = {lane.lane: lane for lane in lanes}
-        for lane in lanes:
-            self.lanes[lane.lane] = LaneLoad(
+
+        def load_of(lane: LaneSpec) -> LaneLoad:
+            return LaneLoad(
                 lane,
                 shared,
                 application=(applications or {}).get(lane.lane),
                 start_offsets=(start_offsets or {}).get(lane.lane),
                 source=None if lane.loop is None else by_name[lane.loop.source],
             )
+
+        self.lanes: Mapping[str, LaneLoad] = {lane.lane: load_of(lane) for lane in lanes if lane.created_at is None}
+        self._create, self._load_of = create, load_of
+        self._late = sorted((lane.created_at, lane.lane, lane) for lane in lanes if lane.created_at is not None)
+        self._has_ended = threading.Event()
+        self._creation = Worker(self._create_late, name="creation-of-topics")
 
     def __enter__(self) -> Self:
         try:
@@ -81,7 +90,20 @@ class PhaseLoad:
             has_begun = f"lane {lane.lane.lane} to have a record acknowledged"
             wait_until(lambda: lane.counts[1] or lane.has_failed, has_begun, timeout=_FIRST_OF_LANE_TIMEOUT)
 
+    def _create_late(self) -> None:
+        """Create topics amid faults, asking again until they are there, and put their lanes under load."""
+        for at, name, lane in self._late:
+            began = self._clock.began or time.monotonic()
+            self._has_ended.wait(max(0.0, began + at - time.monotonic()))
+            create, message = partial(self._create, lane), f"the topic of lane {name} to be created"
+            wait_until(create, message, timeout=float("inf"), interval=0.5, cancelled=self._has_ended)
+            load = self._load_of(lane)
+            self.lanes = {**self.lanes, name: load}
+            load.start()
+
     def __exit__(self, *_: object) -> None:
+        self._has_ended.set()
+        self._creation.join()
         for lane in self.lanes.values():
             lane.cancel()
         # An error of an application's function must not keep the rest from being closed.
@@ -130,6 +152,7 @@ class PhaseLoad:
                     "of the first acknowledgements"
                 )
         self._clock.began = time.monotonic()
+        self._creation.start()
 
     def _lanes_without(self, count: int) -> list[str]:
         """The lanes whose count, given by its index in `counts`, is zero, unless their producer has failed for good.
@@ -142,6 +165,9 @@ class PhaseLoad:
 
     def stop(self) -> None:
         """End the load and wait until every record has an outcome."""
+        self._has_ended.set()
+        self._creation.join()
+        self._creation.raise_error()
         for lane in self.lanes.values():
             lane.stop_sending()
         for lane in self.lanes.values():

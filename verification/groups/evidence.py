@@ -12,7 +12,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.tables.facts import GroupFacts, LaneFacts
+from kafka_chaos.verification.tables.facts import LaneFacts
 
 BY_THE_LOG = those(GroupAnomaly, Trait.BY_LOG)
 """Of the lane that is read; those of loops also of the output."""
@@ -49,7 +49,8 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
     """The anomalies whose absence in a lane proves nothing, and why."""
     reasons: dict[AnyAnomaly, str] = {}
     for group in facts.groups:
-        if unknown := _without_end(group):
+        places = group.partitions.items()
+        if unknown := [number for number, at in places if at.acknowledged is not None and at.final is None]:
             reasons[GroupAnomaly.COMMIT_LOST] = (
                 f"groups.json does not say what group {group.group} had committed in partition {unknown[0]} in the end"
             )
@@ -59,10 +60,6 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
         if not group.processed:
             reasons.update(dict.fromkeys(GroupAnomaly, f"no member of group {group.group} processed a record"))
     return {anomaly: why for anomaly, why in reasons.items() if anomaly in lane.group_anomalies}
-
-
-def _without_end(group: GroupFacts) -> list[int]:
-    return [number for number, at in group.partitions.items() if at.acknowledged is not None and at.final is None]
 
 
 def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:

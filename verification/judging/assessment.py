@@ -246,12 +246,15 @@ def _cut_logs(assessment: EvidenceAssessment) -> Iterator[str]:
 def _of_faults(assessment: EvidenceAssessment) -> None:
     run, lane, doubts = assessment.run, assessment.lane, assessment.doubts
     faults = run.events.concerning(lane.lane)
-    requested = [(fault.requested[0], fault.fault_id) for fault in faults if fault.requested]
-    if requested:
-        first_ns, first = min(requested)
+    late = lane.created_late
+    moments = [(((late and one.healed) or one.requested)[0], one.fault_id) for one in faults if one.requested]
+    if moments:
+        moment_ns, fault_id = max(moments) if late else min(moments)
         acknowledged_ns = assessment.facts.first_acknowledged_ns
-        if acknowledged_ns is None or acknowledged_ns >= first_ns:
-            doubts.append(f"no acknowledgement before the first fault, {first}")
+        if acknowledged_ns is None or acknowledged_ns >= moment_ns:
+            doubts.append(
+                f"no acknowledgement before {'the end of the last' if late else 'the first'} fault, {fault_id}"
+            )
     doubts += [f"fault {fault.fault_id}: {fault.problem}" for fault in faults if fault.problem is not None]
     if unreported := run.events.unreported(lane, len(run.checkpoints.brokers)):
         doubts.append(f"lanes.json declares faults that events.jsonl does not report: {', '.join(unreported)}")

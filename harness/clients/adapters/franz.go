@@ -137,7 +137,7 @@ func consume(b *begin, orders <-chan order) error {
 			if errors.As(err, &lost) {
 				tell(map[string]any{"event": "assigned"})
 			} else if !errors.Is(err, context.DeadlineExceeded) {
-				tell(map[string]any{"event": "notice", "text": err.Error()})
+				notice(err.Error())
 			}
 		})
 		fetches.EachRecord(func(record *kgo.Record) {

@@ -37,8 +37,20 @@ async function newProducer(kafka, begin) {
     maxInFlightRequests: begin.max_in_flight,
     allowAutoTopicCreation: false,
     retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: Math.ceil(begin.delivery_timeout_ms / 1000) },
+    ...(begin.transactional_id && {
+      transactionalId: begin.transactional_id,
+      transactionTimeout: begin.transaction_timeout_ms,
+    }),
   });
   await producer.connect();
+  // The transaction that is open, or the last one, and how many of its records have failed.
+  let transaction = null;
+  let failed = 0;
+  if (begin.transactional_id) {
+    // It initialises its id for the first transaction. One without records sends nothing when it ends.
+    transaction = await producer.transaction();
+    await transaction.abort();
+  }
   const acks = { 0: 0, 1: 1, all: -1 }[begin.acks];
   const open = new Set();
 
@@ -49,7 +61,7 @@ async function newProducer(kafka, begin) {
       value: encode(begin.lane, begin.producer_id, seq, begin.record_size),
     }));
     try {
-      const answers = await producer.send({ topic: begin.topic, acks, messages });
+      const answers = await (transaction ?? producer).send({ topic: begin.topic, acks, messages });
       // Per partition the offset of its first record; the others follow it.
       const next = new Map((acks ? answers : []).map((one) => [one.partition, Number(one.baseOffset)]));
       const offset = messages.map(({ partition }) => {
@@ -60,6 +72,7 @@ async function newProducer(kafka, begin) {
       });
       tell("outcome", { outcome: "ok", seq: seqs, offset });
     } catch (error) {
+      failed += seqs.length;
       // What earlier attempts left in the log, or this one in other partitions, the error does not say.
       tell("outcome", { outcome: "info", seq: seqs, error: `${error.name}: ${error.message}` });
     }
@@ -84,14 +97,36 @@ async function newProducer(kafka, begin) {
     inTurn = null;
   }
   // Several sends that are open overtake each other where one is repeated (kafkajs #1005), and while topic and brokers
-  // are looked up (#1353). So they go one by one until they have caught up once, and always with one in flight.
+  // are looked up (#1353). So they go one by one until they have caught up once, and always with one in flight, and in
+  // transactions.
   let together = false;
+  async function end(did) {
+    await flush();
+    try {
+      if (did === "commit" && failed) throw Object.assign(new Error(`${failed}`), { name: "RecordsFailed" });
+      await transaction[did]();
+      tell("transaction", { did });
+    } catch (error) {
+      tell("transaction", { did, error: `${error.name}: ${error.message}` });
+    }
+  }
   return {
+    async begin_transaction() {
+      failed = 0;
+      try {
+        transaction = await producer.transaction();
+      } catch (error) {
+        // What began no transaction shows when it is ended.
+        tell("notice", { text: String(error) });
+      }
+    },
+    commit: () => end("commit"),
+    abort: () => end("abort"),
     async produce({ first_seq, count }) {
       if (!together) {
         waiting = { first: waiting.count ? waiting.first : first_seq, count: waiting.count + count };
         inTurn ??= begun(sendInTurn());
-        if (begin.max_in_flight > 1) inTurn.then(() => (together = true));
+        if (begin.max_in_flight > 1 && !transaction) inTurn.then(() => (together = true));
         return;
       }
       for (let done = 0; done < count; done += most) begun(send(first_seq + done, Math.min(most, count - done)));
@@ -120,12 +155,22 @@ async function newConsumer(kafka, begin) {
 
 async function tryConsumer(kafka, begin) {
   // It reads as a member of a group only; what it reads anew after a rebalance has a new name.
-  const consumer = kafka.consumer({ groupId: `kafka-chaos-${begin.client_id}-${process.pid}`, maxWaitTimeInMs: 100 });
+  const consumer = kafka.consumer({
+    groupId: `kafka-chaos-${begin.client_id}-${process.pid}`,
+    maxWaitTimeInMs: 100,
+    readUncommitted: begin.isolation === "read_uncommitted",
+  });
   let joined = false;
   consumer.on(consumer.events.GROUP_JOIN, () => {
     if (joined) tell("assigned");
     joined = true;
   });
+  if (begin.isolation) {
+    // It tells of each batch that it is done with, also of one that had nothing but markers, or aborted records.
+    consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload }) =>
+      tell("at_end", { offsets: [[payload.partition, Number(payload.lastOffset) + 1]] }),
+    );
+  }
   try {
     await consumer.connect();
     await consumer.subscribe({ topic: begin.topic, fromBeginning: true });

@@ -47,6 +47,12 @@ type begin struct {
 	TransactionalID   string           `json:"transactional_id"`
 	TransactionMs     int64            `json:"transaction_timeout_ms"`
 	Log               bool             `json:"log"`
+	// Of a member of a group:
+	Group         string         `json:"group"`
+	Name          string         `json:"name"`
+	Commits       string         `json:"commits"`
+	FreezeSeconds float64        `json:"freeze_seconds"`
+	Configs       map[string]any `json:"configs"`
 }
 
 func (b *begin) start(partition int64) int64 {
@@ -75,6 +81,10 @@ func ready(client, module string) {
 		}
 	}
 	tell(map[string]any{"event": "ready", "client": client, "version": version})
+}
+
+func notice(text string) {
+	tell(map[string]any{"event": "notice", "text": text})
 }
 
 func fail(err error) {
@@ -174,10 +184,14 @@ func (r *read) add(lane string, partition int32, offset int64, epoch *int32, val
 	}
 }
 
+func (r *read) event() map[string]any {
+	return map[string]any{"event": "read", "partition": r.partition, "offset": r.offset,
+		"leader_epoch": r.leaderEpoch, "producer_id": r.producerID, "seq": r.seq}
+}
+
 func (r *read) tell() {
 	if len(r.seq) > 0 {
-		tell(map[string]any{"event": "read", "partition": r.partition, "offset": r.offset,
-			"leader_epoch": r.leaderEpoch, "producer_id": r.producerID, "seq": r.seq})
+		tell(r.event())
 	}
 }
 
@@ -221,7 +235,7 @@ func produce(b *begin, orders <-chan order, client producer, told *outcomes) {
 		case "begin_transaction":
 			// What began no transaction shows when it is ended.
 			if err := client.(transactional).begin(); err != nil {
-				tell(map[string]any{"event": "notice", "text": err.Error()})
+				notice(err.Error())
 			}
 		case "commit", "abort":
 			done := map[string]any{"event": "transaction", "did": what.Order}
@@ -271,7 +285,7 @@ func main() {
 		}
 		ready(name, module)
 		produce(&b, orders, client, told)
-	} else if err := consume(&b, orders); err != nil {
+	} else if err := map[string]func(*begin, <-chan order) error{"consumer": consume, "member": join}[b.Role](&b, orders); err != nil {
 		fail(err)
 	}
 }

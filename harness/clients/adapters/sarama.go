@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"log"
+	"reflect"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 const name, module = "sarama", "github.com/IBM/sarama"
 const backoff = 500 * time.Millisecond
 const beginsWithin = 30 * time.Second
+const quiet = 300 * time.Millisecond
 
 // Tells the lines of sarama's log that say of a partition that messages are sent again, or what waited behind them.
 type repetitions struct{}
@@ -29,6 +31,7 @@ type async struct {
 	client sarama.AsyncProducer
 	topic  string
 	told   *outcomes
+	sent   int64
 }
 
 func newProducer(b *begin, told *outcomes) (producer, error) {
@@ -51,7 +54,16 @@ func newProducer(b *begin, told *outcomes) (producer, error) {
 	config.Producer.Retry.Max = int(delivery / backoff)
 	config.Producer.Return.Successes = true
 	config.Producer.Return.Errors = true
+	config.Producer.Transaction.ID = b.TransactionalID
+	config.Producer.Transaction.Timeout = time.Duration(b.TransactionMs) * time.Millisecond
+	config.Producer.Transaction.Retry.Backoff = backoff
+	config.Producer.Transaction.Retry.Max = int(delivery / backoff)
 	client, err := sarama.NewAsyncProducer(strings.Split(b.BootstrapServers, ","), config)
+	// While the transaction of a former producer ends, it says so, and does not ask again.
+	for deadline := time.Now().Add(delivery); b.TransactionalID != "" && err != nil && time.Now().Before(deadline); {
+		time.Sleep(backoff)
+		client, err = sarama.NewAsyncProducer(strings.Split(b.BootstrapServers, ","), config)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +77,28 @@ func newProducer(b *begin, told *outcomes) (producer, error) {
 			told.lost(failed.Msg.Metadata.(int64), failed.Err)
 		}
 	}()
-	return &async{client, b.Topic, told}, nil
+	return &async{client: client, topic: b.Topic, told: told}, nil
+}
+
+func (a *async) begin() error {
+	return a.client.BeginTxn()
+}
+
+// It waits for what was sent, and commits nothing of which a message has failed.
+func (a *async) end(commit bool) error {
+	end := a.client.AbortTxn
+	if commit {
+		end = a.client.CommitTxn
+	}
+	err := end()
+	for a.told.known.Load() < a.sent {
+		time.Sleep(toldEvery)
+	}
+	return err
 }
 
 func (a *async) send(seq, partition int64, value []byte) {
+	a.sent++
 	a.client.Input() <- &sarama.ProducerMessage{
 		Topic: a.topic, Partition: int32(partition), Value: sarama.ByteEncoder(value), Metadata: seq}
 }
@@ -81,18 +111,25 @@ func consume(b *begin, orders <-chan order) error {
 	config.ClientID = b.ClientID
 	config.Consumer.Return.Errors = true
 	config.Consumer.MaxWaitTime = 100 * time.Millisecond
+	if b.Isolation == "read_committed" {
+		config.Consumer.IsolationLevel = sarama.ReadCommitted
+	}
 	client, err := sarama.NewConsumer(strings.Split(b.BootstrapServers, ","), config)
 	if err != nil {
 		return err
 	}
 	messages := make(chan *sarama.ConsumerMessage, 4096)
 	resets := make(chan int32, 64)
+	followed := map[int32]sarama.PartitionConsumer{}
 	for number := int64(0); number < b.Partitions; number++ {
-		if err := follow(client, b.Topic, int32(number), b.start(number), messages, resets); err != nil {
+		one, err := follow(client, b.Topic, int32(number), b.start(number), messages, resets)
+		if err != nil {
 			return err
 		}
+		followed[int32(number)] = one
 	}
 	ready(name, module)
+	stands := map[int32]int64{}
 	for {
 		var found read
 		select {
@@ -102,16 +139,39 @@ func consume(b *begin, orders <-chan order) error {
 			}
 		case number := <-resets:
 			tell(map[string]any{"event": "assigned"})
-			if err := follow(client, b.Topic, number, sarama.OffsetOldest, messages, resets); err != nil {
+			one, err := follow(client, b.Topic, number, sarama.OffsetOldest, messages, resets)
+			if err != nil {
 				return err
 			}
+			followed[number] = one
 		case message := <-messages:
 			note(b, &found, message)
 			for more := len(messages); more > 0; more-- {
 				note(b, &found, <-messages)
 			}
+			clear(stands)
+		case <-time.After(quiet):
+			if b.Isolation != "" {
+				tellPositions(followed, stands)
+			}
 		}
 		found.tell()
+	}
+}
+
+// Where it stands behind transactions, sarama keeps to itself. It has handed over all in front of a position at which it
+// is found twice, some time apart, with nothing read between.
+func tellPositions(followed map[int32]sarama.PartitionConsumer, stands map[int32]int64) {
+	offsets := [][]int64{}
+	for number, one := range followed {
+		at := reflect.ValueOf(one).Elem().FieldByName("offset").Int()
+		if before, known := stands[number]; known && before == at {
+			offsets = append(offsets, []int64{int64(number), at})
+		}
+		stands[number] = at
+	}
+	if len(offsets) > 0 {
+		tell(map[string]any{"event": "at_end", "offsets": offsets})
 	}
 }
 
@@ -126,7 +186,7 @@ func note(b *begin, found *read, message *sarama.ConsumerMessage) {
 }
 
 func follow(client sarama.Consumer, topic string, number int32, offset int64,
-	messages chan<- *sarama.ConsumerMessage, resets chan<- int32) error {
+	messages chan<- *sarama.ConsumerMessage, resets chan<- int32) (sarama.PartitionConsumer, error) {
 	one, err := client.ConsumePartition(topic, number, offset)
 	// A broker that has not heard of the topic yet, or of its leader, says so in metadata and in answers to requests.
 	for deadline := time.Now().Add(beginsWithin); err != nil && time.Now().Before(deadline); {
@@ -134,7 +194,7 @@ func follow(client sarama.Consumer, topic string, number int32, offset int64,
 		one, err = client.ConsumePartition(topic, number, offset)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	go func() {
 		for message := range one.Messages() {
@@ -146,9 +206,14 @@ func follow(client sarama.Consumer, topic string, number int32, offset int64,
 	go func() {
 		for failed := range one.Errors() {
 			if !errors.Is(failed.Err, sarama.ErrOffsetOutOfRange) {
-				tell(map[string]any{"event": "notice", "text": failed.Err.Error()})
+				notice(failed.Err.Error())
 			}
 		}
 	}()
-	return nil
+	return one, nil
+}
+
+// It says of no commit whether it was acknowledged.
+func join(*begin, <-chan order) error {
+	return errors.New("sarama is no member of a group here")
 }

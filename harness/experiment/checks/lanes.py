@@ -7,6 +7,7 @@ refuse: the keys below the lane, and why.
 from kafka_chaos.contract.command.errors import LaneError, UsageFailure
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.groups import CONSUMER
+from kafka_chaos.faults.fault import concerns
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS, check_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import GROUP_SESSION_TIMEOUT
@@ -53,7 +54,21 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
     for number, life in enumerate(lane.lives):
         if phase.steps is None and life.at >= phase.workload.duration:
             yield ("lives", number, "at"), f"{life.at:g} s is past the load of {phase.workload.duration:g} s"
+    if lane.created_at is not None:
+        yield from _created_late(phase, lane, lane.created_at)
     yield from _session(cluster, lane)
+
+
+def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
+    """What needs the topic before it is created."""
+    loops = {other.lane: other.loop.source for other in phase.lanes if other.loop is not None}
+    if phase.steps is not None or at >= phase.workload.duration:
+        yield ("created_at",), f"expected timed faults and less than their load of {phase.workload.duration:g} s"
+    if lane.lane in loops or lane.lane in loops.values():
+        yield ("created_at",), "expected a lane that is no loop, and that no loop reads"
+    for fault in (fault for fault in phase.faults() if fault.at < at):
+        if fault.target.lane == lane.lane or (fault.spares_other_lanes and concerns(fault, lane.lane)):
+            yield ("created_at",), f"{fault.kind} on {fault.target.text} concerns the topic, and begins before {at:g} s"
 
 
 def _session(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
@@ -77,9 +92,9 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
         if needed and role not in kind.roles:
             has = ", ".join(other.name for other in KINDS.values() if role in other.roles)
             yield (key,), f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {has}"
-    if lane.group is not None and lane.group.commits not in kind.commits:
-        message = f"members of {client} commit {' or '.join(kind.commits)} here, got {lane.group.commits}"
-        yield ("group", "commits"), message
+    for key, able in () if lane.group is None else kind.of_groups.items():
+        if (value := getattr(lane.group, key)) not in able:
+            yield ("group", key), f"members of {client} can have {' or '.join(able)} here, got {value}"
     if lane.idempotence and lane.max_in_flight not in kind.idempotent_in_flight:
         numbers = kind.idempotent_in_flight
         wanted = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"

@@ -340,3 +340,30 @@ def test_lanes_share_the_time_to_reach_the_end(phase_load: Loaded) -> None:
     (first,) = lanes["slow"].timeouts
     assert 0 < first <= 1.0
     assert lanes["next"].timeouts == [0.0]
+
+
+def late_load(folder: Path, create: Callable[[LaneSpec], bool]) -> PhaseLoad:
+    settings = WorkloadSpec(settle_timeout=0.1)
+    lanes = [LaneSpec(lane="late", created_at=0.1)]
+    return PhaseLoad(
+        lanes, bootstrap_servers=NO_CLUSTER, workload=settings, run_directory=folder, on_notice=print, create=create
+    )
+
+
+def test_a_lane_begins_once_its_topic_is_created(tmp_path: Path) -> None:
+    answers = iter([False, True])
+    with late_load(tmp_path, lambda _: next(answers)) as load:
+        load.await_first_acknowledgements(timeout=1)
+        assert load.counts == {}
+        wait_until(lambda: load.counts.get("late", (0,))[0], "the lane to send", timeout=20)
+        load.stop()
+    assert next(answers, None) is None
+
+
+def test_a_topic_that_is_never_created_is_named(tmp_path: Path) -> None:
+    asked = threading.Event()
+    with late_load(tmp_path, lambda _: asked.set() or False) as load:
+        load.await_first_acknowledgements(timeout=1)
+        assert asked.wait(20)
+        with pytest.raises(WaitTimeout, match="stopped waiting for the topic of lane late to be created"):
+            load.stop()

@@ -101,6 +101,7 @@ def _differences(lane: Lane, experiment: _Planned) -> list[str]:
     planned, cluster = experiment.lanes[lane.lane], experiment.cluster
     defaults = {one.name: one.default for one in fields(lane)}
     given = {name: (getattr(lane, name), planned.get(name, defaults[name])) for name in _SETTINGS}
+    given["created_late"] = (lane.created_late, planned.get("created_at") is not None)
     if "topic" in planned:
         given["topic"] = (lane.topic or lane.lane, planned["topic"] or lane.lane)
     for name in _CLIENTS:
