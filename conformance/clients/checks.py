@@ -6,6 +6,7 @@ hold. Each check either passes, or says in a sentence what the client did and wh
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Producer
@@ -35,17 +36,8 @@ def checked(kit: Kit, names: Collection[str] = ()) -> Iterator[tuple[str, str]]:
             yield name, ""
 
 
-def _identities(kit: Kit) -> None:
-    """Every record is in the log with its identity, where the client says that it is."""
-    _records(kit, idempotence=False)
-
-
-def _idempotent(kit: Kit) -> None:
-    """The same of an idempotent producer."""
-    _records(kit, idempotence=True)
-
-
 def _records(kit: Kit, **settings: Any) -> None:
+    """Every record is in the log with its identity, where the client says that it is."""
     topic = kit.topic()
     with kit.producing(topic, **settings) as producer:
         for _ in range(4):
@@ -120,6 +112,7 @@ def _in_doubt(kit: Kit) -> None:
 
 
 def _ends(kit: Kit, end: Callable[[ProcessProducer], None], how: str) -> None:
+    """Told so, it finishes what it was given, and ends with exit code 0."""
     with kit.producing(kit.topic()) as producer:
         producer.send(RECORDS)
         end(producer)
@@ -131,11 +124,6 @@ def _ends(kit: Kit, end: Callable[[ProcessProducer], None], how: str) -> None:
             raise Failed(f"it was {how}, and ended with exit code {kit.process.exit_code}: expected 0")
         if left := producer.sent - producer.answered:
             raise Failed(f"it was {how}, and ended while {left} of {producer.sent} records had no outcome")
-
-
-def _leave(kit: Kit) -> None:
-    """Told to leave, it finishes what it was given, and ends with exit code 0."""
-    _ends(kit, lambda _: kit.process.ask_to_leave(), "told to leave")
 
 
 def _sigterm(kit: Kit) -> None:
@@ -235,12 +223,12 @@ def _lasts(kit: Kit, call: Callable[[], object], what: str) -> None:
 
 
 CHECKS: Mapping[str, Callable[[Kit], None]] = {
-    "identities and offsets of a producer": _identities,
-    "the same of an idempotent producer": _idempotent,
+    "identities and offsets of a producer": partial(_records, idempotence=False),
+    "the same of an idempotent producer": partial(_records, idempotence=True),
     "outcomes that no broker answers": _unanswered,
     "flush": _flush,
     "errors that leave the outcome open": _in_doubt,
-    "leave": _leave,
+    "leave": lambda kit: _ends(kit, lambda _: kit.process.ask_to_leave(), "told to leave"),
     "SIGTERM": _sigterm,
     "end of the harness": _orphan,
     "identities that a consumer reads": _reads,

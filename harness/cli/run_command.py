@@ -111,7 +111,7 @@ def run_command(
     run = partial(run, root=out, accept_known=accept_known)
     others = chosen_listeners(junit=junit, events=events)
     if as_json:
-        result = run(listeners=[_print_json, *others])
+        result = run(listeners=[lambda event: click.echo(json.dumps(event.to_json())), *others])
         click.echo(json.dumps({"run_dir": str(result.path), **result.verdict.to_json()}))
     elif quiet:
         result = run(listeners=[_print_kept, *others])
@@ -156,7 +156,3 @@ def _print_kept(event: Event) -> None:
 
     if isinstance(event, ClusterKept):
         click.echo("\n".join(["kafka-chaos: the cluster was left running", *advice_on_kept(event)]), err=True)
-
-
-def _print_json(event: Event) -> None:
-    click.echo(json.dumps(event.to_json()))
