@@ -1,4 +1,5 @@
-"""The experiments that compare clients conform on brokers of the oldest and the newest supported line."""
+"""The experiments that compare clients conform on brokers of the oldest and the newest supported line, or name known
+defects for all that is forbidden."""
 
 import json
 from pathlib import Path
@@ -11,6 +12,7 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.run.runner import run_experiment
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from tests.clusters import NEWEST, PLAIN, mode_of
 
 EXPERIMENTS = Path(__file__).parents[4] / "experiments"
@@ -36,7 +38,7 @@ def test_the_experiment_is_valid(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_client_conforms(name: str, layout: ClusterLayout, tmp_path: Path) -> None:
     experiment = experiment_of(on(layout, name), name)
-    result = run_experiment(experiment, root=tmp_path)
+    result = run_experiment(experiment, root=tmp_path, accept_known=KNOWN_DEFECTS)
     verdict = result.verdict
     assert verdict.outcome == Verdict.CONFORMS, {lane.lane: lane.reasons for lane in verdict.lanes}
     assert all(lane.acknowledged > 100 for lane in verdict.lanes)
