@@ -174,5 +174,7 @@ def _changes(lane: LaneSpec) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "no idempotence", {"idempotence": False}
     if lane.lives:
         yield "only clients that stay", {"lives": []}
+    if lane.created_at is not None:
+        yield "the topic created before the load", {"created_at": None}
     if lane.client != IN_PROCESS:
         yield f"the client {IN_PROCESS} in process", {"client": IN_PROCESS}

@@ -94,13 +94,13 @@ class Trials:
     def experiment(self, schedule: Schedule, *, quiet: bool = False) -> dict[str, Any]:
         """The experiment with this schedule alone: no other phase, no idle time before and after the faults.
 
-        With clients that come and go the load keeps its time, since theirs belong to the finding. `quiet`: with the
-        same load, and without the faults.
+        With clients that come and go, or a topic that is created late, the load keeps its time: theirs belongs to the
+        finding. `quiet`: with the same load, and without the faults.
         """
         phase = next(one for one in self.values["phases"] if one["phase"] == self.phase)
         ends = [float(entry["at"]) + float(entry["duration"]) for entry in phase["schedule"]]
         tail = max(TAIL, float(phase["workload"]["duration"]) - max(ends))
-        keeps_time = any(lane.get("lives") for lane in phase["lanes"])
+        keeps_time = any(lane.get("lives") or lane.get("created_at") for lane in phase["lanes"])
         skipped = 0.0 if keeps_time else max(0.0, min(float(entry["at"]) for entry in schedule) - LEAD)
         moved = [{**entry, "at": round(float(entry["at"]) - skipped, 3)} for entry in schedule]
         load = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail

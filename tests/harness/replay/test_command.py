@@ -107,7 +107,7 @@ def test_no_run_starts_that_would_end_after_the_budget(tmp_path: Path, cluster: 
         trials(tuple(values["phases"][0]["schedule"]))
 
 
-def test_the_load_of_producers_that_come_and_go_keeps_its_time(tmp_path: Path) -> None:
+def test_the_load_of_producers_and_topics_that_come_later_keeps_its_time(tmp_path: Path) -> None:
     values = realised_values(write_run(tmp_path / "run"))
     phase = values["phases"][0]
     cut, one = (
@@ -115,10 +115,12 @@ def test_the_load_of_producers_that_come_and_go_keeps_its_time(tmp_path: Path) -
         phase["schedule"][:1],
     )
     assert cut.experiment(one)["phases"][0]["schedule"][0]["at"] < one[0]["at"]
-    phase["lanes"][0]["lives"] = [{"at": phase["workload"]["duration"] - 0.1}]
-    kept = cut.experiment(one)
-    assert (kept["phases"][0]["schedule"], kept["phases"][0]["workload"]) == ([*one], phase["workload"])
-    experiment_of(kept, "the shrunk schedule")
+    late = phase["workload"]["duration"] - 0.1
+    for key, value in (("lives", [{"at": late}]), ("created_at", late)):
+        phase["lanes"][0] = {**phase["lanes"][0], "lives": [], key: value}
+        kept = cut.experiment(one)
+        assert (kept["phases"][0]["schedule"], kept["phases"][0]["workload"]) == ([*one], phase["workload"])
+        experiment_of(kept, "the shrunk schedule")
 
 
 def test_a_replay_says_how_many_runs_show_each_finding(tmp_path: Path, cluster: Cluster) -> None:
