@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -20,6 +21,8 @@ type franz struct {
 	topic  string
 	told   *outcomes
 	failed atomic.Int64
+	// Set once another producer has its transactional id: the library would go on, and end transactions that hold nothing.
+	fenced atomic.Pointer[error]
 }
 
 func newProducer(b *begin, told *outcomes) (producer, error) {
@@ -67,14 +70,18 @@ func (f *franz) begin() error {
 
 func (f *franz) end(commit bool) error {
 	ctx := context.Background()
-	if !commit {
-		if err := f.client.AbortBufferedRecords(ctx); err != nil {
-			return err
-		}
-		return f.client.EndTransaction(ctx, kgo.TryAbort)
+	settle := f.client.AbortBufferedRecords
+	if commit {
+		settle = f.client.Flush
 	}
-	if err := f.client.Flush(ctx); err != nil {
+	if err := settle(ctx); err != nil {
 		return err
+	}
+	if fenced := f.fenced.Load(); fenced != nil {
+		return *fenced
+	}
+	if !commit {
+		return f.client.EndTransaction(ctx, kgo.TryAbort)
 	}
 	if failed := f.failed.Load(); failed > 0 {
 		return fmt.Errorf("RecordsFailed: %d", failed)
@@ -87,6 +94,9 @@ func (f *franz) send(seq, partition int64, value []byte) {
 	f.client.Produce(context.Background(), record, func(done *kgo.Record, err error) {
 		if err != nil {
 			f.failed.Add(1)
+			if errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) {
+				f.fenced.Store(&err)
+			}
 			f.told.lost(seq, err)
 		} else {
 			f.told.acknowledged(seq, done.Offset)
