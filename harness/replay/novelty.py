@@ -9,7 +9,6 @@ from pathlib import Path
 from kafka_chaos.contract.events import IsrChanged
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.replay.actions import actions_of, lanes_and_events, outcomes_of
-from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 
 _UNTOLD = re.compile(r"\s|\[[^]]*\] (?:TRACE|DEBUG) ")
 """How a line begins that goes on with the line before it, or is of no level that says what happened."""
@@ -30,7 +29,8 @@ def novelty_of(run_dir: Path) -> set[str]:
     for (lane, _), changes in events.changes.items():
         for change in changes:
             what = f"ISR of {len(change.isr)}" if isinstance(change, IsrChanged) else "a new leader"
-            ongoing = sorted({one.kind for one in events.concerning(lane) if _is_during(change.ts_ns, one)})
+            begun = [one for one in events.concerning(lane) if one.requested and one.requested[0] <= change.ts_ns]
+            ongoing = sorted({one.kind for one in begun if not one.healed or change.ts_ns <= one.healed[-1]})
             found.add(f"{what} during {' and '.join(ongoing) or 'no fault'}")
     for name, lines in lines_of(run_dir).items():
         found |= {f"{name.partition('-')[0]}: {line}" for line in lines}
@@ -52,8 +52,3 @@ def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
 def normalised(line: str) -> str:
     """The beginning of a line, with numbers, ids, addresses and names that have digits as `#`."""
     return _LISTED.sub("#", _VARYING.sub("#", line))[:_LONGEST]
-
-
-def _is_during(ts_ns: int, fault: FaultRecord) -> bool:
-    began = bool(fault.requested) and fault.requested[0] <= ts_ns
-    return began and (not fault.healed or ts_ns <= fault.healed[-1])

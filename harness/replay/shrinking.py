@@ -8,9 +8,9 @@ not taken: its result would be smaller, and could not be relied on.
 Nothing here runs a cluster: `Trial` does.
 """
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 Entry = Mapping[str, Any]
@@ -92,7 +92,9 @@ class Shrinking:
     def _leave_out(self) -> None:
         parts = 2
         while len(self.smallest) > 1:
-            kept = self._smaller(_split(self.smallest, min(parts, len(self.smallest))))
+            cuts = min(parts, len(self.smallest))
+            bounds = pairwise(len(self.smallest) * number // cuts for number in range(cuts + 1))
+            kept = self._smaller([self.smallest[start:end] for start, end in bounds])
             if kept is not None:
                 parts = max(2, kept)
             elif parts >= len(self.smallest):
@@ -123,11 +125,6 @@ class Shrinking:
                 candidate = (*self.smallest[:place], shorter, *self.smallest[place + 1 :])
                 if not self._shows(candidate, f"trying {_named((shorter,))} for {half:g} s instead of {before:g} s"):
                     break
-
-
-def _split(schedule: Schedule, parts: int) -> list[Schedule]:
-    bounds = [len(schedule) * number // parts for number in range(parts + 1)]
-    return [schedule[start:end] for start, end in itertools.pairwise(bounds)]
 
 
 def _named(schedule: Schedule) -> str:

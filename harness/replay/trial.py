@@ -100,9 +100,14 @@ class Trials:
         phase = next(one for one in self.values["phases"] if one["phase"] == self.phase)
         ends = [float(entry["at"]) + float(entry["duration"]) for entry in phase["schedule"]]
         tail = max(TAIL, float(phase["workload"]["duration"]) - max(ends))
-        keeps_time = any(lane.get("lives") or lane.get("created_at") for lane in phase["lanes"])
+        lanes = phase["lanes"]
+        keeps_time = any(lane.get("lives") or lane.get("created_at") for lane in lanes)
         skipped = 0.0 if keeps_time else max(0.0, min(float(entry["at"]) for entry in schedule) - LEAD)
         moved = [{**entry, "at": round(float(entry["at"]) - skipped, 3)} for entry in schedule]
         load = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail
         workload = phase["workload"] if keeps_time else {**phase["workload"], "duration": round(load, 1)}
-        return {**self.values, "phases": [{**phase, "schedule": [] if quiet else moved, "workload": workload}]}
+        # No topic is created when a fault is over already.
+        last = min(entry["at"] + float(entry["duration"]) for entry in moved) - 0.1
+        lanes = [{**one, "created_at": min(last, one["created_at"])} if one.get("created_at") else one for one in lanes]
+        changed = {"schedule": [] if quiet else moved, "workload": workload, "lanes": lanes}
+        return {**self.values, "phases": [{**phase, **changed}]}

@@ -5,7 +5,7 @@ Guarantee: however the block ends, clients and their threads end with it, and al
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -100,8 +100,10 @@ class PhaseRun:
 
     def _creates(self, lane: LaneSpec) -> bool:
         """Ask for a lane's topic amid faults; returns whether it is there."""
-        with suppress(ClusterFailure):
+        try:
             create_topic(self.admin, lane, brokers=len(self.brokers))
+        except ClusterFailure as refused:
+            self.events.emit(event_types.ClientNotice(text=str(refused)))
         return bool(self.admin.partitions(lane.lane))
 
     def run_lockstep(self, injector: Injector, load: PhaseLoad, *, lag_time_max: float) -> bool:

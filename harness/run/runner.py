@@ -21,6 +21,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster, Keep, kept_event
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
+from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 from kafka_chaos.harness.experiment.timings import timings_document
@@ -197,6 +198,8 @@ class Stages:
         # Of a cluster that stands, a broker may be on its way back: it would lead no topic that is made now.
         admin.await_brokers(self.run.experiment.cluster.brokers)
         made = [lane for lane in phase.lanes if lane.created_at is None]
+        if found := [lane for lane in phase.lanes if lane not in made and admin.partitions(lane.lane)]:
+            raise ClusterFailure(f"the topic {found[0].topic_name} exists already")
         for lane in made:
             create_topic(admin, lane, brokers=self.run.experiment.cluster.brokers)
         admin.await_full_isr([lane.lane for lane in made])

@@ -65,7 +65,7 @@ def _group(
         isolation=READ_COMMITTED,
         bootstrap_servers=load.bootstrap_servers,
         client_configs={**load.client_configs, **(_LEARNS_SOON if read.grows else {})},
-        duration=load.workload.duration,
+        duration=load.workload.duration - (lane.created_at or 0.0),
         output=output,
     )
     start = _starting(lane, load)

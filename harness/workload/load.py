@@ -94,18 +94,19 @@ class PhaseLoad:
         """Create topics amid faults, asking again until they are there, and put their lanes under load."""
         for at, name, lane in self._late:
             began = self._clock.began or time.monotonic()
-            self._has_ended.wait(max(0.0, began + at - time.monotonic()))
+            if self._has_ended.wait(max(0.0, began + at - time.monotonic())):
+                raise WaitTimeout(f"the load ended before the topic of lane {name} was to be created")
             create, message = partial(self._create, lane), f"the topic of lane {name} to be created"
-            wait_until(create, message, timeout=float("inf"), interval=0.5, cancelled=self._has_ended)
+            wait_until(create, message, timeout=float("inf"), interval=1.0, cancelled=self._has_ended)
             load = self._load_of(lane)
             self.lanes = {**self.lanes, name: load}
             load.start()
 
     def __exit__(self, *_: object) -> None:
         self._has_ended.set()
-        self._creation.join()
         for lane in self.lanes.values():
             lane.cancel()
+        self._creation.join()
         # An error of an application's function must not keep the rest from being closed.
         with ExitStack() as stack:
             stack.callback(self._reservations.close)

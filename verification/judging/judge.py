@@ -75,7 +75,8 @@ def judge(
             violations.append(f"{anomaly} is {status}, but no behaviour of the model explains {impossible} of {count}")
         if status == Status.REQUIRED and not count:
             # A required anomaly can't be expected of a run in which no fault took effect.
-            missing = doubts if _nothing_happened(run, lane, facts) else violations
+            unproven = any(fault.problem is not None for fault in run.events.concerning(lane.lane))
+            missing = doubts if unproven or not facts.total("produced") else violations
             missing.append(f"{anomaly} is required and was not found")
     verdict = Verdict.VIOLATION if violations else Verdict.UNKNOWN if doubts else Verdict.CONFORMS
     if unread or (unread_replicas and lane.transactional is not None) or (unread_commits and lane.group_anomalies):
@@ -119,8 +120,3 @@ def _not_judged_doubts(
         ):
             doubts.append(why)
     return doubts
-
-
-def _nothing_happened(run: RunDirectory, lane: Lane, facts: LaneFacts) -> bool:
-    unproven = any(fault.problem is not None for fault in run.events.concerning(lane.lane))
-    return unproven or not facts.total("produced")

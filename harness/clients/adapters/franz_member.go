@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,7 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const killed = 137
+const killed, replaceMe = 137, 3
 const mostPolled = 500
 const commitsWithin = 20 * time.Second
 const monotonicClock = 1
@@ -55,12 +56,15 @@ func monotonic() int64 {
 
 func join(b *begin, orders <-chan order) error {
 	m := &member{begin: b, held: map[int32]bool{}, stands: map[int32]int64{}, told: map[int32]int64{}}
+	// It joins at once, and is not to be given partitions before it is ready.
+	m.Lock()
 	client, err := kgo.NewClient(m.options()...)
 	if err != nil {
 		return err
 	}
 	m.client = client
 	ready(name, module)
+	m.Unlock()
 	for !m.leaves {
 		m.step(orders)
 	}
@@ -73,7 +77,7 @@ func join(b *begin, orders <-chan order) error {
 
 func (m *member) options() []kgo.Opt {
 	ms := func(key string) time.Duration {
-		value, _ := m.Configs[key].(float64)
+		value, _ := strconv.ParseFloat(fmt.Sprint(m.Configs[key]), 64)
 		return time.Duration(value) * time.Millisecond
 	}
 	text := func(key string) string { return fmt.Sprint(m.Configs[key]) }
@@ -129,6 +133,9 @@ func (m *member) step(orders <-chan order) {
 	fetches.EachError(func(_ string, _ int32, err error) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			notice(err.Error())
+		}
+		if errors.Is(err, kerr.FencedInstanceID) {
+			os.Exit(replaceMe)
 		}
 	})
 	m.hear(orders)
@@ -245,6 +252,7 @@ func (m *member) commit(records []*kgo.Record) bool {
 func (m *member) readAgain(records []*kgo.Record) {
 	first := map[int32]kgo.EpochOffset{}
 	for _, record := range records {
+		delete(m.stands, record.Partition)
 		if _, known := first[record.Partition]; !known && m.held[record.Partition] {
 			first[record.Partition] = kgo.EpochOffset{Epoch: -1, Offset: record.Offset}
 		}
@@ -300,7 +308,6 @@ func (m *member) places() []int32 {
 func (m *member) begins(ended []int32) {
 	now := monotonic()
 	m.ends(ended, now)
-	clear(m.stands)
 	clear(m.told)
 	m.names++
 	m.name = fmt.Sprintf("%s-%d", m.Name, m.names)

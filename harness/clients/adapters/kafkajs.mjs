@@ -47,8 +47,16 @@ async function newProducer(kafka, begin) {
   let transaction = null;
   let failed = 0;
   if (begin.transactional_id) {
-    // It initialises its id for the first transaction. One without records sends nothing when it ends.
-    transaction = await producer.transaction();
+    // It initialises its id for the first transaction, and gives up where a connection is lost. One without records sends
+    // nothing when it ends.
+    for (const deadline = Date.now() + begin.delivery_timeout_ms; !transaction; ) {
+      try {
+        transaction = await producer.transaction();
+      } catch (error) {
+        if (Date.now() > deadline) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 500));
+      }
+    }
     await transaction.abort();
   }
   const acks = { 0: 0, 1: 1, all: -1 }[begin.acks];
@@ -62,6 +70,10 @@ async function newProducer(kafka, begin) {
     }));
     try {
       const answers = await (transaction ?? producer).send({ topic: begin.topic, acks, messages });
+      // A send() that is repeated skips brokers that have answered, also for a partition that has moved to one of them.
+      if (acks && answers.length < new Set(messages.map(({ partition }) => partition)).size) {
+        throw Object.assign(new Error("a partition has no answer"), { name: "Unanswered" });
+      }
       // Per partition the offset of its first record; the others follow it.
       const next = new Map((acks ? answers : []).map((one) => [one.partition, Number(one.baseOffset)]));
       const offset = messages.map(({ partition }) => {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log"
 	"reflect"
 	"strings"
@@ -93,6 +94,10 @@ func (a *async) end(commit bool) error {
 	err := end()
 	for a.told.known.Load() < a.sent {
 		time.Sleep(toldEvery)
+	}
+	var code sarama.KError
+	if errors.As(err, &code) {
+		return fmt.Errorf("KError%d: %w", int16(code), err)
 	}
 	return err
 }

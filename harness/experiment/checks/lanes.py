@@ -69,6 +69,8 @@ def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
     for fault in (fault for fault in phase.faults() if fault.at < at):
         if fault.target.lane == lane.lane or (fault.spares_other_lanes and concerns(fault, lane.lane)):
             yield ("created_at",), f"{fault.kind} on {fault.target.text} concerns the topic, and begins before {at:g} s"
+        elif fault.at + fault.duration <= at:
+            yield ("created_at",), f"{fault.kind} is over before {at:g} s: the prediction would allow for it"
 
 
 def _session(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:

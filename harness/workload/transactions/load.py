@@ -62,7 +62,7 @@ class TransactionalProducing(ManyProducers):
                 connect=next_of,
                 rows=rows,
                 interval=settings.size * settings.producers / workload.rate,
-                restarts=restart_times(settings, number, workload.duration),
+                restarts=restart_times(settings, number, workload.duration - (lane.created_at or 0.0)),
                 give_up=self._give_up,
                 on_notice=on_notice,
                 chance=random.Random(f"{seed}/{lane.lane}-{number}"),

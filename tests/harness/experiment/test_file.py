@@ -64,6 +64,7 @@ REFUSALS = [
     ("acks: 1", "lives: [{at: 1}]\n    transactional: {}", "lanes[0].lives", "without trans", 6),
     ("acks: 1", "acks: 1\n    created_at: 30", "lanes[0].created_at", "less than their load of 30 s", 7),
     ("acks: 1", "acks: 1\n    created_at: 3", "lanes[0].created_at", "kill on leader(one) concerns the topic", 7),
+    ("idempotence: true", "created_at: 9", "lanes[1].created_at", "kill is over before 9 s", 10),
     ("acks: 1", "lives: [{at: 1}]\n    created_at: 0", "lanes[0].created_at", "more than 0, got 0", 7),
     ("idempotence: true", "loop: {source: one}\n    created_at: 1", "lanes[1].created_at", "that is no loop", 11),
     ("acks: 1", "acks: 1\n    leader: 5", "lanes[0].leader", "5 is not a broker", 7),
