@@ -11,6 +11,7 @@ const IDENTITY_BYTES = 20;
 const BEGINS_WITHIN = 30_000;
 // A send() is a batch for each partition, and brokers refuse one of more than 1 MiB.
 const MOST_BYTES = 500_000;
+const FENCED = ["INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"];
 
 const tell = (event, values = {}) => process.stdout.write(JSON.stringify({ event, ...values }) + "\n");
 
@@ -46,6 +47,8 @@ async function newProducer(kafka, begin) {
   // The transaction that is open, or the last one, and how many of its records have failed.
   let transaction = null;
   let failed = 0;
+  // Set once another producer has its transactional id: a transaction that holds nothing would end without a request.
+  let fenced = null;
   if (begin.transactional_id) {
     // It initialises its id for the first transaction, and gives up where a connection is lost. One without records sends
     // nothing when it ends.
@@ -85,6 +88,7 @@ async function newProducer(kafka, begin) {
       tell("outcome", { outcome: "ok", seq: seqs, offset });
     } catch (error) {
       failed += seqs.length;
+      if (FENCED.includes(error.type ?? error.cause?.type)) fenced = error;
       // What earlier attempts left in the log, or this one in other partitions, the error does not say.
       tell("outcome", { outcome: "info", seq: seqs, error: `${error.name}: ${error.message}` });
     }
@@ -115,6 +119,7 @@ async function newProducer(kafka, begin) {
   async function end(did) {
     await flush();
     try {
+      if (fenced) throw fenced;
       if (did === "commit" && failed) throw Object.assign(new Error(`${failed}`), { name: "RecordsFailed" });
       await transaction[did]();
       tell("transaction", { did });
