@@ -237,6 +237,19 @@ def test_transactions_have_an_epoch_each_with_new_clients_on_new_brokers(
     assert KNOWN_DEFECTS["KAFKA-17754"].concerns(lane) == (rules == "v1")
 
 
+@pytest.mark.parametrize(
+    ("keys", "concerned"),
+    [
+        ({}, True),
+        ({"idempotence": False}, False),
+        ({"kafka_version": "2.4.1"}, False),
+        ({"kafka_version": "2.5.1"}, True),
+    ],
+)
+def test_any_first_batch_is_taken_from_idempotent_producers_since_2_5(keys: dict[str, Any], concerned: bool) -> None:
+    assert KNOWN_DEFECTS["KAFKA-15591"].concerns(replace(STRICT, **keys)) is concerned
+
+
 def test_every_defect_says_what_shows_it_or_why_nothing_does() -> None:
     root = Path(__file__).parents[3]
     for defect in ALL_DEFECTS.values():

@@ -5,7 +5,7 @@ import pytest
 from kafka_chaos.verification.plain.anomalies import check, check_sample
 from kafka_chaos.verification.plain.rows import Case, LaneHistory, Produced, Read, Stored
 from tests.verification.detection.test_planted import valid
-from tests.verification.samples.planted_transactions import PLANTS, clean
+from tests.verification.samples.planted_transactions import clean, hanging_transaction
 
 
 def history(*, log: list[Stored] | None = None, **rows: list[tuple[object, ...]]) -> LaneHistory:
@@ -115,7 +115,7 @@ def test_aborted_records_are_due_to_those_who_read_everything() -> None:
 
 
 def test_a_transaction_within_its_time_out_does_not_hang() -> None:
-    history, expected = PLANTS[6]()
+    history, expected = hanging_transaction()
     assert [case.anomaly for case in expected] == ["hanging_transaction"]
     history.healed_ns = max(row.poll_ns for row in history.consumed)
     assert check(history) == []

@@ -60,6 +60,14 @@ def aborted_read() -> tuple[LaneHistory, list[Case]]:
     return history, [_case("aborted_read", of)]
 
 
+def aborted_read_of_one_in_doubt() -> tuple[LaneHistory, list[Case]]:
+    """The same of a transaction whose producer does not know how it ended: its marker says so."""
+    history, cases = aborted_read()
+    of = next(row for row in history.transactions if row.outcome == "aborted")
+    history.transactions[history.transactions.index(of)] = of._replace(outcome="info")
+    return history, cases
+
+
 def torn_transaction() -> tuple[LaneHistory, list[Case]]:
     """In one partition, a committed transaction is aborted."""
     history = read(lane())
@@ -125,6 +133,7 @@ def dependency_cycle() -> tuple[LaneHistory, list[Case]]:
 PLANTS: tuple[Callable[[], tuple[LaneHistory, list[Case]]], ...] = (
     clean,
     aborted_read,
+    aborted_read_of_one_in_doubt,
     torn_transaction,
     given_in_part,
     lost_transaction,

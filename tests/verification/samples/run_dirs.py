@@ -178,6 +178,11 @@ def write_histories(
     return rows.write(folder, files=2)
 
 
+def read_causes(run_dir: Path) -> set[tuple[str, str, str]]:
+    """Lane, anomaly and cause of every finding."""
+    return {(row["lane"], row["anomaly"], row["cause"]) for row in pq.read_table(run_dir / "findings").to_pylist()}
+
+
 def read_cases(folder: Path) -> dict[str, list[Case]]:
     """The rows of findings/ as the plain checker's cases, sorted, by lane."""
     cases: dict[str, list[Case]] = {}

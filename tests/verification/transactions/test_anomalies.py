@@ -22,7 +22,7 @@ from tests.verification.samples.engines import Verified, counted, verified_by_bo
 from tests.verification.samples.planted_transactions import PLANTS, clean, torn_transaction
 from tests.verification.samples.random_histories import random_history
 from tests.verification.samples.random_transactions import random_transactions
-from tests.verification.samples.run_dirs import read_cases, write_histories
+from tests.verification.samples.run_dirs import read_cases, read_causes, write_histories
 
 pytestmark = pytest.mark.usefixtures("everything_forbidden")
 
@@ -45,6 +45,20 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
     assert verdict.lane("clean").reasons == ()
     verdicts = {lane.lane: lane.verdict for lane in verdict.lanes}
     assert verdicts == {name: Verdict.VIOLATION if cases else Verdict.CONFORMS for name, (_, cases) in planted.items()}
+
+
+def test_findings_say_why(tmp_path: Path, verified: Verified) -> None:
+    run_dir = write_histories(tmp_path / "run", {plant.__name__: plant()[0] for plant in PLANTS})
+    verified(run_dir)
+    assert {(lane, cause) for lane, anomaly, cause in read_causes(run_dir) if anomaly in lane} == {
+        ("aborted_read", "transaction 2, read by wrong"),
+        ("aborted_read_of_one_in_doubt", "transaction 2, read by wrong"),
+        ("torn_transaction", "transaction 1: 3 of 6 records are committed"),
+        ("lost_transaction", "transaction 1 of 6 records"),
+        ("zombie_commit", "transaction 6 was sent after a later incarnation was initialised"),
+        ("hanging_transaction", "transaction 6 is still open"),
+        ("dependency_cycle", "2 transactions of producers 0, 1"),
+    }
 
 
 @pytest.mark.slow
