@@ -132,7 +132,7 @@ def indexed(result: ScenarioResult, page: str) -> Indexed:
 
 
 def digest_of(text: str) -> str:
-    """The SHA-256 digest of a text in UTF-8."""
+    """The first 16 digits of the SHA-256 digest of a text in UTF-8."""
     return sha256(text.encode()).hexdigest()[:16]
 
 

@@ -155,13 +155,7 @@ func consume(b *begin, orders <-chan order) error {
 			if record.Attrs.IsControl() {
 				return
 			}
-			value, epoch := record.Value, record.LeaderEpoch
-			for _, header := range record.Headers {
-				if header.Key == "kafka-chaos-id" {
-					value = header.Value
-				}
-			}
-			found.add(b.Lane, record.Partition, record.Offset, &epoch, value)
+			note(b, &found, record)
 		})
 		found.tell()
 		if b.Isolation != "" && len(stands) > 0 {
@@ -172,4 +166,14 @@ func consume(b *begin, orders <-chan order) error {
 			tell(map[string]any{"event": "at_end", "offsets": offsets})
 		}
 	}
+}
+
+func note(b *begin, found *read, record *kgo.Record) {
+	value, epoch := record.Value, record.LeaderEpoch
+	for _, header := range record.Headers {
+		if header.Key == "kafka-chaos-id" {
+			value = header.Value
+		}
+	}
+	found.add(b.Lane, record.Partition, record.Offset, &epoch, value)
 }

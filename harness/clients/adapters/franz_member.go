@@ -197,13 +197,7 @@ func (m *member) read(records []*kgo.Record) {
 	}
 	var found read
 	for _, record := range records {
-		value, epoch := record.Value, record.LeaderEpoch
-		for _, header := range record.Headers {
-			if header.Key == "kafka-chaos-id" {
-				value = header.Value
-			}
-		}
-		found.add(m.Lane, record.Partition, record.Offset, &epoch, value)
+		note(m.begin, &found, record)
 	}
 	firstNs := max(m.lastNs+1, monotonic())
 	m.lastNs = firstNs + int64(len(records)) - 1
