@@ -31,8 +31,7 @@ def verified(request: pytest.FixtureRequest) -> Verified:
     return partial(verified_by_both, spark=request.getfixturevalue("spark"))
 
 
-@pytest.fixture
-def everything_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def forbid_everything(patch: pytest.MonkeyPatch) -> None:
     """Every anomaly that a lane can have is forbidden, without a search of the model."""
     forbidden = SimpleNamespace(status=Status.FORBIDDEN, known_defects=())
 
@@ -40,4 +39,9 @@ def everything_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
         answers = dict.fromkeys(lane.anomalies, forbidden)
         return SimpleNamespace(anomalies=answers, transactions={}, groups={})
 
-    monkeypatch.setattr(import_module("kafka_chaos.reference_model.predict.cache"), "predict_cached", answer)
+    patch.setattr(import_module("kafka_chaos.reference_model.predict.cache"), "predict_cached", answer)
+
+
+@pytest.fixture
+def everything_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    forbid_everything(monkeypatch)
