@@ -1,13 +1,14 @@
 """The cause of every lost and duplicated record, and the evidence that it takes to name one."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.contract.events import LeaderElected
+from kafka_chaos.contract.events import LeaderElected, PartitionOffline
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
@@ -30,14 +31,18 @@ CUT = truncated(50 * MS, 1, 5, 9)
 
 
 def found(
-    *changes: Change, faults: tuple[FaultRecord, ...] = (), epochs: Checkpoints | None = None, **lane: Any
+    *changes: Change,
+    faults: tuple[FaultRecord, ...] = (),
+    epochs: Checkpoints | None = None,
+    kept: Sequence[PartitionOffline] = (),
+    **lane: Any,
 ) -> PartitionCauses:
     """The explanations for partition 0 of lane a."""
     run = RunDirectory(
         path=None,
         lanes=(Lane.from_json({"lane": "a", **lane}),),
         tables={},
-        events=Events(faults=faults, changes={("a", 0): changes}),
+        events=Events(faults=faults, changes={("a", 0): changes}, kept={("a", 0): kept}),
         predictions={},
         checkpoints=epochs or Checkpoints(),
     )
@@ -103,6 +108,18 @@ def test_the_final_log_s_leader_epochs_tell_where_to_look() -> None:
         Drop(0, 20, None, "unexplained: the offset is of leader epoch 0, which began at 0"),
         Drop(20, None, None, "unexplained: the offset is of leader epoch 3, which began at 20"),
     ]
+
+
+def test_two_followers_truncate_after_one_unclean_election() -> None:
+    outside = [FIRST, isr_seen(15 * MS, (1,)), elected(20 * MS, 2, 1, 5, (2,))]
+    causes = found(*outside, truncated(50 * MS, 3, 4, 9), CUT)
+    led = "broker 2 became leader in epoch 1 at offset 5, though it was not in the ISR"
+    assert [drop.cause for drop in causes.drops[1:]] == [
+        f"truncation: broker 3 dropped offsets 4 to 8; {led}",
+        f"truncation: broker 1 dropped offsets 5 to 8; {led}",
+        f"unclean_election: {led}",
+    ]
+    assert causes.retries[0].cause == f"retry: {led}"
 
 
 def test_events_out_of_order_are_put_in_order_of_time() -> None:
@@ -266,6 +283,8 @@ def test_what_every_later_leader_had_is_lost_by_nothing_that_the_model_knows() -
         ((FIRST, SECOND), Checkpoints()),
     ):
         assert not found(*changes, epochs=epochs).drops[0].cause.startswith("impossible")
+    nobody = PartitionOffline(ts_ns=29 * MS, controller=3, lane="a", partition=0, leader_epoch=2)
+    assert found(FIRST, SECOND, third, epochs=later, kept=[nobody]).drops[0] == Drop(0, 5, None, text)
     compacted = found(FIRST, SECOND, epochs=known, cleanup_policy="compact").drops[0]
     assert not compacted.cause.startswith("impossible")
 

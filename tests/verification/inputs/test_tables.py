@@ -65,8 +65,9 @@ def test_rows_under_the_name_of_a_by_product_are_refused(run_dir: Path, name: st
     assert refusal.value.path == str(path)
     path.unlink()
     path.mkdir()
-    with pytest.raises(RunDirectoryError, match="is a folder: rename it"):
+    with pytest.raises(RunDirectoryError, match="is a folder: rename it") as refusal:
         read_tables(run_dir)
+    assert refusal.value.path == str(path)
 
 
 def test_a_footer_without_pages_is_a_by_product(run_dir: Path) -> None:

@@ -6,8 +6,10 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.verification.inputs.documents.events import Events, Phase
+from kafka_chaos.verification.inputs.run_directory import Doubt
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.assessment import unread
 from kafka_chaos.verification.tables.facts import ReplicaFacts
@@ -238,8 +240,30 @@ def test_a_log_that_ends_below_a_high_watermark_was_cut() -> None:
     assert "partition 0: log/ ends at offset 9, below every broker's high watermark, 11" in cut.reasons
     cut = verdict_of(run(marks={1: 10, 2: 12, 3: 10}))
     assert "partition 0: log/ ends at offset 9, below a high watermark, 12 of broker 2" in cut.reasons
+    cut = verdict_of(run(marks={1: 10, 2: 11, 3: 10}))
+    assert "partition 0: log/ ends at offset 9, below a high watermark, 11 of broker 2" in cut.reasons
     assert verdict_of(run(marks={1: 10, 2: None, 3: 9})).verdict == Verdict.CONFORMS
     assert verdict_of(run(log=False, marks={1: 12})).verdict == verdict_of(run(log=False)).verdict
+
+
+def test_no_broker_answers_with_an_offset_to_acks_0() -> None:
+    lane = replace(LANE, acks="0")
+    reasons = verdict_of(run(), replace(FULL, unplaced=9), lane=lane).reasons
+    assert reasons == ("1 acknowledgement name an offset, which no broker answers to acks=0",)
+    assert verdict_of(run(), replace(FULL, unplaced=10), lane=lane).verdict == Verdict.CONFORMS
+
+
+def test_a_doubt_leaves_what_rests_on_it_unjudged() -> None:
+    doubt = Doubt(
+        "log/part-0.parquet, row 7: no producer sent it",
+        (Anomaly.PHANTOM, Anomaly.UNSEEN, TransactionAnomaly.ABORTED_READ),
+    )
+    lane = verdict_of(replace(run(), doubts={"a": (doubt,), "b": ()}))
+    assert lane.verdict == Verdict.UNKNOWN
+    assert doubt.text in lane.reasons
+    assert lane.not_judged[Anomaly.PHANTOM] == doubt.text
+    assert {Anomaly.DUPLICATE, TransactionAnomaly.ABORTED_READ}.isdisjoint(lane.not_judged)
+    assert verdict_of(replace(run(), doubts={"b": (doubt,)})).verdict == Verdict.CONFORMS
 
 
 def test_more_replicas_than_the_lane_has_are_a_contradiction() -> None:

@@ -1,6 +1,7 @@
 """Faults in a verdict: requested, proven and healed, and all that were declared."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,22 @@ def test_no_acknowledgement_before_the_first_fault(first_acknowledged_ns: int | 
     lane = verdict_of(run(faults=(later, KILL)), facts, lane=replace(KILLED, faults=("kill", "kill")))
     assert lane.verdict == Verdict.UNKNOWN
     assert lane.reasons == ("no acknowledgement before the first fault, kill-1",)
+
+
+def test_a_lane_that_is_created_amid_faults_needs_an_acknowledgement_before_the_last_is_over() -> None:
+    late = replace(KILLED, created_late=True)
+    reasons = verdict_of(run(faults=(KILL,)), replace(FULL, first_acknowledged_ns=400), lane=late).reasons
+    assert reasons == ("no acknowledgement before the end of the last fault, kill-1",)
+    assert verdict_of(run(faults=(KILL,)), replace(FULL, first_acknowledged_ns=399), lane=late).reasons == ()
+
+
+def test_checkpoints_name_every_broker_that_a_fault_hit(tmp_path: Path) -> None:
+    hit = replace(KILL, resolved=("broker-1", "broker-8", "broker-9", "a-client"), shown=())
+    (tmp_path / "experiment.yaml").touch()
+    known = Checkpoints(brokers=frozenset({1, 2}))
+    directory = replace(run(faults=(hit,)), checkpoints=known, path=tmp_path)
+    doubts = verdict_of(directory, lane=replace(KILLED, faults=("kill",) * 4)).reasons
+    assert "fault kill-1 hit broker-8, broker-9, which checkpoints.json does not name" in doubts
 
 
 def test_a_fault_that_came_more_often_than_declared_is_a_doubt() -> None:

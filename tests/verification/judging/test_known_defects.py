@@ -17,11 +17,18 @@ from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.verification.cli import verify_command
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
-from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 from kafka_chaos.verification.judging import known_defects
 from kafka_chaos.verification.judging.judge import judge
-from kafka_chaos.verification.judging.known_defects import Recorded, Sent, committed_without, ended_late, renewed_epoch
+from kafka_chaos.verification.judging.known_defects import (
+    Recorded,
+    Sent,
+    committed_without,
+    ended_late,
+    recorded_of,
+    renewed_epoch,
+)
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from tests.commands import ended
@@ -218,6 +225,7 @@ def late(**changes: Any) -> tuple[Recorded, DefectPrecondition]:
         ({"end_ns": 200}, True),
         ({"end_ns": 199}, False),
         ({"end_ns": None}, False),
+        ({"met": {"occurred_ns": 100}}, True),
         ({"met": {"occurred_ns": 99}}, False),
         ({"met": {"producer_id": 2}}, False),
         ({"met": {"producer_id": None}}, False),
@@ -238,6 +246,22 @@ def test_a_commit_that_came_late_explains_what_its_marker_showed(changes: dict[s
     assert ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 7), recorded) == holds
     assert not ended_late(met, TransactionAnomaly.LOST_TRANSACTION, (1, 7), recorded)
     assert not ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 8), recorded)
+
+
+def test_the_rows_of_a_transactional_lane(tmp_path: Path) -> None:
+    lanes = [{"lane": name, "idempotence": True, "transactional": {"timeout_ms": 1000}} for name in "ab"]
+    rows = Rows(lanes=lanes, assignments=[], transactions=[])
+    for lane, at in (("a", 5), ("b", 6)):
+        ended = {"lane": lane, "producer_id": 0, "transaction": 3, "transactional_id": f"of-{lane}"}
+        rows.transactions = [*(rows.transactions or ()), {**ended, "begin_ns": at, "end_ns": None, "outcome": "info"}]
+        rows.replica(1, 0, 7, lane=lane, partition=at).replica(1, 1, -1, lane=lane, partition=at)
+        assert rows.replicas is not None
+        rows.replicas[-1]["kind"] = "abort"
+    run = open_run(rows.write(tmp_path / "run"))
+    found = recorded_of(run, run.lane("a"), [RECORD], [])
+    assert found.markers == {(1, 5): [(1, 0, "abort")]}
+    assert found.transactions == {(0, 3): [("of-a", 5, None, "info")]}
+    assert found.copies == {RECORD: {(1, 5): [(0, None)]}}
 
 
 def test_without_markers_a_late_end_explains_nothing() -> None:
@@ -280,6 +304,7 @@ FIRST_TWO = unplaced((1, 0, None), (1, 1, None), (1, 2, 0), (1, 9, None), (0, 0,
         (FIRST_TWO, IMPLIED, [(1, 0), (1, 1)], True),
         (FIRST_TWO, IMPLIED, [(1, 1)], True),
         (FIRST_TWO, replace(IMPLIED, messages=1), [(1, 0), (1, 1)], False),
+        (FIRST_TWO, replace(IMPLIED, messages=1), [(1, 0)], True),
         (FIRST_TWO, replace(IMPLIED, messages=0), [(1, 0)], False),
         (FIRST_TWO, replace(IMPLIED, messages=-1), [(1, 0)], False),
         (FIRST_TWO, replace(IMPLIED, messages=None), [(1, 0)], False),

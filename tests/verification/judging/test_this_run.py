@@ -21,7 +21,7 @@ from kafka_chaos.verification.inputs.documents.events import Events, Phase
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import prediction_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.this_run import ThisRun, in_this_run
+from kafka_chaos.verification.judging.this_run import ThisRun, in_this_run, numbered
 from tests.reference_model.standard_lanes import standard
 from tests.verification.samples.changes import elected, isr_seen
 from tests.verification.samples.engines import Verified
@@ -127,6 +127,17 @@ def test_an_observation_that_is_missing_ambiguous_or_of_a_slow_broker_rules_noth
     assert reason(judged(kept)) == expected
 
 
+def test_an_isr_that_changed_in_the_millisecond_of_a_request_did_so_after_it() -> None:
+    assert reason(judged(states([(1, WHOLE), (19, WITHOUT), (50, WHOLE)]))) is None
+    early = states([(1, WHOLE), (18, WITHOUT), (50, WHOLE)])
+    assert reason(judged(early)) == "broker 1 left the ISR, and no fault held it"
+
+
+def test_a_state_holds_from_the_first_log_line_that_names_it() -> None:
+    same = replace(states(USUAL)[1], ts_ns=28 * MS, isr=None)
+    assert [state.since_ns for state in numbered([*states(USUAL), same])] == [MS, 28 * MS, 50 * MS]
+
+
 def test_what_may_have_happened_unseen_rules_nothing_out() -> None:
     kept = states(USUAL)
     assert reason(judged(kept, outside={"a": ("kill",)})) == "others may have injected faults at any time"
@@ -135,7 +146,8 @@ def test_what_may_have_happened_unseen_rules_nothing_out() -> None:
         reason(judged(kept, phases={"load": Phase(None, 2)}))
         == "events.jsonl does not say when the load began and ended"
     )
-    assert reason(judged(kept, lane=replace(LANE, kafka_version="2.4.1"))) is not None
+    old = reason(judged(kept, lane=replace(LANE, kafka_version="2.4.1")))
+    assert old == "brokers before 2.8 don't number what they change"
     unproven = replace(FAULT, proven=[])
     assert reason(judged(kept, faults=(unproven,))) == "fault power-loss-1: not proven: no event says so"
     for kind in ("reassignment", "a-kind-of-my-own", "clock-step"):

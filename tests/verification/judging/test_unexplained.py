@@ -67,6 +67,7 @@ def found(
 
 def test_a_zombie_that_comes_back_and_truncates_is_explained() -> None:
     assert found([FIRST, SECOND, CUT]) == []
+    assert found([elected(1 * MS, 1, 2, 0, ISR), elected(9 * MS, 2, 1, 0, ISR)], marks=()) == []
 
 
 IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
@@ -97,6 +98,11 @@ def test_an_impossible_event_is_named_with_what_was_expected(given: dict[str, An
     (problem,) = found(**given)
     assert problem.startswith(f"{UNEXPLAINED}: partition 0")
     assert expected in problem
+
+
+def test_an_event_is_timed_from_the_beginning_of_the_load() -> None:
+    (problem,) = found([FIRST, SECOND, elected(35 * MS, 3, 1, 100, ISR)])
+    assert problem.startswith(f"{UNEXPLAINED}: partition 0, 0.033 s after the load began: broker 3 led in epoch 1 from")
 
 
 @pytest.mark.parametrize(

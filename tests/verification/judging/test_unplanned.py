@@ -41,6 +41,7 @@ DRIFT = replace(KILL, fault_id="drift-1", kind="clock-drift")
         (run_with(elected(1, 50)), 0),
         (run_with(elected(1, 150), faults=(KILL,)), 1),
         (run_with(elected(1, 250), faults=(KILL,)), 0),
+        (run_with(elected(1, 200), faults=(KILL,)), 0),
         # By its own clock, nobody knows when.
         (run_with(elected(1, 50), faults=(DRIFT,)), 1),
         (run_with(elected(1, 150), faults=(DRIFT, KILL)), 0),

@@ -78,6 +78,13 @@ def test_a_looser_status_is_refused(
     )
 
 
+def test_a_status_that_the_model_does_not_give_is_refused(asked: list[Any], tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError) as refused:
+        prediction_of(tmp_path, LANE, GivenPrediction({TransactionAnomaly.ABORTED_READ: Status.FORBIDDEN}))
+    where = f"{tmp_path}/prediction.json: lanes.a.anomalies.aborted_read: "
+    assert str(refused.value) == f"{where}the model does not predict it for lane 'a'"
+
+
 def test_a_lockstep_phase_takes_the_place_of_the_faults(asked: list[Any]) -> None:
     found = prediction_of(None, LANE, GivenPrediction({}, ("cut-replication",)))
     ((lane, lockstep),) = asked
@@ -96,7 +103,9 @@ def test_without_the_model_s_answer_only_a_whole_prediction_serves(monkeypatch: 
         raise ScopeNotExhausted("too large")
 
     monkeypatch.setattr(cache, "predict_cached", endless)
-    assert prediction_of(None, LANE, GivenPrediction(FORBIDDEN, ())) == LanePrediction(FORBIDDEN, "prediction.json")
+    steps = ("cut-replication",)
+    whole = LanePrediction(FORBIDDEN, "prediction.json", steps)
+    assert prediction_of(None, LANE, GivenPrediction(FORBIDDEN, steps)) == whole
     for given in (None, GivenPrediction({Anomaly.LOST_WRITE: Status.FORBIDDEN})):
         with pytest.raises(ScopeNotExhausted):
             prediction_of(None, LANE, given)

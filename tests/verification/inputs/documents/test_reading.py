@@ -8,7 +8,7 @@ import pytest
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import read_checkpoints, read_groups
-from kafka_chaos.verification.inputs.documents.reading import DEEPEST, parsed, read_json
+from kafka_chaos.verification.inputs.documents.reading import DEEPEST, json_lines, parsed, parsed_yaml, read_json
 
 LANES = [Lane.from_json({"lane": "a", "partitions": 2, "group": {}})]
 
@@ -26,6 +26,7 @@ LANES = [Lane.from_json({"lane": "a", "partitions": 2, "group": {}})]
         ("[-Infinity]", "'-Infinity' is not valid JSON"),
         ("[" * 100_000, f"more than {DEEPEST} levels"),
         ("[" * (DEEPEST + 2) + "]" * (DEEPEST + 2), f"more than {DEEPEST} levels"),
+        ('{"a":' * (DEEPEST + 2) + "1" + "}" * (DEEPEST + 2), f"more than {DEEPEST} levels"),
         ('"\\ud800"', "half a character"),
         ('{"\\uDFFF": 1}', "half a character"),
         ('["a]', "not valid JSON"),
@@ -49,6 +50,23 @@ def test_json_that_is_plain_to_everybody() -> None:
     assert parsed(json.dumps(wide)) == wide
     deep = "[" * DEEPEST + "]" * DEEPEST
     assert parsed(f'["{"[" * 1000}", {deep}]')[0] == "[" * 1000
+
+
+def test_a_torn_line_is_left_out_where_it_may_be_torn_and_refused_by_number_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_text('{"a": 1}\n\n{"a": 2}\n{"a"')
+    assert list(json_lines(path, torn=True)) == [(1, {"a": 1}), (3, {"a": 2})]
+    for text, torn in ((path.read_text(), False), ("{}\n{}\n\n[]\n", True)):
+        path.write_text(text)
+        with pytest.raises(RunDirectoryError) as refused:
+            list(json_lines(path, torn=torn))
+        assert (refused.value.path, refused.value.column) == (str(path), "line 4")
+
+
+def test_yaml_is_plain_values() -> None:
+    assert type(parsed_yaml(b"a: {b: [1, 2.5]}")) is dict
+    with pytest.raises(ValueError, match="not valid YAML"):
+        parsed_yaml("a: [")
 
 
 def test_what_cannot_be_read_is_refused_by_file(tmp_path: Path) -> None:
@@ -75,8 +93,8 @@ def test_a_partition_has_one_spelling(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        (3, "expected an object of high_watermark"),
-        ({"high_watermarks": 3}, "high_watermarks: no such key"),
+        (3, "a/1: expected an object of high_watermark, log_end_offset"),
+        ({"high_watermarks": 3}, "high_watermarks: no such key; they are high_watermark, log_end"),
         ({"high_watermark": -1}, "high_watermark: -1, expected an offset or null"),
         ({"log_end_offset": 1.5}, "log_end_offset: 1.5, expected an offset or null"),
         ({"high_watermark": True}, "True, expected an offset or null"),
