@@ -26,8 +26,8 @@ from tests.verification.samples.run_dirs import write_histories
 from tests.verification.test_engines import SAMPLES, wide_holes_and_regressions
 
 ANSWERS = Path(__file__).parent / "samples" / "answers"
-NOT_RECORDED = ("predicted", "anomalies")
-"""Keys of a lane that repeat what the sample says, or what findings/ has."""
+NOT_RECORDED = ("predicted", "anomalies", "prediction")
+"""Keys of a lane and of its ledger that repeat what the sample says or what findings/ has, or name the model."""
 Sample = Callable[[Path], Path]
 
 
@@ -80,8 +80,10 @@ RECORDED: tuple[Sample, ...] = (
 def answer(run_dir: Path) -> list[Any]:
     """Of verdict.json what each lane is said to be, and the rows of findings/."""
     lanes = json.loads((run_dir / "verdict.json").read_text())["lanes"]
-    said = [{key: value for key, value in lane.items() if key not in NOT_RECORDED} for lane in lanes]
-    return [*said, *sorted(map(str, rows_in(run_dir / "findings")))]
+    for values in (*lanes, *(lane["ledger"] for lane in lanes)):
+        for key in NOT_RECORDED:
+            values.pop(key, None)
+    return [*lanes, *sorted(map(str, rows_in(run_dir / "findings")))]
 
 
 @pytest.mark.usefixtures("everything_forbidden")
