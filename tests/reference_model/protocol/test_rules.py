@@ -5,6 +5,8 @@ import pytest
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.state import Scope, initial_state
 from kafka_chaos.reference_model.protocol import isr, leaders
+from kafka_chaos.reference_model.protocol.axioms import Axiom
+from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT, appended, content_of, leader_epoch_of
 from kafka_chaos.reference_model.protocol.quorum import disturbs, doubts_sessions, has_majority, stays_active
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
@@ -48,6 +50,24 @@ def test_the_high_watermark_is_the_least_log_end_never_falls_and_waits_below_the
     assert [isr.is_committed(offset, 2) for offset in (1, 2)] == [True, False]
     assert [isr.refuses_append(size, 2) for size in (1, 2, 3)] == [True, False, False]
     assert [isr.watermark_waits(size, 2) for size in (1, 2, 3)] == [True, False, False]
+
+
+def test_an_entry_keeps_its_content_below_its_leader_epoch() -> None:
+    entry = appended(200, 3)
+    assert (leader_epoch_of(entry), content_of(entry)) == (3, 200)
+    assert appended(entry, 5) == appended(200, 5) == (5 << EPOCH_SHIFT) + 200
+    assert content_of(appended((1 << EPOCH_SHIFT) - 1, 1)) == (1 << EPOCH_SHIFT) - 1
+
+
+def test_an_axiom_fails_with_the_faults_that_break_it() -> None:
+    axiom = Axiom("all is well", "the sky falls", "an old tale", frozenset({"storm", "quake"}))
+    assert axiom.exception(["rain", "storm"]) == ("With storm, an axiom of the model fails: the sky falls.",)
+    assert axiom.exception(["storm", "quake"]) == ("With quake, storm, an axiom of the model fails: the sky falls.",)
+    assert axiom.exception(["rain"]) == ()
+    assert axiom.sentences() == (
+        "An axiom of the model, not a result of the search: all is well (an old tale).",
+        "It does not hold where the sky falls.",
+    )
 
 
 KNOWN = [Batch(0, 0, 10), Batch(0, 1, 11), Batch(1, 0, 12), Batch(1, 1, 13)]

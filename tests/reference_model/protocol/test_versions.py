@@ -1,5 +1,7 @@
 """The rules by version and metadata mode, from Kafka's documentation and the KIPs."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_chaos.contract.lane.lanes import Lane
@@ -11,7 +13,7 @@ from kafka_chaos.reference_model.protocol.eligible import (
     eligible_replicas,
     is_last_known_leader,
 )
-from kafka_chaos.reference_model.protocol.rules import rules_in, rules_of
+from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_in, rules_of
 
 NOBODY: frozenset[int] = frozenset()
 
@@ -54,6 +56,47 @@ def test_eligible_replicas_since_4_0_and_by_default_since_4_1(
 ) -> None:
     assert elects_from_elr(version, mode, elr) is elects
     assert rules_in(version, mode, elr).elects_eligible is elects
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "notices"),
+    [
+        (None, None, True),
+        ("3.8.1", "zookeeper", True),
+        ("3.8.1", "kraft", False),
+        ("3.9.0", "kraft", True),
+        ("4.0.0", None, True),
+    ],
+)
+def test_controllers_in_kraft_mode_take_notice_of_unclean_election_since_3_9(
+    version: str | None, mode: str | None, notices: bool
+) -> None:
+    lane = Lane(lane="a", unclean_leader_election=True, kafka_version=version, metadata_mode=mode)
+    assert as_obeyed(lane).unclean_leader_election is notices
+    assert as_obeyed(replace(lane, unclean_leader_election=False)).unclean_leader_election is False
+
+
+@pytest.mark.parametrize(
+    ("version", "faults", "counts"),
+    [
+        (None, ("power-loss",), True),
+        ("3.0.0", ("kill", "power-loss"), True),
+        ("2.8.2", ("power-loss",), False),
+        ("3.0.0", ("kill",), False),
+    ],
+)
+def test_a_flush_of_each_record_counts_since_3_0_where_power_is_lost(
+    version: str | None, faults: tuple[str, ...], counts: bool
+) -> None:
+    lane = Lane(lane="a", flushes=True, kafka_version=version, faults=faults)
+    assert as_obeyed(lane).flushes is counts
+    assert as_obeyed(replace(lane, flushes=False)).flushes is False
+
+
+def test_what_the_model_lacks_before_kip_320_names_the_variant_that_shows_it() -> None:
+    (limit,) = rules_in("2.0.0", None, None).limits
+    assert limit.startswith("Before 2.1, followers are not fenced by leader epoch (KIP-320). Here every live broker")
+    assert limit.endswith("`explore --protocol kip279` shows how.")
 
 
 def test_the_modes_of_a_version() -> None:
