@@ -1,11 +1,12 @@
 """What both engines said of planted and random runs. By day the plain engine has to say it again, at night Spark.
 
-    python -m tests.verification.test_recorded
+    python -m tests.verification.test_recorded [SAMPLE]...
 
 asks both anew, and writes the answers if they agree: after a change of words, or of what a verdict says.
 """
 
 import json
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
@@ -22,7 +23,7 @@ from tests.verification.samples.engines import Verified, verified_by_both
 from tests.verification.samples.random_groups import random_groups
 from tests.verification.samples.random_histories import random_history
 from tests.verification.samples.random_transactions import random_transactions
-from tests.verification.samples.run_dirs import write_histories
+from tests.verification.samples.run_dirs import Rows, write_histories
 from tests.verification.test_engines import SAMPLES, wide_holes_and_regressions
 
 ANSWERS = Path(__file__).parent / "samples" / "answers"
@@ -67,7 +68,43 @@ def plain_without_a_log(random: Random) -> Iterable[LaneHistory]:
     return [random_history(random, final_log=False, records=30) for _ in range(8)]
 
 
+def collisions(folder: Path) -> Path:
+    """Three records, readers or replicas where two would do, and a marker where others have a record."""
+    rows = Rows(lanes=[{"lane": "a"}])
+    for seq in range(10):
+        rows.send(seq, seq).store(seq, seq)
+    for number in (12, 11, 13):
+        rows.send(number, None).store(3, number)
+    for consumer in ("c2", "c0", "c1"):
+        rows.read(0, 0, consumer=consumer).read(5, 5, consumer=consumer).read(4, 4, consumer=consumer)
+    for broker in (1, 2, 3):
+        for offset in range(10):
+            rows.replica(broker, offset, 11 + broker if offset == 2 else offset)
+    assert rows.replicas is not None
+    rows.replicas[-9]["kind"] = "commit"
+    return rows.write(folder, files=2)
+
+
+def moments(folder: Path) -> Path:
+    """Lost and doubled records that were under way before, while and after a leader changed and a log was truncated."""
+    rows = Rows(lanes=[{"lane": "a", "acks": "1", "faults": ["kill"]}], clock=0).all(0, 0)
+    for seq in range(1, 9):
+        rows.send(seq, seq, "info" if seq in (4, 8) else "ok")
+        rows.produced[-1] |= {"invoke_ns": 1_000_000 * seq, "complete_ns": 1_000_000 * (seq + 2) + 1}
+        if seq % 4 == 0:
+            rows.produced[-1] |= {"offset": None, "complete_ns": None}
+        if seq > 4:
+            rows.store(seq, seq).store(seq + 10, seq).read(seq, seq)
+    at = {"lane": "a", "partition": 0}
+    rows.event("leader_elected", ts_ns=500_000, broker=1, leader_epoch=0, start_offset=0, isr=[1, 2], **at)
+    rows.event("leader_elected", ts_ns=8_500_000, broker=2, leader_epoch=1, start_offset=1, isr=[2], **at)
+    rows.event("log_truncated", ts_ns=4_000_000, broker=1, offset=1, log_end=4, reason="planted", **at)
+    return rows.write(folder, files=2)
+
+
 RECORDED: tuple[Sample, ...] = (
+    collisions,
+    moments,
     *(sample for sample in SAMPLES if sample is not wide_holes_and_regressions),
     of_lanes("random_transactions", transactions, 61),
     of_lanes("random_transactions_without_a_log", without_a_log, 62),
@@ -95,11 +132,11 @@ def test_an_engine_gives_the_recorded_answer(tmp_path: Path, verified: Verified,
 
 
 def main() -> None:
-    ANSWERS.mkdir(exist_ok=True)
+    wanted = sys.argv[1:] or [sample.__name__ for sample in RECORDED]
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
         forbid_everything(patch)
         spark = spark_session(with_kafka_source=False, rows=0)
-        for sample in RECORDED:
+        for sample in (one for one in RECORDED if one.__name__ in wanted):
             run_dir = sample(Path(folder) / sample.__name__)
             verified_by_both(run_dir, spark=spark)
             lines = ",\n".join(map(json.dumps, answer(run_dir)))

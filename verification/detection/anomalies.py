@@ -232,8 +232,8 @@ def replica_divergence(replicas: DataFrame, limits: DataFrame) -> DataFrame:
         .where("a != b")
         .selectExpr("*", "b.producer_id AS producer_id", "b.seq AS seq")
     )
-    fields = ", ".join(f"{side}.{name}" for side in "ab" for name in ("leader_epoch", "producer_id", "seq"))
-    template = "epoch %d: producer %d, seq %d; epoch %d: producer %d, seq %d"
+    fields = ", ".join(f"{side}.{name}" for side in "ab" for name in ("leader_epoch", "kind", "producer_id", "seq"))
+    template = "epoch %d: %s of producer %d, seq %d; epoch %d: %s of producer %d, seq %d"
     return _cases(held, Anomaly.REPLICA_DIVERGENCE, cause=f"format_string('{template}', {fields})")
 
 

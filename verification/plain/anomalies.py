@@ -231,7 +231,7 @@ class _Content(NamedTuple):
     kind: str
 
     def __str__(self) -> str:
-        return f"epoch {self.leader_epoch}: producer {self.producer_id}, seq {self.seq}"
+        return f"epoch {self.leader_epoch}: {self.kind} of producer {self.producer_id}, seq {self.seq}"
 
 
 def _replica_divergence(view: View) -> Iterable[Finding]:
