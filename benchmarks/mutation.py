@@ -28,13 +28,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGE = ROOT / "runs" / "mutation"
-DOCUMENTS = ("checkpoints", "events", "leadership", "predictions", "reading")
 CHANGED = (
     "verification/judging/*",
     "verification/plain/*",
     "verification/inputs/run_directory.py",
     "verification/inputs/tables.py",
-    *(f"verification/inputs/documents/{name}.py" for name in DOCUMENTS),
+    "verification/inputs/documents/*",
     "reference_model/protocol/*",
 )
 TESTS = ("tests/verification", "tests/reference_model/protocol")

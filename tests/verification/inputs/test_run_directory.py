@@ -97,17 +97,38 @@ def test_a_nullable_column_may_be_missing(run_dir: Path) -> None:
     ("name", "text", "message"),
     [
         ("lanes.json", "{", "not valid JSON"),
-        ("lanes.json", "[]", "expected an object"),
-        ("lanes.json", '{"format_version": 3, "lanes": []}', "format_version"),
-        ("lanes.json", '{"format_version": 1, "lanes": []}', "at least one lane"),
-        ("lanes.json", '{"format_version": 1, "lanes": [{"lane": "a", "acks": "2"}]}', r"lanes\[0\].acks"),
-        ("lanes.json", '{"format_version": 1, "lanes": [{"lane": "a"}, {"lane": "a"}]}', "named twice"),
+        ("lanes.json", "[]", r": \(top level\): expected an object$"),
+        ("lanes.json", '{"format_version": 3, "lanes": []}', ": format_version: is 3, expected 1 or 2$"),
+        ("lanes.json", '{"format_version": true, "lanes": []}', ": format_version: is True, expected 1 or 2$"),
+        ("lanes.json", '{"format_version": 1, "lanes": []}', ": lanes: expected a list of at least one lane$"),
+        ("lanes.json", '{"format_version": 1, "lanes": {"a": 1}}', ": lanes: expected a list of at least one lane$"),
+        ("lanes.json", '{"format_version": 1, "lanes": [3]}', r": lanes\[0\]: expected an object$"),
+        ("lanes.json", '{"format_version": 1, "lanes": [{"lane": "a", "acks": "2"}]}', r": lanes\[0\]\.acks: acks"),
+        (
+            "lanes.json",
+            '{"format_version": 1, "lanes": [{"lane": "a"}, {"lane": "a"}]}',
+            r"1\]\.lane: 'a' is named twice$",
+        ),
+        (
+            "lanes.json",
+            json.dumps(
+                {
+                    "format_version": 2,
+                    "lanes": [{"lane": "a"}, {"lane": "b", "loop": {"source": "z", "offsets": "after"}}],
+                }
+            ),
+            r": lanes\[1\]\.loop\.source: 'z' is no lane; they are a, b$",
+        ),
         (
             "lanes.json",
             json.dumps({"format_version": 1, "lanes": [{"lane": "a", "idempotence": True, "transactional": {}}]}),
-            "is 1, expected 2: lane 'a' has transactions",
+            ": format_version: is 1, expected 2: lane 'a' has transactions or a group$",
         ),
-        ("prediction.json", '{"format_version": 1, "lanes": {"z": {"anomalies": {}}}}', "lanes.z: no such lane"),
+        (
+            "prediction.json",
+            '{"format_version": 1, "lanes": {"z": {"anomalies": {}}}}',
+            ": lanes.z: no such lane; they are a",
+        ),
         ("events.jsonl", '{"ts_ns": 1, "type": "x"}\n{"type": "x"}\n', "line 2"),
         ("checkpoints.json", '{"brokers": {"1": {"a-0": {}}}}', "expected '<lane>/<partition>'"),
     ],
@@ -133,8 +154,10 @@ def test_a_lockstep_phase_is_predicted_by_its_steps_without_a_prediction(run_dir
 
 
 def test_missing_parts(tmp_path: Path, run_dir: Path) -> None:
-    with pytest.raises(RunDirectoryError, match="no such directory"):
+    with pytest.raises(RunDirectoryError, match=r"nowhere: no such directory, expected a run directory$"):
         open_run(tmp_path / "nowhere")
+    assert open_run(run_dir).place("log") == run_dir / "log"
+    assert open_run(run_dir).place("log", "part-7.parquet") == run_dir / "log" / "part-7.parquet"
     (run_dir / "lanes.json").unlink()
     with pytest.raises(RunDirectoryError, match=r"lanes\.json: missing"):
         open_run(run_dir)
@@ -202,5 +225,6 @@ def test_a_transactional_lane_needs_its_tables(tmp_path: Path, missing: str) -> 
     lane = {"lane": "a", "idempotence": True, "transactional": {"size": 3}}
     rows = Rows(lanes=[lane], transactions=[], assignments=[]).all(0, 0)
     setattr(rows, missing, None)
-    with pytest.raises(RunDirectoryError, match=f"{missing}: missing, expected rows of lane 'a', which has"):
+    problem = f"run/{missing}: missing, expected rows of lane 'a', which has transactions or a group$"
+    with pytest.raises(RunDirectoryError, match=problem):
         open_run(rows.write(tmp_path / "run"))
