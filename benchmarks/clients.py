@@ -18,11 +18,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ClientFailed
 from kafka_chaos.harness.clients.kinds import KINDS, chosen
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import producing, reading
 from kafka_chaos.harness.workload.settings import LoadSettings

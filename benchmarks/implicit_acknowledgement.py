@@ -23,11 +23,11 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition, libversion
 from tables import MODES, Row, read_rows, write_rows, write_table
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import REPLICATION_PORT
-from kafka_chaos.harness.waiting import wait_until
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs/implicit-acknowledgement.json"

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from kafka_chaos.faults.storage.devices.healing import Journal
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import RUN
-from kafka_chaos.harness.cluster.disks.healing import Journal
 
 
 def left_of(run_id: str, disks: Iterable[Path]) -> Counter[str]:

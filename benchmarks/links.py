@@ -17,9 +17,9 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from kafka_chaos.faults.links.relay.links import Links
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import CLIENT_PORT, CONTROL_PORT, REPLICATION_PORT
-from kafka_chaos.harness.cluster.links.links import Links
 from kafka_chaos.harness.signals import new_client
 
 LEAST = 2 / 3

@@ -6,9 +6,8 @@ What these bring is what is observed, and how that compares with the model. A st
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from kafka_chaos.contract.command.errors import KafkaChaosError
-from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
-from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, WaitTimeout
+from kafka_chaos.contract.command.waiting import wait_until
 
 
 class _Comparison(Protocol):

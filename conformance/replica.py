@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage.files import (
     BROKER_FILES,
@@ -25,7 +26,6 @@ from kafka_chaos.harness.cluster.storage.files import (
     stream_files,
 )
 from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, TornTail, read_segment, records_of
-from kafka_chaos.harness.errors import ClusterFailure
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.node import Node

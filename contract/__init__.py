@@ -1,1 +1,1 @@
-"""Names, columns and formats that all packages share and other tools rely on. Imports nothing from the project."""
+"""Names, columns, formats and messages that all packages share and other tools rely on. Imports none of them."""

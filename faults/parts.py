@@ -88,7 +88,7 @@ class LinkControl(Protocol):
     """The link that every connection to a node passes. Rules are known by their ids; all actions are idempotent."""
 
     def apply(self, rule_id: str, **frames: Any) -> None:
-        """Let a rule begin: `action`, and which `frames` (see `harness/cluster/links/rules.py`)."""
+        """Let a rule begin: `action`, and which `frames` (see `faults/links/relay/rules.py`)."""
 
     def lift(self, rule_id: str, *, release: bool) -> None:
         """Let a rule end. What it holds goes on, or (without `release`) is lost with its connection."""
@@ -102,7 +102,7 @@ class PacketControl(Protocol):
     """Queues of packets in a container's network namespace, by names. All actions are idempotent."""
 
     def serve(self, name: str, **treatment: Any) -> int | None:
-        """Let packets wait that the packet filter sends to a queue (see `harness/cluster/packets/treatment.py`).
+        """Let packets wait that the packet filter sends to a queue (see `faults/network/packets/treatment.py`).
 
         The queue's number; None where the container is down. It lasts until `end`, or until the container ends.
         """

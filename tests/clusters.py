@@ -10,12 +10,12 @@ from contextlib import ExitStack
 
 import pytest
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.run.shared_cluster import restore
-from kafka_chaos.harness.waiting import wait_until
 
 # An admin client keeps asking the controller that it learned of first, and tests end broker 1.
 PLAIN = ClusterLayout(controller=3)

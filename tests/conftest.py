@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import PLAIN, SharedClusters
 from tests.night import SHARDS, shard_of
 

@@ -75,7 +75,7 @@ def test_the_wheel_claims_one_name_and_carries_every_package(wheel: Path) -> Non
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
     for path in (
         "conformance/cli.py", "harness/cli/main.py", "harness/cluster/configuration/keys.json", "faults/registry.py",
-        "harness/cluster/wire/definitions/LeaderAndIsrRequest.json",
+        "contract/wire/definitions/LeaderAndIsrRequest.json",
         "reference_model/predict/prediction.py", "reference_model/tla/Replication.tla", "contract/lane/lanes.py",
         "verification/checker.py", "verification/spark/spark-jars/pom.xml", "verification/spark/log4j2.properties",
         "docker/kafka/Dockerfile", "docker/kafka/pom.xml", "docker/base/make-base", "experiments/demo.yaml", "py.typed",

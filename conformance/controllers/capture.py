@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
+from kafka_chaos.faults.links.relay.frames import API_NAMES
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.cluster.links.frames import API_NAMES
-from kafka_chaos.harness.cluster.wire.messages import FROM_CONTROLLERS
-from kafka_chaos.harness.waiting import wait_until
 
 _APIS = frozenset(API_NAMES[key] for key in FROM_CONTROLLERS)
 

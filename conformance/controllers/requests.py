@@ -28,11 +28,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.wire.messages import UNKNOWN_BROKER_EPOCH, LeaderAndIsrRequest, StopReplicaRequest
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.wire.messages import UNKNOWN_BROKER_EPOCH, LeaderAndIsrRequest, StopReplicaRequest
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.cluster import Cluster

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.waiting import wait_until
 
 NAME = "record"
 """The header with a tombstone's name."""

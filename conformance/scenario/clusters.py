@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from kafka_chaos.conformance.migration import Migration
 from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER, release
 from kafka_chaos.faults.network.packet_filter import Rules
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -23,7 +24,6 @@ from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.rules import rules_in

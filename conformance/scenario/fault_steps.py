@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.lockstep import LockStep, take_together
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault, build
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.segments import Record
-from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, QUORUM, REPLICATION
 

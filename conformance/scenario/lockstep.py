@@ -17,10 +17,9 @@ from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.engine import await_agreement
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, StepRecord
-from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import KafkaChaosError, WaitTimeout
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.errors import WaitTimeout
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import Step
 from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation
 

@@ -31,6 +31,7 @@ from dataclasses import dataclass, field, replace
 from kafka_chaos.conformance.broker_client import FETCH_FROM_ANY, ObservingClient
 from kafka_chaos.conformance.replica import NoReplica, ReplicaFiles, read_replicas
 from kafka_chaos.conformance.scenario.clients import NAME, Clients
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.broker.answers import NONE as NO_ERROR
 from kafka_chaos.harness.cluster.broker.answers import NOT_LEADER_OR_FOLLOWER
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
@@ -39,7 +40,6 @@ from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_D
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.segments import Record
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY, NONE, OFFLINE

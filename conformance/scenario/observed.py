@@ -14,10 +14,10 @@ from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.answers import error_name
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, REFUSED
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 

@@ -18,11 +18,11 @@ from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.clients import Clients, commit_an_offset, read_to_end
 from kafka_chaos.conformance.scenario.fault_steps import FaultSteps
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.harness.cluster.broker.answers import NONE, error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS

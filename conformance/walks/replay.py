@@ -16,12 +16,11 @@ from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.runner import conclude
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.walks.group import BROKERS, CLIENTS, ClientStep, Group, Settings, WalkStep
-from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.broker.answers import error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
-from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.waiting import wait_until
 
 _CONFIGS: Mapping[str, object] = {
     # The shortest that a busy machine keeps without losing a session by itself.

@@ -68,6 +68,14 @@ class EnvironmentFailure(KafkaChaosError):
     """The machine lacks something: no Docker, no Java, too little memory, an image that does not build."""
 
 
+class ClusterFailure(KafkaChaosError):
+    """A container failed; the message has its status and its last log lines."""
+
+
+class WaitTimeout(ClusterFailure):
+    """A condition did not come true in time; the message names it, and what was seen last."""
+
+
 class Interrupted(KafkaChaosError):
     """A signal ended the command; the message says whether everything that it started was removed."""
 

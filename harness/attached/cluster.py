@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.lanes import TRANSACTION_STATE
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.attached.journal import BreakJournal
@@ -21,7 +22,6 @@ from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
 from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.experiment.known_configs import REBALANCE, refused_of
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError
-from kafka_chaos.harness.waiting import wait_until
 
 START_TIMEOUT = 180.0
 """Seconds until a node that was started has to serve."""

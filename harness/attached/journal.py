@@ -15,9 +15,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.journal import JournalFile, journaled_runs
 from kafka_chaos.harness.cluster.containers.labels import owner_is_alive, run_labels
-from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.journal import JournalFile, journaled_runs
 
 _SHOWN = 200
 

@@ -6,11 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.attached.journal import BreakJournal, Healing, run_command
 from kafka_chaos.harness.attached.nodes_file import Command, NodeEntry
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from kafka_chaos.harness.errors import ClusterFailure
 
 RUNNING, FROZEN, DOWN = "running", "frozen", "down"
 STATES = (RUNNING, FROZEN, DOWN)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.command.errors import KafkaChaosError
-from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -44,9 +43,9 @@ def check_kernel(image: Check) -> Iterator[Check]:
 
 def check_disks() -> Check:
     """Disks of their own for brokers, which storage faults need: one is made, broken and removed."""
+    from kafka_chaos.faults.storage.devices.disk import lost_in_trial
     from kafka_chaos.faults.storage.disks import why_no_disks
     from kafka_chaos.harness.cluster.containers.labels import run_labels
-    from kafka_chaos.harness.cluster.disks.disk import lost_in_trial
 
     name, reason = "Disks of brokers", why_no_disks()
     if reason is not None:
@@ -95,7 +94,7 @@ def _probe(image: str) -> Iterator[Check]:
 def _probe_links(pid: int) -> Check:
     """A link in the network namespace of a container's process, which faults of single requests need."""
     from kafka_chaos.faults.links.on_frames import why_no_links
-    from kafka_chaos.harness.cluster.links.links import try_link
+    from kafka_chaos.faults.links.relay.links import try_link
 
     reason, done = why_no_links() or try_link(pid), "connections to a container were redirected to a link"
     return _optional("Links", reason, done, "faults of single requests")
@@ -103,8 +102,8 @@ def _probe_links(pid: int) -> Check:
 
 def _probe_queues(pid: int) -> Check:
     """A queue of packets in the same place, and packets that are sent twice."""
+    from kafka_chaos.faults.network.packets.queues import try_queue
     from kafka_chaos.faults.network.queued import Queued
-    from kafka_chaos.harness.cluster.packets.queues import try_queue
 
     reason, done = Queued.unavailable() or try_queue(pid), "packets of a container waited in a queue"
     return _optional("Packet queues", reason, done, "delays, rates, reordering and duplication of packets")

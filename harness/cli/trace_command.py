@@ -75,7 +75,7 @@ def trace_command(
 
 
 def _check_names(apis: Sequence[str]) -> None:
-    from kafka_chaos.harness.cluster.links.frames import no_api
+    from kafka_chaos.faults.links.relay.frames import no_api
 
     for api in apis:
         if (refusal := no_api(api)) is not None:

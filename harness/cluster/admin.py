@@ -3,8 +3,7 @@
 Every question goes to the brokers, with a short time-out, since they are asked while faults are injected.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -21,10 +20,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     OffsetSpec,
 )
 
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.configuration import config_text
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client, signals_held_back
-from kafka_chaos.harness.waiting import wait_until
 
 METADATA_TIMEOUT = 2.0
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -97,22 +96,21 @@ class ClusterAdmin:
             replica_assignment=[list(replicas) for replicas in replica_assignment],
             config={key: config_text(value) for key, value in configs.items()},
         )
-        with _failures(f"topic {name} could not be created"):
-            self._ask(self._client.create_topics, [new_topic])[name].result()
+        what, exists = f"topic {name} could not be created", KafkaError.TOPIC_ALREADY_EXISTS
+        self._answer(what, self._client.create_topics, new_topic, name, done=exists)
 
     def add_partitions(self, topic: str, count: int, *, replica_assignment: Sequence[Sequence[int]]) -> None:
         """Let a topic have `count` partitions; the new ones have these replicas, preferred leader first."""
         name = self.topic(topic)
         wanted = NewPartitions(name, count, replica_assignment=[list(replicas) for replicas in replica_assignment])
-        with _failures(f"partitions could not be added to topic {name}"):
-            self._ask(self._client.create_partitions, [wanted])[name].result()
+        what, exist = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
+        self._answer(what, self._client.create_partitions, wanted, name, done=exist)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Ask for topics to be deleted; raises `ClusterFailure` for the first that is refused."""
-        names = [self.topic(topic) for topic in topics]
-        for name, future in (self._ask(self._client.delete_topics, names) if names else {}).items():
-            with _failures(f"topic {name} could not be deleted"):
-                future.result()
+        for name in map(self.topic, topics):
+            what, gone = f"topic {name} could not be deleted", KafkaError.UNKNOWN_TOPIC_OR_PART
+            self._answer(what, self._client.delete_topics, name, name, done=gone)
 
     def alter_topic(self, topic: str, configs: Mapping[str, object | None]) -> None:
         """Set topic configs on a running cluster; None takes the topic's own value away (KIP-339)."""
@@ -125,14 +123,14 @@ class ClusterAdmin:
             for key, value in configs.items()
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-        with _failures(f"the configs of {topic} could not be altered"):
-            self._ask(self._client.incremental_alter_configs, [resource])[resource].result()
+        what = f"the configs of {topic} could not be altered"
+        self._answer(what, self._client.incremental_alter_configs, resource, resource)
 
     def topic_config(self, topic: str, key: str) -> str | None:
         """A config of a topic as the cluster has it; None where the topic has no such config."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        with _failures(f"the configs of {topic} could not be read"):
-            found = self._ask(self._client.describe_configs, [resource])[resource].result()
+        what = f"the configs of {topic} could not be read"
+        found = self._answer(what, self._client.describe_configs, resource, resource)
         return found[key].value if key in found else None
 
     def topics(self) -> list[str]:
@@ -248,6 +246,31 @@ class ClusterAdmin:
         what = f"all replicas of {len(topics)} topics to be in sync"
         wait_until(lambda: not lagging(), what, timeout=timeout, interval=0.1, seen=lambda: "; ".join(lagging()[:5]))
 
+    def _answer(
+        self, what: str, request: Callable[..., dict[Any, Any]], asked: object, key: object, *, done: int | None = None
+    ) -> Any:
+        """The answer to a request; raises `ClusterFailure`, which `what` opens, if it is an error.
+
+        librdkafka gives requests up when their broker is missing in the metadata of another one, as it may be while it
+        comes back (since 2.10, librdkafka #4557). Such a request is sent again. `done`: the error that then says that
+        the first one was carried out.
+        """
+        given_up = False
+
+        def answer() -> tuple[Any] | None:
+            nonlocal given_up
+            try:
+                return (self._ask(request, [asked])[key].result(),)
+            except KafkaException as error:
+                if given_up and error.args[0].code() == done:
+                    return (None,)
+                given_up = error.args[0].code() == KafkaError._DESTROY_BROKER
+                if not given_up:
+                    raise ClusterFailure(f"{what}: {error.args[0].str()}") from error
+                return None
+
+        return wait_until(answer, "a broker that stays in the metadata", timeout=30, seen=lambda: what)[0]
+
     def _ask(self, request: Callable[..., dict[Any, Any]], asked: object, *, timeout: float = 30) -> dict[Any, Any]:
         # Only handing it over, which is quick: a request's arguments are read as a client's configs are.
         with signals_held_back():
@@ -262,14 +285,6 @@ class ClusterAdmin:
             return self._client.list_topics(topic, timeout=METADATA_TIMEOUT)
         except KafkaException:
             return None
-
-
-@contextmanager
-def _failures(what: str) -> Iterator[None]:
-    try:
-        yield
-    except KafkaException as error:
-        raise ClusterFailure(f"{what}: {error.args[0].str()}") from error
 
 
 def _state(partition: Any) -> PartitionState:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafka_chaos.harness.cluster.clock import PRELOADED
+from kafka_chaos.faults.clock.process_clock import PRELOADED
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
 from kafka_chaos.harness.cluster.containers.engine import docker_client
@@ -18,7 +18,7 @@ from kafka_chaos.harness.cluster.node import Node
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
-    from kafka_chaos.harness.cluster.disks.disk import Disk
+    from kafka_chaos.faults.storage.devices.disk import Disk
 
 BROKER_OPTIONS = ("-Xmx300m",)
 ZOOKEEPER_OPTIONS = (

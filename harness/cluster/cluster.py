@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ClusterKept
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -31,12 +32,11 @@ from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, Met
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode, zookeeper_addresses
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.security import PLAINTEXT, SecuredListener, add_user, make_listener
-from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
+    from kafka_chaos.faults.links.relay.links import Links
+    from kafka_chaos.faults.storage.devices.disk import Disk
     from kafka_chaos.harness.cluster.broker.client import BrokerClient
-    from kafka_chaos.harness.cluster.disks.disk import Disk
-    from kafka_chaos.harness.cluster.links.links import Links
 
 __all__ = ["Cluster", "ClusterLayout", "Keep", "kept_event"]
 
@@ -208,7 +208,7 @@ class Cluster(Members):
     def _make_links(self) -> None:
         if not self.spec.links:
             return
-        from kafka_chaos.harness.cluster.links.links import Links
+        from kafka_chaos.faults.links.relay.links import Links
 
         ports = (properties.CONTROL_PORT, properties.REPLICATION_PORT, properties.CLIENT_PORT)
         self.links = Links({node.address: node.name for node in self.nodes}, ports)
@@ -218,7 +218,7 @@ class Cluster(Members):
     def _make_disks(self, labels: Mapping[str, str]) -> Mapping[int, Disk]:
         if not self.spec.disk_mib:
             return {}
-        from kafka_chaos.harness.cluster.disks.disk import make_disks
+        from kafka_chaos.faults.storage.devices.disk import make_disks
 
         brokers = {broker: properties.broker_name(broker) for broker in range(1, self.spec.brokers + 1)}
         numbers = range(1, self.spec.controllers + 1)

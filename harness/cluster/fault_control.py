@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import group_of, loop_group_of
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.contract.lane.transactions import transactional_id
@@ -19,8 +21,6 @@ from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
-from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
-from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper

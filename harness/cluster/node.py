@@ -16,7 +16,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_chaos.harness.cluster.clock import Clock, with_engine_time
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.faults.clock.process_clock import Clock, with_engine_time
+from kafka_chaos.faults.network.packets.queues import PacketQueues
 from kafka_chaos.harness.cluster.containers.engine import (
     archived_file,
     execute_in_network,
@@ -25,16 +28,13 @@ from kafka_chaos.harness.cluster.containers.engine import (
     size_inside,
     thaw,
 )
-from kafka_chaos.harness.cluster.packets.queues import PacketQueues
-from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
     from testcontainers.core.container import DockerContainer
 
-    from kafka_chaos.harness.cluster.disks.disk import Disk
-    from kafka_chaos.harness.cluster.links.links import NodeLink
+    from kafka_chaos.faults.links.relay.links import NodeLink
+    from kafka_chaos.faults.storage.devices.disk import Disk
 
 LOG_LINES_IN_ERRORS = 25
 _PIECE = 1 << 20

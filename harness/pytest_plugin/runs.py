@@ -14,12 +14,11 @@ from typing import Any
 
 from rich.console import Console
 
-from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.contract.run_directory import LANES_FILE, REPORT_FILE, VERDICT_FILE
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.checks.output import check_output
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.file import experiment_of

@@ -13,7 +13,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from kafka_chaos.contract.columns import LOG, arrow_schema
-from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client

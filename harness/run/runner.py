@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_chaos.contract import events as event_types
-from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, counted
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure, counted
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.transactions import transactional_id
 from kafka_chaos.contract.run_directory import LOGS_FOLDER, TIMINGS_FILE, TRACE_FILE
@@ -21,7 +21,6 @@ from kafka_chaos.harness.cluster.cluster import Cluster, Keep, kept_event
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 from kafka_chaos.harness.experiment.timings import timings_document

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.run import RunResult

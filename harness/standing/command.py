@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
+from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.command_line import console
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, UsageFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import Event
-from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.standing.place import Standing, find, log_of, run_id_of, standing
-from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.experiment.specs import Experiment

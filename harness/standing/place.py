@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.journal import JournalFile, journal_folder, journaled_runs
 from kafka_chaos.contract.events import Event
 from kafka_chaos.harness.cluster.containers.labels import owner_is_alive
-from kafka_chaos.harness.journal import JournalFile, journal_folder, journaled_runs
 
 _KIND = "clusters"
 SOCKET = "socket"

@@ -1,8 +1,8 @@
 """The groups of a lane: the one that reads it, and the one that feeds its loop."""
 
+from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, group_of, loop_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional
-from kafka_chaos.harness.child import command_of
 from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.groups.load import MEMBER_MODULE, GroupLoad

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.contract.command.files import write_whole
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.run_directory import GROUPS_FILE
-from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import Members

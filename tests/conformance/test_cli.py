@@ -15,10 +15,9 @@ from kafka_chaos.conformance.scenario.clusters import QUICK
 from kafka_chaos.conformance.scenario.lockstep import ScenarioViolation
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.registry import Scenario, all_scenarios
-from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure
 from kafka_chaos.harness.cli import main as cli
 from kafka_chaos.harness.cluster.containers import labels
-from kafka_chaos.harness.errors import ClusterFailure
 from tests.conformance.scenario.samples import SOURCE, truncation
 
 Played = list[str]

@@ -10,11 +10,11 @@ import pytest
 
 from kafka_chaos.conformance import migration as module
 from kafka_chaos.conformance.migration import MigratingMetadata, Migration
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
 from kafka_chaos.harness.cluster.metadata.protocol import Members
-from kafka_chaos.harness.waiting import wait_until
 
 VOTERS = "101@controller-1:9091,102@controller-2:9091,103@controller-3:9091"
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, Partition, Registration
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.target import Target
-from kafka_chaos.harness.waiting import wait_until
 
 
 @dataclass

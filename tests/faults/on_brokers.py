@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.harness.cluster.cluster import ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import mode_of
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.network.partition import Isolate, Partition
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
@@ -12,7 +13,6 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target, TargetError
-from kafka_chaos.harness.waiting import wait_until
 from tests.faults.fakes import FakeCluster, FakeFault, FakeNode, Notes
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.packet_filter import chain_name
 from kafka_chaos.faults.network.partition import Isolate, Partition
@@ -16,7 +17,6 @@ from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.waiting import wait_until
 from tests.faults.fakes import Notes, hit_by, hit_twice_by
 from tests.faults.on_brokers import proof_of
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from kafka_chaos.faults.storage.devices.healing import Journal
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import RUN
-from kafka_chaos.harness.cluster.disks.healing import Journal
 
 
 def left_of(run_id: str) -> list[str]:

@@ -100,7 +100,7 @@ def ended(body: str) -> subprocess.CompletedProcess[str]:
         import os, signal, time
         from kafka_chaos.harness.cli import main as cli
         from kafka_chaos.harness.cluster.containers import labels
-        from kafka_chaos.harness.errors import ClusterFailure
+        from kafka_chaos.contract.command.errors import ClusterFailure
 
         def run(**arguments):
         {body}

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, WaitTimeout
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import FaultProven, Step
 from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -21,10 +22,8 @@ from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, curr
 from kafka_chaos.harness.cluster.containers.network import free_ports
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus, EventFile
 from kafka_chaos.harness.run.directory import LATEST, RunDirectoryWriter, new_run_id
-from kafka_chaos.harness.waiting import wait_until
 
 
 def test_the_owner_of_a_living_process_is_alive_and_of_an_ended_one_is_not() -> None:

@@ -15,8 +15,8 @@ from kafka_chaos.conformance.engine import await_no_difference
 from kafka_chaos.conformance.reproduce.claims import Story, StoryStep
 from kafka_chaos.conformance.reproduce.playing import clients, faults, replicas
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, TraceNotReproduced
+from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from kafka_chaos.harness.errors import WaitTimeout
 
 
 def begin(stage: Stage) -> None:

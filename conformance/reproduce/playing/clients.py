@@ -6,10 +6,10 @@ from kafka_chaos.conformance.broker_client import FETCH_FROM_LEADER, ObservingCl
 from kafka_chaos.conformance.reproduce.claims import StoryStep
 from kafka_chaos.conformance.reproduce.playing.producer import PRODUCER
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage, TraceNotReproduced
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.answers import NONE
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.storage.segments import read_segment, records_of
-from kafka_chaos.harness.waiting import wait_until
 
 _SEGMENT = f"{0:020}.log"
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from kafka_chaos.conformance.reproduce.claims import StoryStep
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Stage, TraceNotReproduced
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.coordination.leader_transfer import SessionExpiry
 from kafka_chaos.faults.storage.disks import PowerLoss
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.waiting import wait_until
 
 _FROM_NODES = "story-from-nodes"
 _HEARTBEATS = "story-heartbeats"

@@ -18,13 +18,13 @@ from kafka_chaos.conformance.reproduce.playing.producer import OTHER, StepProduc
 from kafka_chaos.conformance.reproduce.playing.stage import ONE_BATCH, HeldFollowers, Part, Stage, TraceNotReproduced
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.contract.run_directory import TRACE_FILE
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.run.directory import RunDirectoryWriter, new_run_id, versions
 from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, PRODUCED_SCHEMA, write_parquet

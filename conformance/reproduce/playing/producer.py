@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.identity import encode_identity
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.wire.kafka_python import InitProducerIdRequest
 from kafka_chaos.harness.cluster.broker.answers import NONE, error_name
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.kafka_python import InitProducerIdRequest
-from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.waiting import wait_until
 
 PRODUCER, OTHER = 0, 1
 """The producer of the story's records, and one whose records only keep followers behind: no story is about those."""

@@ -3,7 +3,7 @@
 from kafka_chaos.conformance.engine import await_no_difference
 from kafka_chaos.conformance.reproduce.claims import StoryStep
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage
-from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.reference_model.lane.state import FOLLOWER
 
 

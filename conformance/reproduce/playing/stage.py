@@ -15,12 +15,12 @@ from kafka_chaos.conformance.reproduce.claims import Story, StoryStep
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, StepProducer
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.identity import decode_identity, lane_checksum
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lane.replication import expand_isr
 from kafka_chaos.reference_model.lane.state import record_of
 

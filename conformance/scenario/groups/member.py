@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kafka_chaos.contract.lane.groups import AFTER, BEFORE
-from kafka_chaos.harness.cluster.helper import STDIN, Commands
+from kafka_chaos.faults.helper import STDIN, Commands
 from kafka_chaos.harness.workload.groups.assignment import generation_of
 
 GIVEN_WITHIN = 30.0

@@ -13,11 +13,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka.admin import AdminClient
 
 from kafka_chaos.conformance.scenario.groups.member import GIVEN_WITHIN
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import CLASSIC, COOPERATIVE, Group
-from kafka_chaos.harness.cluster.helper import Helper
-from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.faults.helper import Helper
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.groups.commits import REFUSALS
 from kafka_chaos.harness.workload.groups.work import member_configs
 from kafka_chaos.reference_model.lockstep.observation.clients import (

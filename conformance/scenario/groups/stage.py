@@ -14,10 +14,10 @@ from signal import SIGCONT, SIGKILL, SIGSTOP
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.groups.members import HEARTBEAT_MS, Members
 from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import AFTER, Group
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, GroupModel

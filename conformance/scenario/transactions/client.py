@@ -8,9 +8,7 @@ transaction, and every end of one brings the next epoch.
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_chaos.harness.cluster.broker.answers import NONE
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.kafka_python import (
+from kafka_chaos.contract.wire.kafka_python import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     DescribeTransactionsRequest,
@@ -19,6 +17,8 @@ from kafka_chaos.harness.cluster.kafka_python import (
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
+from kafka_chaos.harness.cluster.broker.answers import NONE
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
 
 _INIT_PRODUCER_ID = 5
 _ADD_PARTITIONS = 3

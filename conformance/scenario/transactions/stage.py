@@ -14,10 +14,10 @@ from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord
 from kafka_chaos.conformance.scenario.transactions.observe import TransactionsObserver
 from kafka_chaos.conformance.scenario.transactions.producers import Producers, coordinator_of, leader_of
 from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.links.on_frames import Hold
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.observation.clients import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel, transaction_step
 from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig

@@ -8,9 +8,9 @@ from confluent_kafka import Producer
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.experiments.behaviours.controllers.availability import poll_leaders
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 NO_CONTROLLED_SHUTDOWN = ClusterProfile(

@@ -7,12 +7,12 @@ from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play, Topic
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.experiments.behaviours.upgrading.load import LoadBeside, count
 from kafka_chaos.harness.cluster.configuration.server_properties import REPLICATION_PORT, broker_name
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 FROM, TO = "3.9.2", "4.3.1"

@@ -9,10 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
-from kafka_chaos.faults.cluster import Leadership, Partition
-from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, MetadataAnswer, QuorumAnswer
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in, over_tls
-from kafka_chaos.harness.cluster.kafka_python import (
+from kafka_chaos.contract.wire.kafka_python import (
     ApiVersionsRequest,
     DescribeQuorumRequest,
     FindCoordinatorRequest,
@@ -23,6 +20,9 @@ from kafka_chaos.harness.cluster.kafka_python import (
     MetadataRequest,
     ProduceRequest,
 )
+from kafka_chaos.faults.cluster import Leadership, Partition
+from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, MetadataAnswer, QuorumAnswer
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in, over_tls
 
 _LIST_OFFSETS = 6
 _METADATA = 8

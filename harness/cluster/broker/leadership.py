@@ -3,17 +3,17 @@
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from kafka_chaos.faults.cluster import Leadership, Partition
-from kafka_chaos.harness.cluster.broker.answers import NONE
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from kafka_chaos.harness.cluster.kafka_python import (
+from kafka_chaos.contract.command.errors import WaitTimeout
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.wire.kafka_python import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from kafka_chaos.harness.errors import WaitTimeout
-from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.faults.cluster import Leadership, Partition
+from kafka_chaos.harness.cluster.broker.answers import NONE
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 
 Connect = Callable[[int], BrokerClient]
 """A connection to a broker, by its id."""

@@ -5,8 +5,8 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka_chaos.harness.cluster.kafka_python import SaslAuthenticateRequest, SaslHandshakeRequest, ScramClient
-from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.wire.kafka_python import SaslAuthenticateRequest, SaslHandshakeRequest, ScramClient
 
 _PLAIN, _SCRAM = "PLAIN", "SCRAM-"
 

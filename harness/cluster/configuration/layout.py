@@ -32,8 +32,8 @@ class ClusterLayout:
     to register becomes it), None leaves it open and starts all at once. With two `log_directories` a broker outlives
     the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`). With `disk_mib`, the log directories of each broker and
     controller are on a disk of their own, of so many MiB: storage faults need it.
-    With `links`, every connection to a broker or controller passes a link (`harness/cluster/links/`). With `clocks`,
-    every node has a wall clock that can be moved (`harness/cluster/clock.py`).
+    With `links`, every connection to a broker or controller passes a link (`faults/links/relay/`). With `clocks`,
+    every node has a wall clock that can be moved (`faults/clock/process_clock.py`).
     `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
     certificates).
     """

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kafka_chaos.faults.storage.devices.healing import journals, remove_disks, thaw_disks
 from kafka_chaos.harness.cluster.containers.labels import (
     KEEP,
     RUN,
@@ -18,7 +19,6 @@ from kafka_chaos.harness.cluster.containers.labels import (
     remove_abandoned_secrets,
     remove_secrets,
 )
-from kafka_chaos.harness.cluster.disks.healing import journals, remove_disks, thaw_disks
 from kafka_chaos.harness.signals import signals_held_back
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.containers.labels import LABELS, ROLE
-from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from docker.errors import APIError

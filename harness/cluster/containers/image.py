@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure
 from kafka_chaos.contract.command.progress import progress
 from kafka_chaos.harness.cluster.containers.engine import archived_file, docker_client
 from kafka_chaos.harness.cluster.containers.versions import known_version
-from kafka_chaos.harness.errors import ClusterFailure
 
 if TYPE_CHECKING:
     from docker import DockerClient

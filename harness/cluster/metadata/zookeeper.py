@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, ZOOKEEPER_OPTIONS, NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer

@@ -13,10 +13,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.cluster import Registration
 from kafka_chaos.harness.cluster.metadata.protocol import PartitionRecord
-from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.waiting import wait_until
 
 NOBODY = -1
 _CONTROLLER = "/controller"

@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from kafka_chaos.contract.columns import LOG, REPLICAS, arrow_schema
+from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.contract.command.files import appearing_whole, write_whole
 from kafka_chaos.contract.command.progress import progress
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.transactions import RECORD_KINDS
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
@@ -37,8 +39,6 @@ from kafka_chaos.harness.cluster.storage.files import (
 from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader
 from kafka_chaos.harness.cluster.storage.markers import MarkerReader
 from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, read_segment
-from kafka_chaos.harness.errors import ClusterFailure, WaitTimeout
-from kafka_chaos.harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.node import Node

@@ -16,9 +16,8 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING
 
-from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
 from kafka_chaos.harness.cluster.containers.engine import Pipe, docker_client
-from kafka_chaos.harness.errors import ClusterFailure
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.node import Node

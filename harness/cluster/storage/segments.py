@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from kafka_chaos.contract.command.errors import KafkaChaosError
-from kafka_chaos.harness.cluster.kafka_python import DefaultRecordBatch, LegacyRecordBatch, calc_crc32c
+from kafka_chaos.contract.wire.kafka_python import DefaultRecordBatch, LegacyRecordBatch, calc_crc32c
 
 SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 HEADER_SIZE = DefaultRecordBatch.HEADER_STRUCT.size

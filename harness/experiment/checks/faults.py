@@ -245,7 +245,7 @@ def _cut(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """The limits of a link, and of clients that go past one."""
-    from kafka_chaos.harness.cluster.links.frames import no_api
+    from kafka_chaos.faults.links.relay.frames import no_api
 
     keys = parameters(fault)
     if not fault.needs_links:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kafka_chaos.contract.command.errors import counted, first_of
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.answers import NONE
@@ -15,7 +16,6 @@ from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLL
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.broker_logs import read_broker_log
-from kafka_chaos.harness.waiting import wait_until
 
 
 def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) -> None:

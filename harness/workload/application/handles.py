@@ -9,9 +9,8 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.lane.groups import Group, group_of, loop_group_of
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.known_configs import refused_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder, RecordingConsumer

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from kafka_chaos.harness.child import command_of
-from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.contract.command.child import command_of
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.workload.clients.following import not_at_the_end
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress

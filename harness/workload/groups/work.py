@@ -6,9 +6,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, Group
 from kafka_chaos.contract.lane.transactions import transactional_id
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.groups.settings import MemberSettings, OutputSettings
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.conformance.controllers.capture import Capture
-from kafka_chaos.harness.errors import WaitTimeout
+from kafka_chaos.contract.command.errors import WaitTimeout
 
 
 class FakeLinks:

@@ -14,9 +14,9 @@ from kafka_chaos.conformance.controllers.requests import (
     leader_and_isr,
     send_as_controller,
 )
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import EQUIPPED
 from tests.harness.leftovers import left_of
 

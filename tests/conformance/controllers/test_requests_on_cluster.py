@@ -21,11 +21,11 @@ from kafka_chaos.conformance.controllers.requests import (
     leader_and_isr_errors,
     send_as_controller,
 )
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
-from kafka_chaos.harness.cluster.wire.messages import LeaderAndIsrRequest
-from kafka_chaos.harness.waiting import wait_until
-from tests.harness.cluster.wire.bodies import PRINTABLE_TEXT, REQUESTS, bodies
+from tests.contract.wire.bodies import PRINTABLE_TEXT, REQUESTS, bodies
 
 pytestmark = pytest.mark.cluster
 

@@ -9,10 +9,10 @@ import pytest
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, error_name
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from tests.clusters import needs_links
 

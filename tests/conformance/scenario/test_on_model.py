@@ -18,7 +18,7 @@ from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import all_scenarios
 from kafka_chaos.conformance.scenario.script import play_acts
 from kafka_chaos.conformance.scenario.transactions import stage as transactions_stage
-from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.reference_model.groups.rules import COOPERATIVE_RULES
 from kafka_chaos.reference_model.lockstep import clients as cluster_clients
 from kafka_chaos.reference_model.lockstep import controller as cluster_controller

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.clock.clocks import ClockDrift, ClockStep, MovedClock
 from kafka_chaos.faults.fault import Proof
 from kafka_chaos.faults.process.ended import Kill
@@ -14,7 +15,6 @@ from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import EQUIPPED, NEWEST_EQUIPPED
 from tests.faults.fakes import hit_twice_by
 from tests.faults.on_brokers import in_both_modes, proof_of

@@ -6,6 +6,8 @@ from functools import partial
 import pytest
 
 from kafka_chaos.conformance.replica import NoReplica, read_replica
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.cluster import Leadership
 from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, LeaderTransfer, SessionExpiry
 from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
@@ -17,9 +19,7 @@ from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.run.observing.collection import leader_ends
-from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import NEWEST, PLAIN
 from tests.faults.fakes import hit_by, hit_twice_by
 from tests.faults.on_brokers import in_both_modes, proof_of

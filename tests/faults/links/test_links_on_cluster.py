@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold
@@ -21,7 +22,6 @@ from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of, needs_links
 from tests.faults.fakes import Notes
 from tests.faults.on_brokers import in_both_modes
@@ -261,7 +261,7 @@ def test_nothing_is_left_of_links_whose_harness_was_killed(cluster: Cluster, top
     with Cluster(layout, run_id=f"test-links-{secrets.token_hex(4)}") as plain:
         node = plain.brokers[1]
         script = (
-            "import sys, time; from kafka_chaos.harness.cluster.links.links import Links;"
+            "import sys, time; from kafka_chaos.faults.links.relay.links import Links;"
             "links = Links({}, (9094,)); links.of('broker-1').attach(int(sys.argv[1])); print('there', flush=True);"
             "time.sleep(60)"
         )

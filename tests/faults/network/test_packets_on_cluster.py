@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.packet_filter import chain_name
@@ -20,7 +21,6 @@ from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.waiting import wait_until
 from tests.faults.fakes import Notes, hit_by, hit_twice_by
 from tests.faults.on_brokers import proof_of
 

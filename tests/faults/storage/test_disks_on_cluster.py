@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
 from kafka_chaos.conformance.replica import read_replica
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
@@ -20,7 +21,6 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.run.shared_cluster import restore
-from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of, needs_disks
 from tests.faults.fakes import Notes
 from tests.faults.on_brokers import in_both_modes, proof_of

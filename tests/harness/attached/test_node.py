@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.journal import JournalFile, journal_folder, journaled_runs
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.attached.journal import heal_abandoned, run_command
 from kafka_chaos.harness.attached.node import AttachedNode
-from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.journal import JournalFile, journal_folder, journaled_runs
-from kafka_chaos.harness.waiting import wait_until
 from tests.harness.attached.shell_cluster import cluster_of
 
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.command.journal import journaled_runs
 from kafka_chaos.harness.attached.nodes_file import load_allowed
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -19,7 +20,6 @@ from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.containers.network import create_network, free_ports, node_addresses
 from kafka_chaos.harness.experiment.file import parse_experiment
-from kafka_chaos.harness.journal import journaled_runs
 from kafka_chaos.harness.run.attach import Attached, run_attached
 from tests.harness.leftovers import left_of
 

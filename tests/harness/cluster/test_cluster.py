@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kazoo.client import KazooClient
 
 from kafka_chaos.conformance.replica import read_replica
-from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster import cluster as module
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep
@@ -25,8 +26,6 @@ from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.waiting import wait_until
 from tests.harness.leftovers import left_of
 
 pytestmark = pytest.mark.cluster

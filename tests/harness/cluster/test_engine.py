@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from docker.errors import APIError
 
+from kafka_chaos.contract.command.errors import WaitTimeout
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.containers.cleanup import remove_run
 from kafka_chaos.harness.cluster.containers.engine import (
     CANNOT_EXECUTE,
@@ -20,8 +22,6 @@ from kafka_chaos.harness.cluster.containers.engine import (
 )
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import RUN, run_labels
-from kafka_chaos.harness.errors import WaitTimeout
-from kafka_chaos.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 

@@ -25,7 +25,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from docker.errors import APIError
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import METADATA_MODES
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
@@ -43,10 +44,8 @@ from kafka_chaos.harness.cluster.containers.labels import (
     run_labels,
 )
 from kafka_chaos.harness.cluster.security import MTLS, PLAINTEXT, SASL_SSL, make_certificates
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.run.attach import Attached, run_attached
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.verification.inputs.topics.java_client import read_client_config
 from tests.harness.leftovers import left_of
 

@@ -9,10 +9,9 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.cli.main import cli
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment

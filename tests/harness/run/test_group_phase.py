@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ClientNotice, Event, MemberChanged
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -19,7 +20,6 @@ from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
-from kafka_chaos.harness.waiting import wait_until
 from tests.parquet import rows_in
 
 pytestmark = pytest.mark.cluster

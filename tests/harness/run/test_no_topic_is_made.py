@@ -9,15 +9,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.run.attach import Attached, run_attached
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle, ProducerHandle
 from kafka_chaos.harness.workload.load import PhaseLoad
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.contract.events import ClientNotice, Event
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.login import MechanismUnknown
-from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ClientNotice
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -18,7 +19,6 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
-from kafka_chaos.harness.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 

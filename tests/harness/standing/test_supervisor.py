@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.journal import JournalFile
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import Event, FaultHealed, FaultProven, FaultRequested
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.cluster.admin import PartitionState
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.containers.labels import OWNER, run_labels
 from kafka_chaos.harness.event_bus import EventBus
-from kafka_chaos.harness.journal import JournalFile
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.standing import supervisor as module
 from kafka_chaos.harness.standing.place import SOCKET, Standing, find, standing
 from kafka_chaos.harness.standing.supervisor import Supervisor, layout
-from kafka_chaos.harness.waiting import wait_until
 from tests.faults.fakes import FakeCluster
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.contract.command.waiting import wait_until
 from tests.harness.leftovers import left_of
 
 pytestmark = [pytest.mark.cluster]

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure, WaitTimeout
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
-from kafka_chaos.harness.errors import WaitTimeout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.handles import ApplicationThread, ConsumerHandle

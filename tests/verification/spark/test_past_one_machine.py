@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from generated_histories import LaneShape, lane_tables, write_run
 
 import kafka_chaos
-from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.verification import RunDirectoryError, verify
 from kafka_chaos.verification.cli import verify_command
 from kafka_chaos.verification.inputs.file_systems.storage import HadoopPath, is_remote, run_path

@@ -19,10 +19,10 @@ from generated_histories import LaneShape, lane_tables, write_run
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter

@@ -8,9 +8,9 @@ import pytest
 
 from kafka_chaos.conformance.reproduce.playing import producer as module
 from kafka_chaos.conformance.reproduce.playing.producer import StepProducer
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.identity import decode_identity, lane_checksum
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.harness.errors import ClusterFailure
 
 LANE = Lane(lane="story", acks="1")
 

@@ -13,10 +13,10 @@ from kafka_chaos.conformance.reproduce.playing import stage as module
 from kafka_chaos.conformance.reproduce.playing.producer import OTHER, PRODUCER
 from kafka_chaos.conformance.reproduce.playing.stage import HeldFollowers, Part, Stage, TraceNotReproduced
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.contract.identity import encode_identity
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.cluster.metadata.protocol import PartitionRecord
-from kafka_chaos.harness.errors import WaitTimeout
 
 LANE = Lane(lane="story", acks="1", faults=("kill",))
 DUPLICATE = claim(LANE, Anomaly.DUPLICATE).story

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from kafka_chaos.conformance.scenario.groups import member as module
 from kafka_chaos.conformance.scenario.groups.member import SteppedMember
 from kafka_chaos.conformance.scenario.groups.members import MemberProcess, Members
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, Group
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.reference_model.lockstep.observation.clients import MemberObservation
 
 

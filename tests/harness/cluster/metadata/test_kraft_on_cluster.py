@@ -4,12 +4,12 @@ import secrets
 
 import pytest
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Nodes
 from kafka_chaos.faults.process.ended import Kill, Pause
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.waiting import wait_until
 from tests.clusters import IN_KRAFT
 from tests.harness.leftovers import left_of
 

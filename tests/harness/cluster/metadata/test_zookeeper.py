@@ -4,13 +4,13 @@ from typing import Any, cast
 
 import pytest
 
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.broker.answers import QuorumAnswer
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.metadata import kraft
 from kafka_chaos.harness.cluster.metadata.kraft import Quorum
 from kafka_chaos.harness.cluster.metadata.protocol import Members
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode
-from kafka_chaos.harness.errors import ClusterFailure
 
 
 class Broker:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_chaos.harness.cluster.kafka_python import calc_crc32c
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.wire.kafka_python import calc_crc32c
 from kafka_chaos.harness.cluster.storage import collect
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane, collect_stored
-from kafka_chaos.harness.errors import ClusterFailure
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.verification.inputs.parquet import check_parquet
 from tests.harness.cluster.storage.checkpoint_files import format_leader_epochs, format_offsets

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_chaos.contract.identity import IDENTITY_HEADER, MAGIC
-from kafka_chaos.harness.cluster.kafka_python import MemoryRecordsBuilder
+from kafka_chaos.contract.wire.kafka_python import MemoryRecordsBuilder
 from kafka_chaos.harness.cluster.storage.identities import IdentityReader
 from kafka_chaos.harness.cluster.storage.segments import Batch, read_segment, records_of
 from kafka_chaos.harness.identity import IdentityCodec

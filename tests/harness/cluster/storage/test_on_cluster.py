@@ -9,13 +9,13 @@ from confluent_kafka import Producer
 
 from kafka_chaos.conformance.replica import ReplicaFiles, read_replica, read_replicas
 from kafka_chaos.conformance.scenario.fault_steps import cut_last_batch
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.files import stream_files
-from kafka_chaos.harness.errors import ClusterFailure
-from kafka_chaos.harness.waiting import wait_until
 from tests.harness.leftovers import left_of
 
 pytestmark = pytest.mark.cluster

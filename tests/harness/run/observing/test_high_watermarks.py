@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import Event, HarnessPaused, HighWatermark, LastStableOffset
 from kafka_chaos.harness.cluster.admin import ClusterAdmin, PartitionState
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -21,7 +22,6 @@ from kafka_chaos.harness.run.observing import collection, pauses
 from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
 from kafka_chaos.harness.run.observing.pauses import PauseWatch, scheduled, share_waited
-from kafka_chaos.harness.waiting import wait_until
 
 
 def test_brokers_that_do_not_answer_report_nothing_and_the_block_ends_soon() -> None:

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import Event, PhaseStarted, RunStarted
-from kafka_chaos.harness.waiting import wait_until
 
 SOURCE = Path(__file__).with_name("Plant.java")
 ASM = "java.base/jdk.internal.org.objectweb.asm=ALL-UNNAMED"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.clients.following import Among, Follower
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers, Life
 from kafka_chaos.harness.workload.history.writer import HistoryWriter

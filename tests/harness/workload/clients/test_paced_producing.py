@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.clients.lives import Life
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import CHUNK, RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations

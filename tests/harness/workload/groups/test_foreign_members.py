@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
 from kafka_chaos.harness.workload.groups.work import GroupWork

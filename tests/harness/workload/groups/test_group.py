@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.groups.work import GroupWork

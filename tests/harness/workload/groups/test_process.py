@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.contract.command.child import command_of
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import Group
-from kafka_chaos.harness.child import command_of
-from kafka_chaos.harness.waiting import wait_until
 from kafka_chaos.harness.workload.groups.settings import ORDER_LEAVE, MemberSettings
 from kafka_chaos.harness.workload.groups.work import member_configs
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter

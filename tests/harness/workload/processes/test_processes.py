@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.harness.waiting import wait_until
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.clients.chunk import CHUNK
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.history.reservations import Reservations

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from kafka_chaos.harness.errors import ClusterFailure
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients import recorded_producer
 from kafka_chaos.harness.workload.clients.abandoned import abandon_client

@@ -1,0 +1,36 @@
+"""LeaderAndIsr, StopReplica, UpdateMetadata and AlterPartition as messages of kafka-python, which lacks them.
+
+`definitions/` has them in the form of Kafka's own message definitions (`clients/src/main/resources/common/message` of
+Kafka 3.9), in all versions that there ever were. ZooKeeper's version of a partition's state is `zk_version` in
+UpdateMetadata and `partition_epoch` in LeaderAndIsr. Once this is imported, kafka-python knows their answers, too.
+"""
+
+import warnings
+from typing import Any, Final
+
+from kafka_chaos.contract.wire.kafka_python import ApiMessage, RequestHeader, ResponseHeader
+
+with warnings.catch_warnings():
+    # As in kafka_python.py: definitions are read by a function that Python 3.11 deprecates.
+    warnings.simplefilter("ignore", DeprecationWarning)
+
+    def _defined(name: str) -> Any:
+        made_by: Any = type(ApiMessage)
+        asks = name.endswith("Request")
+        # Said here, because a field called `type`, as LeaderAndIsr has, hides where kafka-python looks for it.
+        said = {"is_request": classmethod(lambda _: asks), "header_class": RequestHeader if asks else ResponseHeader}
+        return made_by(name, (ApiMessage,), {"__module__": __name__, **said}, load_json=f"{__package__}.definitions")
+
+    LeaderAndIsrRequest: Final = _defined("LeaderAndIsrRequest")
+    LeaderAndIsrResponse: Final = _defined("LeaderAndIsrResponse")
+    StopReplicaRequest: Final = _defined("StopReplicaRequest")
+    StopReplicaResponse: Final = _defined("StopReplicaResponse")
+    UpdateMetadataRequest: Final = _defined("UpdateMetadataRequest")
+    UpdateMetadataResponse: Final = _defined("UpdateMetadataResponse")
+    AlterPartitionRequest: Final = _defined("AlterPartitionRequest")
+
+FROM_CONTROLLERS = frozenset(one.API_KEY for one in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest))
+"""Keys of what controllers tell brokers in ZooKeeper mode."""
+
+UNKNOWN_BROKER_EPOCH = -1
+"""A broker epoch that a broker doesn't compare with its own (KIP-380)."""

@@ -1,0 +1,97 @@
+"""A helper process that lives as long as the harness: it serves JSON lines on its standard input, and answers each with
+one line.
+
+When its standard input ends, so does it, and undoes what it did: whoever started it need not live to do so.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kafka_chaos.contract.command.child import start_module
+from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
+
+_END_TIMEOUT = 30.0
+STDIN, STDOUT = 0, 1
+
+
+class Helper:
+    """The harness's side: starts `module` as a process. `what` names it in errors, `start` is its argument."""
+
+    def __init__(self, module: str, what: str, start: Mapping[str, Any]) -> None:
+        self._what = what
+        self._lock = threading.Lock()
+        # The terminal's signals are for the harness.
+        self._process = start_module(module, json.dumps(dict(start)), own_session=True)
+
+    def ask(self, do: str, *, within: float | None = None, **values: Any) -> Any:
+        """Let the process do something; raises `ClusterFailure` with its reason where it can't.
+
+        `within`: so does one that has not answered after so many seconds.
+        """
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with self._lock:
+            try:
+                stdin.write(json.dumps({"do": do, **values}) + "\n")
+                stdin.flush()
+                if within is not None and not select.select([stdout], [], [], within)[0]:
+                    raise ClusterFailure(f"the process of the {self._what} did not answer {do} within {within:.0f} s")
+                line = stdout.readline()
+            except (OSError, ValueError) as error:
+                raise ClusterFailure(f"the process of the {self._what} is gone: {error}") from error
+        if not line:
+            raise ClusterFailure(f"the process of the {self._what} ended with {self._process.wait()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise ClusterFailure(f"{self._what}: {answer['error']}")
+        return answer["ok"]
+
+    def close(self) -> int:
+        """Let the process undo what it did, and end; its exit code."""
+        if self._process.poll() is None:
+            with self._lock, suppress(OSError):
+                assert self._process.stdin is not None
+                self._process.stdin.close()
+            try:
+                self._process.wait(_END_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        return self._process.wait()
+
+
+class Commands:
+    """The process's side: lets `do` serve each command that comes."""
+
+    def __init__(self, do: Callable[[str, dict[str, Any]], Any]) -> None:
+        # Ctrl-C reaches every process of the terminal; the harness decides when its helpers end.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._do = do
+        self._left = b""
+
+    def read(self) -> bool:
+        """Serve what has come; whether standard input has ended."""
+        piece = os.read(STDIN, 1 << 16)
+        if not piece:
+            return True
+        *lines, self._left = (self._left + piece).split(b"\n")
+        for line in lines:
+            answer = json.dumps(self._answer(json.loads(line)), default=str) + "\n"
+            os.write(STDOUT, answer.encode())
+        return False
+
+    def _answer(self, command: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"ok": self._do(command.pop("do"), command)}
+        except (KafkaChaosError, OSError) as error:
+            return {"error": str(error)}
+        except Exception:  # noqa: BLE001 - answered to whoever asked, who raises it
+            return {"error": traceback.format_exc()}

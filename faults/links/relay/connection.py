@@ -1,0 +1,229 @@
+"""One connection through a link: what is asked and answered on it, and what the rules do to that."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
+from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
+from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Header, correlation_id, read_header
+from kafka_chaos.faults.links.relay.rules import CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, Rule, Tally
+from kafka_chaos.faults.links.relay.stream import HEAD, Fate
+
+_MOST_TOLD = 50
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request, and what became of it. Times are those of `time.monotonic_ns()`."""
+
+    header: Header
+    size: int
+    asked_ns: int
+    contents: Contents | None
+    answered_ns: int | None = None
+    answer_size: int | None = None
+    errors: tuple[int, ...] = ()
+    answer: Mapping[str, Any] | None = None
+    """All of it, where a controller asked."""
+    fault: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Counts:
+    """The number of frames and bytes that have passed all links."""
+
+    requests: int = 0
+    answers: int = 0
+    bytes: int = 0
+    unknown_connections: int = 0
+    unknown_answers: int = 0
+
+
+class RelayContext:
+    """Shared by a relay's conversations. `traces_controllers`: whether every request of controllers is recorded."""
+
+    def __init__(self) -> None:
+        self.decoder = MessageDecoder()
+        self.counts = Counts()
+        self.tallies: dict[str, Tally] = {}
+        self.trace: IO[str] | None = None
+        self.traces_controllers = False
+
+    def record(self, conversation: Conversation, exchange: Exchange) -> None:
+        """Take an exchange that is over."""
+        if self.trace is not None:
+            json.dump(conversation.line(exchange), self.trace, separators=(",", ":"), default=str)
+            self.trace.write("\n")
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The frames of one connection from `peer` (a host name, or `clients`) to `node`, on its `port`."""
+
+    context: RelayContext
+    number: int
+    node: str
+    port: int
+    peer: str
+    waiting: dict[str, tuple[Rule, Exchange]] = field(default_factory=dict)
+    """By side: the rule for whose sake a frame waits, or all that follows is lost."""
+    session: FetchSession = field(default_factory=FetchSession)
+    _pending: dict[int, Exchange] = field(default_factory=dict)
+    is_opaque: bool = False
+
+    def request(self, frame: memoryview, size: int) -> Fate:
+        """The fate of a request."""
+        header = None if self.is_opaque else read_header(frame)
+        if header is None:
+            self.is_opaque = True
+            self.context.counts.unknown_connections += 1
+            return Fate.OPAQUE
+        possible = self._possible(header)
+        reads = any(tally.rule.reads_contents for tally in possible) or self._traces_all(header)
+        if reads and len(frame) < size:
+            return Fate.WHOLE
+        is_answered, contents = self._contents(header, frame, size, reads=reads)
+        counts = self.context.counts
+        counts.requests += 1
+        counts.bytes += size
+        exchange = Exchange(header, size, time.monotonic_ns(), contents)
+        if is_answered:
+            self._pending[header.correlation_id] = exchange
+        fate = self._fate(exchange, REQUEST, possible)
+        if not is_answered and fate is not Fate.WAIT:
+            self.context.record(self, exchange)
+        return fate
+
+    def response(self, frame: memoryview, size: int) -> Fate:
+        """The fate of a response."""
+        if self.is_opaque or len(frame) < 4:
+            return Fate.OPAQUE
+        exchange = self._pending.get(correlation_id(frame))
+        counts = self.context.counts
+        counts.answers += 1
+        counts.bytes += size
+        if exchange is None:
+            counts.unknown_answers += 1
+            return Fate.PASS
+        header = exchange.header
+        traces_all = self._traces_all(header)
+        if (header.api == METADATA or traces_all) and len(frame) < size:
+            # Names of topic ids stand in metadata.
+            counts.answers -= 1
+            counts.bytes -= size
+            return Fate.WHOLE
+        del self._pending[header.correlation_id]
+        is_short = self.context.trace is not None and header.api != FETCH and len(frame) == size <= HEAD
+        if header.api == METADATA or traces_all or is_short:
+            body = self.context.decoder.response(header, frame)
+            exchange.errors = tuple(dict.fromkeys(errors_of(body or {})))
+            exchange.answer = body if traces_all else None
+        exchange.answered_ns, exchange.answer_size = time.monotonic_ns(), size
+        fate = self._fate(exchange, RESPONSE, self._possible(header))
+        if fate is not Fate.WAIT:
+            self.context.record(self, exchange)
+        return fate
+
+    def goes_on(self, side: str) -> None:
+        """Let the frames that waited on this side go on."""
+        _, exchange = self.waiting.pop(side)
+        assert exchange.fault is not None
+        exchange.fault["until_ns"] = time.monotonic_ns()
+        if side == RESPONSE or exchange.header.correlation_id not in self._pending:
+            self.context.record(self, exchange)
+
+    def ends(self) -> None:
+        """The connection is over."""
+        self.record_unanswered()
+        self._pending.clear()
+        self.waiting.clear()
+
+    def record_unanswered(self) -> None:
+        """Record the requests that were not answered so far."""
+        left = list(self._pending.values())
+        rule, exchange = self.waiting.get(RESPONSE, (None, None))
+        if rule is not None and exchange is not None and rule.action != DROP:
+            left.append(exchange)
+        for exchange in left:
+            self.context.record(self, exchange)
+
+    def _contents(self, header: Header, frame: memoryview, size: int, *, reads: bool) -> tuple[bool, Contents | None]:
+        """Whether the request is answered at all (Produce with acks=0 is not), and what it speaks of."""
+        decoder = self.context.decoder
+        if header.api == PRODUCE:
+            produced = produced_to(header, frame, decoder.topic_names)
+            acks, contents = produced if produced is not None else (1, None)
+            if reads:
+                contents = decoder.request(header, frame, self.session) or contents
+            return acks != 0, contents
+        # Of a session of fetches, every request counts: each names only what changed.
+        if len(frame) < size or not (reads or self.context.trace is not None or header.api == FETCH):
+            return True, None
+        return True, decoder.request(header, frame, self.session)
+
+    def _possible(self, header: Header) -> list[Tally]:
+        """The rules that may name an exchange with this header."""
+        return [one for one in self.context.tallies.values() if one.rule.may_name(self.node, header, self.peer)]
+
+    def _traces_all(self, header: Header) -> bool:
+        return self.context.traces_controllers and header.api in FROM_CONTROLLERS
+
+    def unanswered(self) -> int:
+        """How many of the controllers' requests have no answer yet."""
+        return sum(one.header.api in FROM_CONTROLLERS for one in self._pending.values())
+
+    def _fate(self, exchange: Exchange, side: str, possible: list[Tally]) -> Fate:
+        for tally in possible:
+            rule = tally.rule
+            if (
+                rule.side != side
+                or not rule.names(exchange.contents)
+                or not tally.takes(exchange.header, self.peer, exchange.contents)
+            ):
+                continue
+            exchange.fault = {"rule": rule.id, "action": rule.action, "side": side, "at_ns": time.monotonic_ns()}
+            if rule.action == CUT:
+                return Fate.LAST if side == REQUEST else Fate.END
+            self.waiting[side] = rule, exchange
+            return {HOLD: Fate.WAIT, DELAY: Fate.WAIT, DROP: Fate.LOSE}[rule.action]
+        return Fate.PASS
+
+    def line(self, exchange: Exchange) -> dict[str, Any]:
+        """An exchange as a line of the trace."""
+        header, contents = exchange.header, exchange.contents
+        line: dict[str, Any] = {
+            "ns": exchange.asked_ns,
+            "sender": self.peer,
+            "node": self.node,
+            "port": self.port,
+            "connection": self.number,
+            "api": header.name,
+            "version": header.version,
+            "correlation_id": header.correlation_id,
+            "client_id": header.client_id,
+            "bytes": exchange.size,
+            "answered_ns": exchange.answered_ns,
+            "answer_bytes": exchange.answer_size,
+        }
+        if contents is not None:
+            if contents.partitions:
+                line["partitions"] = contents.partitions[:_MOST_TOLD]
+            if contents.transactional_ids:
+                line["transactional_ids"] = contents.transactional_ids[:_MOST_TOLD]
+            if contents.leader_epochs:
+                told = list(contents.leader_epochs.items())[:_MOST_TOLD]
+                line["leader_epochs"] = [[*place, epoch] for place, epoch in told]
+            if contents.detail:
+                line["detail"] = contents.detail
+            if contents.body is not None and self._traces_all(header):
+                line["request"], line["answer"] = contents.body, exchange.answer
+        if exchange.errors:
+            line["errors"] = exchange.errors
+        if exchange.fault is not None:
+            line["fault"] = exchange.fault
+        return line

@@ -1,0 +1,72 @@
+"""The headers of Kafka's frames: enough to tell one request from another.
+
+Source: https://kafka.apache.org/protocol.html#protocol_messages (request header v1 and v2, response header v0 and v1).
+"""
+
+import struct
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from kafka_chaos.contract.wire.kafka_python import ApiKey
+
+SIZE_BYTES = 4
+MAX_FRAME = 100 * 2**20
+"""`socket.request.max.bytes`; what claims to be longer is no frame of Kafka."""
+
+PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
+
+API_NAMES: dict[int, str] = {key.value: key.name for key in ApiKey}
+"""Kafka's name of each API by its key."""
+API_KEYS = {name: key for key, name in API_NAMES.items()}
+
+
+def no_api(name: str) -> str | None:
+    """Why a name is that of no request, with those that are near; None where it is one."""
+    if name in API_KEYS:
+        return None
+    near = ", ".join(get_close_matches(name, API_KEYS)) or "Kafka's names, such as Produce"
+    return f"{name!r} is no request of Kafka: expected {near}"
+
+
+_HEADER = struct.Struct(">hhih")
+_SIZE = struct.Struct(">i")
+_MOST_VERSIONS = 40
+
+
+@dataclass(slots=True)
+class Header:
+    """A request's header; `body` is where its body begins, or its header's tagged fields in a flexible version."""
+
+    api: int
+    version: int
+    correlation_id: int
+    client_id: str
+    body: int
+
+    @property
+    def name(self) -> str:
+        """The API's name."""
+        return API_NAMES[self.api]
+
+
+def frame_size(data: memoryview, position: int) -> int:
+    """The size of the frame that begins here, without these four bytes; −1 where no frame of Kafka does."""
+    size = int(_SIZE.unpack_from(data, position)[0])
+    return size if 0 <= size <= MAX_FRAME else -1
+
+
+def read_header(frame: memoryview) -> Header | None:
+    """The header of a request; None where this is none of Kafka's."""
+    if len(frame) < _HEADER.size:
+        return None
+    api, version, correlation_id, length = _HEADER.unpack_from(frame)
+    end = _HEADER.size + max(0, length)
+    if api not in API_NAMES or not 0 <= version < _MOST_VERSIONS or length < -1 or end > len(frame):
+        return None
+    client_id = bytes(frame[_HEADER.size : end]).decode(errors="replace")
+    return Header(api, version, correlation_id, client_id, end)
+
+
+def correlation_id(frame: memoryview) -> int:
+    """Which request a response answers."""
+    return int(_SIZE.unpack_from(frame)[0])

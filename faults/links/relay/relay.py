@@ -1,0 +1,221 @@
+"""All links of a cluster: connections that are led to their loop, the rules that apply, and the trace."""
+
+import asyncio
+import itertools
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.faults.links.relay.connection import Conversation, RelayContext
+from kafka_chaos.faults.links.relay.pair import Pair
+from kafka_chaos.faults.links.relay.rules import CLIENTS, DROP, REQUEST, RESPONSE, Rule, Tally
+from kafka_chaos.faults.namespace import Namespace
+
+_FLUSH_INTERVAL = 0.5
+"""Seconds that a line of the trace may wait to be written."""
+
+
+@dataclass(slots=True)
+class _Attached:
+    """A node with its namespace, and the rules that lead to the listener."""
+
+    name: str
+    namespace: Namespace
+    listener: socket.socket
+    rules: str
+
+
+class Relay:
+    """All links of a cluster. `names`: host names by address; `ports`: those on which nodes speak Kafka's protocol.
+
+    One thread serves all connections, in an event loop of its own.
+    """
+
+    def __init__(self, names: Mapping[str, str], ports: Iterable[int]) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.connections: set[Pair] = set()
+        self._names = dict(names)
+        self._ports = tuple(ports)
+        self._attached: dict[str, _Attached] = {}
+        self._numbers = itertools.count(1)
+        self._opening: set[asyncio.Task[None]] = set()
+        self.context = RelayContext()
+
+    def attach(self, name: str, pid: int) -> None:
+        """Redirect what goes to a node from now on. Raises `ClusterFailure`."""
+        self.detach(name)
+        namespace = Namespace(pid)
+        listener = namespace.listener()
+        rules = redirection(self._ports, listener.getsockname()[1])
+        self._attached[name] = _Attached(name, namespace, listener, rules)
+        self.loop.add_reader(listener, self._accept, self._attached[name])
+        try:
+            namespace.run("iptables-restore", "-w", "--noflush", text=rules)
+        except ClusterFailure:
+            self.detach(name)
+            raise
+
+    def detach(self, name: str) -> None:
+        """Let connections to a node go their own way again; those through its link end."""
+        found = self._attached.pop(name, None)
+        if found is None:
+            return
+        if found.namespace.runs():
+            # The node may be about to end, and its rules with it.
+            with suppress(ClusterFailure, OSError):
+                found.namespace.run("iptables-restore", "-w", "--noflush", text=undone(found.rules))
+        self.loop.remove_reader(found.listener)
+        found.listener.close()
+        found.namespace.close()
+        for connection in [one for one in self.connections if one.talk.node == name]:
+            connection.close()
+
+    def apply(self, rule: Rule) -> None:
+        """Let a rule begin, unless it has begun."""
+        self.context.tallies.setdefault(rule.id, Tally(rule))
+
+    def lift(self, rule_id: str, *, release: bool) -> None:
+        """Let a rule end. What it holds goes on, or (without `release`) is lost with its connection."""
+        tally = self.context.tallies.pop(rule_id, None)
+        if tally is None:
+            return
+        for connection in list(self.connections):
+            for side in (REQUEST, RESPONSE):
+                rule, _ = connection.talk.waiting.get(side, (None, None))
+                if rule is None or rule.id != rule_id:
+                    continue
+                # A connection on which something got lost would be silent until its client loses patience.
+                if release and rule.action != DROP:
+                    connection.go_on(side)
+                else:
+                    connection.close()
+
+    def tally(self, rule_id: str) -> Tally | None:
+        """The tally of a rule so far; None where it does not apply."""
+        return self.context.tallies.get(rule_id)
+
+    @property
+    def waiting(self) -> int:
+        """How many frames wait now."""
+        return sum(one.requests.waits + one.responses.waits for one in self.connections)
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests of controllers have no answer yet."""
+        return sum(one.talk.unanswered() for one in self.connections)
+
+    def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
+        """Record exchanges in this file from now on, in place of another; None ends it.
+
+        `controllers`: record all that controllers ask brokers in ZooKeeper mode, and all of the answers.
+        """
+        if self.context.trace is not None:
+            for connection in self.connections:
+                connection.talk.record_unanswered()
+            self.context.trace.close()
+        self.context.trace = None if path is None else path.open("a", encoding="utf-8")
+        self.context.traces_controllers = controllers
+
+    def serve(self, fd: int, read: Callable[[], bool]) -> None:
+        """Serve all connections, and call `read` whenever this file has something to read, until it says that it is
+        over."""
+
+        def ready() -> None:
+            if read():
+                self.loop.remove_reader(fd)
+                self.loop.stop()
+
+        self.loop.add_reader(fd, ready)
+        self._flush()
+        self.loop.run_forever()
+
+    def close(self) -> None:
+        """Take every link away."""
+        for name in list(self._attached):
+            self.detach(name)
+        self.trace_to(None)
+        for connection in list(self.connections):
+            connection.close()
+        # The sockets are closed in the next turn.
+        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.close()
+
+    def _flush(self) -> None:
+        if self.context.trace is not None:
+            self.context.trace.flush()
+        self.loop.call_later(_FLUSH_INTERVAL, self._flush)
+
+    def _accept(self, node: _Attached) -> None:
+        try:
+            accepted, (address, _) = node.listener.accept()
+        except OSError:
+            return
+        opening = self.loop.create_task(self._open(node, accepted, self._names.get(address, CLIENTS)))
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+
+    async def _open(self, node: _Attached, accepted: socket.socket, peer: str) -> None:
+        onward = None
+        try:
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            destination = original_destination(accepted)
+            onward = node.namespace.connection(mark=MARK)
+            await self.loop.sock_connect(onward, destination)
+        except OSError:
+            accepted.close()
+            if onward is not None:
+                onward.close()
+            return
+        talk = Conversation(self.context, next(self._numbers), node.name, destination[1], peer)
+        pair = Pair(self.loop, self.connections, talk)
+        await pair.open(accepted, onward)
+        if self._attached.get(node.name) is not node:
+            pair.close()
+
+
+MARK = 0x4B43
+"""The mark of a link's own packets, which no rule sends back to it. (`KC`, in hexadecimal.)"""
+
+_SO_ORIGINAL_DST = 80
+
+
+def original_destination(accepted: socket.socket) -> tuple[str, int]:
+    """Where a redirected connection was to go."""
+    raw = accepted.getsockopt(socket.SOL_IP, _SO_ORIGINAL_DST, 16)
+    return socket.inet_ntoa(raw[4:8]), int.from_bytes(raw[2:4], "big")
+
+
+def redirection(ports: Sequence[int], listener: int) -> str:
+    """iptables-restore's words that send new connections to these ports to the listener.
+
+    They end, by a reset, connections that began before: nobody talks to a broker past its link. Connections of the
+    container to itself go there too.
+    """
+    marked = f"-m mark ! --mark {MARK:#x}"
+    nat = [
+        line
+        for port in ports
+        for line in (
+            f"-A PREROUTING ! -i lo -p tcp --dport {port} -j REDIRECT --to-ports {listener}",
+            f"-A OUTPUT -o lo -p tcp --dport {port} {marked} -j REDIRECT --to-ports {listener}",
+        )
+    ]
+    reset = "-j REJECT --reject-with tcp-reset"
+    filters = [
+        line
+        for port in ports
+        for line in (
+            f"-A INPUT ! -i lo -p tcp --dport {port} {reset}",
+            f"-A OUTPUT -o lo -p tcp --dport {port} {marked} {reset}",
+        )
+    ]
+    return "\n".join(["*nat", *nat, "COMMIT", "*filter", *filters, "COMMIT", ""])
+
+
+def undone(rules: str) -> str:
+    """The words that remove the same rules."""
+    return rules.replace("-A ", "-D ")

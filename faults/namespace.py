@@ -1,0 +1,84 @@
+"""Sockets and commands inside the network namespace of a container, from a process outside of it.
+
+A socket stays in the namespace that it was made in. So one thread can serve sockets in many of them. Needs root.
+"""
+
+import ctypes
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafka_chaos.contract.command.errors import ClusterFailure
+
+_CLONE_NEWNET = 0x40000000
+_NETLINK_NETFILTER = 12
+_TIMEOUT = 10.0
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Namespace:
+    """The network namespace of a process. Sockets made here work until they are closed, whatever the process does."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        try:
+            self._own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            self._inside = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ClusterFailure(f"process {pid} has no network namespace here: {error}") from error
+
+    def listener(self) -> socket.socket:
+        """A listening socket on a free port of all addresses."""
+        with self._entered():
+            listener = socket.socket()
+        listener.bind(("0.0.0.0", 0))
+        listener.listen(1024)
+        listener.setblocking(False)
+        return listener
+
+    def connection(self, *, mark: int = 0) -> socket.socket:
+        """A socket that can be connected, without waiting; its packets have a mark."""
+        with self._entered():
+            made = socket.socket()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.setblocking(False)
+        return made
+
+    def netfilter(self) -> socket.socket:
+        """A socket that asks the kernel's packet filter."""
+        with self._entered():
+            return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
+
+    def run(self, *command: str, text: str = "") -> None:
+        """Run a program of the container's own files in its namespace; raises `ClusterFailure` where it fails."""
+        entered = ["nsenter", f"--target={self._pid}", "--mount", "--net", "--", *command]
+        done = subprocess.run(entered, input=text, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+        if done.returncode != 0:
+            raise ClusterFailure(f"`{' '.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
+
+    def close(self) -> None:
+        """Nothing more is made here."""
+        os.close(self._inside)
+        os.close(self._own)
+
+    def runs(self) -> bool:
+        """Whether the process is there, so that there is something to undo."""
+        return Path(f"/proc/{self._pid}/ns/net").exists()
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        _set(self._inside)
+        try:
+            yield
+        finally:
+            _set(self._own)
+
+
+def _set(namespace: int) -> None:
+    if _LIBC.setns(namespace, _CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"setns: {os.strerror(number)}")

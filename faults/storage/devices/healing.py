@@ -1,0 +1,128 @@
+"""The journal of a run's disks, and how it is healed: thawed, unmounted, loop devices detached and files removed.
+
+Guarantee: whatever exists of a run's disks was named in its journal before, so that healing needs nothing else. It
+looks at what is there, never at what should be there, so that it may be called at any moment and any number of times,
+by another process too. It touches nothing that the journal does not name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.journal import JournalFile, journaled_runs
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.faults.storage.devices import kernel
+
+_IN_USE_TIMEOUT = 20.0
+
+
+def thaw_disks(run_id: str) -> None:
+    """Thaw a run's disks. Before anything else: a process that waits for a frozen disk can't even be killed."""
+    recorded = read_journal(run_id)
+    for disk in recorded.disks if recorded else ():
+        if kernel.mounted(disk.point):
+            kernel.thaw(disk.point)
+
+
+def remove_disks(run_id: str) -> int:
+    """Remove a run's disks, and its journal last; the number of disks. The containers must be gone."""
+    recorded = read_journal(run_id)
+    if recorded is None:
+        return 0
+    for disk in recorded.disks:
+        take_down(disk)
+        disk.image.unlink(missing_ok=True)
+    _remove_folder(recorded.folder)
+    Journal(run_id).end()
+    return len(recorded.disks)
+
+
+def take_down(disk: DiskFiles) -> None:
+    """Unmount a disk and free its loop device, as soon as nobody uses them; the image stays."""
+    wait_until(
+        lambda: _unmounted(disk),
+        f"{disk.point} to be unmounted",
+        timeout=_IN_USE_TIMEOUT,
+        seen=lambda: f"loop devices: {', '.join(kernel.loop_devices(disk.image)) or 'none'}",
+    )
+    _remove_folder(disk.point)
+
+
+def _unmounted(disk: DiskFiles) -> bool:
+    try:
+        while kernel.mounted(disk.point):
+            kernel.thaw(disk.point)
+            kernel.unmount(disk.point)
+        for device in kernel.loop_devices(disk.image):
+            kernel.detach(device)
+    except (ClusterFailure, OSError):
+        # Used by a process that is about to end, or gone between two looks.
+        return False
+    return not any(kernel.loop_devices(disk.image))
+
+
+def _remove_folder(folder: Path) -> None:
+    # One that is gone, or holds what the journal does not name.
+    with suppress(OSError):
+        folder.rmdir()
+
+
+_KIND = "disks"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFiles:
+    """Where one node's disk is: its image, and the folder where it is mounted."""
+
+    node: int
+    image: Path
+    point: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The content of a journal: whose run it is, the folder that was made for it, and its disks."""
+
+    run_id: str
+    labels: Mapping[str, str]
+    folder: Path
+    disks: tuple[DiskFiles, ...]
+
+
+class Journal(JournalFile):
+    """The journal of a run."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(_KIND, run_id)
+
+    def begin_with(self, labels: Mapping[str, str], folder: Path, disks: tuple[DiskFiles, ...]) -> None:
+        """Name the run by its labels, the folder of its disks, and all that will be made there."""
+        made = [{"node": disk.node, "image": str(disk.image), "point": str(disk.point)} for disk in disks]
+        self.begin({"step": "begin", "labels": dict(labels), "folder": str(folder), "disks": made})
+
+    def note_step(self, step: str, **values: Any) -> None:
+        """Write down what is about to be done; returns once that is on disk."""
+        self.note({"step": step, **values})
+
+
+def journals() -> Iterator[Recorded]:
+    """The content of all journals of this user, in the order of their runs."""
+    for run_id in journaled_runs(_KIND):
+        recorded = read_journal(run_id)
+        if recorded is not None:
+            yield recorded
+
+
+def read_journal(run_id: str) -> Recorded | None:
+    """The content of a run's journal; None where there is none."""
+    lines = Journal(run_id).lines()
+    if not lines:
+        return None
+    begin = lines[0]
+    disks = tuple(DiskFiles(int(one["node"]), Path(one["image"]), Path(one["point"])) for one in begin["disks"])
+    return Recorded(run_id, begin["labels"], Path(begin["folder"]), disks)

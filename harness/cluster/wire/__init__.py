@@ -1,1 +1,0 @@
-"""Requests between brokers and controllers, as messages of kafka-python: their definitions."""

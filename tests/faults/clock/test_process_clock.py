@@ -1,0 +1,75 @@
+"""A container's clock without a container: what is written, when, and whose times log lines have."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.faults.clock.process_clock import Clock, with_engine_time
+
+NOBODY = 999_999_999
+"""The id of no process."""
+
+
+@pytest.fixture
+def written() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def clock(written: list[str]) -> Clock:
+    """That of a container that is down."""
+    return Clock(lambda: 0, lambda path, text: written.append(f"{path} {text}"))
+
+
+def test_shifts_add_up_and_come_only_once(clock: Clock, written: list[str]) -> None:
+    clock.shift("a", seconds=60)
+    clock.shift("a", seconds=60)
+    clock.shift("b", seconds=-10.5)
+    clock.end("a")
+    clock.end("a")
+    clock.end("b")
+    file = "/etc/kafka-chaos/clock"
+    assert written == [f"{file} {seconds}\n" for seconds in ("+60.000", "+49.500", "-10.500", "+0.000")]
+
+
+def test_a_drift_goes_on_until_it_ends(clock: Clock, written: list[str]) -> None:
+    clock.shift("a", per_second=-0.5)
+    wait_until(lambda: len(written) > 3, "the clock to drift", timeout=10)
+    clock.end("a")
+    last = len(written)
+    shifts = [float(one.split()[1]) for one in written]
+    assert shifts[:-1] == sorted(shifts[:-1], reverse=True)
+    assert shifts[-2] < 0 == shifts[-1]
+    assert clock._no_drift.wait(1.0)
+    assert len(written) == last
+
+
+def test_a_process_that_is_down_tells_nothing(clock: Clock) -> None:
+    clock.shift("a", seconds=60)
+    assert clock.reading("a") is None
+
+
+def test_of_a_container_that_runs_the_file_is_exchanged_in_one_step(tmp_path: Path, written: list[str]) -> None:
+    # No such process: it ended while the clock was moved, and its container is written to.
+    pids = iter((NOBODY, NOBODY, 0, 0))
+    Clock(lambda: next(pids), lambda path, text: written.append(text)).shift("a", seconds=1)
+    assert written == ["+1.000\n"]
+
+
+def test_a_process_whose_file_can_not_be_written_while_it_runs_on_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.faults.clock.process_clock._ENDING_TIMEOUT", 0.1)
+    with pytest.raises(ClusterFailure, match="/etc/kafka-chaos/clock: No such file or directory"):
+        Clock(lambda: NOBODY, lambda path, text: None).shift("a", seconds=1)
+
+
+def test_lines_get_the_engine_s_time() -> None:
+    stamp = b"2026-11-22T10:00:01.234567890Z "
+    lines = b"".join(
+        stamp + line
+        for line in (b"[2027-01-01 00:00:00,000] INFO Truncating (x)\n", b"at org.apache.Kafka\n", b"[other] text\n")
+    )
+    assert with_engine_time(lines) == (
+        b"[2026-11-22 10:00:01,234] INFO Truncating (x)\nat org.apache.Kafka\n[other] text\n"
+    )

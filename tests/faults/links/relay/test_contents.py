@@ -1,0 +1,235 @@
+"""A link reads requests of clients and of brokers as kafka-python writes them."""
+
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.group import OffsetCommitRequest
+from kafka.protocol.metadata.metadata import MetadataResponse
+from kafka.protocol.producer.produce import ProduceRequest
+from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, TxnOffsetCommitRequest
+
+from kafka_chaos.conformance.controllers.requests import PartitionState, Sender, leader_and_isr
+from kafka_chaos.contract.wire.messages import AlterPartitionRequest, LeaderAndIsrRequest, LeaderAndIsrResponse
+from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
+from kafka_chaos.faults.links.relay.frames import API_KEYS, Header, read_header
+
+TOPIC_ID = uuid.UUID(int=7)
+
+
+def frame_of(request: Any, version: int) -> memoryview:
+    request.API_VERSION = version
+    request.with_header(correlation_id=5, client_id="client")
+    return memoryview(bytes(request.encode(version=version, header=True)))
+
+
+def understood(frame: memoryview, decoder: MessageDecoder | None = None) -> Contents:
+    header = read_header(frame)
+    assert header is not None
+    assert (header.correlation_id, header.client_id) == (5, "client")
+    contents = (decoder or MessageDecoder()).request(header, frame, FetchSession())
+    assert contents is not None
+    return contents
+
+
+@pytest.mark.parametrize("version", range(EndTxnRequest.max_version + 1))
+def test_the_end_of_a_transaction(version: int) -> None:
+    request = EndTxnRequest(transactional_id="tx", producer_id=7, producer_epoch=0, committed=False)
+    contents = understood(frame_of(request, version))
+    assert contents.transactional_ids == ("tx",)
+    assert contents.detail == {"producer_id": 7, "producer_epoch": 0, "committed": False}
+
+
+def test_partitions_that_join_a_transaction() -> None:
+    topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    old = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="tx",
+        v3_and_below_producer_id=1,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[topic(name="a", partitions=[0, 2]), topic(name="b", partitions=[1])],
+    )
+    contents = understood(frame_of(old, 3))
+    assert contents.transactional_ids == ("tx",)
+    assert contents.partitions == (("a", 0), ("a", 2), ("b", 1))
+    transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+        transactional_id="tx",
+        producer_id=1,
+        producer_epoch=0,
+        verify_only=True,
+        topics=[
+            AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction.AddPartitionsToTxnTopic(name="a", partitions=[3])
+        ],
+    )
+    contents = understood(frame_of(AddPartitionsToTxnRequest(transactions=[transaction]), 4))
+    assert (contents.transactional_ids, contents.partitions) == (("tx",), (("a", 3),))
+
+
+@pytest.mark.parametrize("version", [2, 8, 9])
+def test_offsets_of_a_group(version: int) -> None:
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition = topic.OffsetCommitRequestPartition(partition_index=4, committed_offset=3)
+    request = OffsetCommitRequest(group_id="g", topics=[topic(name="a", partitions=[partition])])
+    contents = understood(frame_of(request, version))
+    assert contents.partitions == (("a", 4),)
+    assert contents.detail["group_id"] == "g"
+
+
+def test_offsets_of_a_transaction() -> None:
+    topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+    partition = topic.TxnOffsetCommitRequestPartition(partition_index=1, committed_offset=3)
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id="g",
+        producer_id=1,
+        producer_epoch=0,
+        topics=[topic(name="a", partitions=[partition])],
+    )
+    contents = understood(frame_of(request, 3))
+    assert (contents.transactional_ids, contents.partitions) == (("tx",), (("a", 1),))
+
+
+def produce(acks: int, *, transactional_id: str | None = None, records: int = 10) -> Any:
+    data = ProduceRequest.TopicProduceData.PartitionProduceData(index=3, records=b"x" * records)
+    topic = ProduceRequest.TopicProduceData(name="a", topic_id=TOPIC_ID, partition_data=[data])
+    return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=1, topic_data=[topic])
+
+
+@pytest.mark.parametrize("version", range(3, ProduceRequest.max_version + 1))
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_the_beginning_of_a_produce_request_says_where_it_goes(version: int, acks: int) -> None:
+    frame = frame_of(produce(acks, transactional_id="tx", records=100_000), version)[:2_000]
+    header = read_header(frame)
+    assert header is not None
+    found = produced_to(header, frame, {TOPIC_ID: "a"})
+    assert found is not None
+    assert found[0] == acks
+    assert found[1].partitions == (("a", 3),)
+    assert found[1].transactional_ids == ("tx",)
+
+
+def fetch(version: int, epoch: int, partitions: list[int], forgotten: list[int]) -> memoryview:
+    topic = FetchRequest.FetchTopic
+    left = FetchRequest.ForgottenTopic
+    request = FetchRequest(
+        max_wait_ms=1,
+        min_bytes=1,
+        session_id=9,
+        session_epoch=epoch,
+        topics=[
+            topic(topic="a", topic_id=TOPIC_ID, partitions=[topic.FetchPartition(partition=n) for n in partitions])
+        ],
+        forgotten_topics_data=[left(topic="a", topic_id=TOPIC_ID, partitions=forgotten)] if forgotten else [],
+    )
+    return frame_of(request, version)
+
+
+@pytest.mark.parametrize("version", [7, 12, 13, 17])
+def test_a_session_of_fetches_covers_what_its_requests_do_not_repeat(version: int) -> None:
+    decoder, session = MessageDecoder(), FetchSession()
+    decoder.topic_names[TOPIC_ID] = "a"
+
+    def covered(epoch: int, partitions: list[int], forgotten: list[int]) -> set[int]:
+        frame = fetch(version, epoch, partitions, forgotten)
+        header = read_header(frame)
+        assert header is not None
+        contents = decoder.request(header, frame, session)
+        assert contents is not None
+        assert {topic for topic, _ in contents.partitions} <= {"a"}
+        return {partition for _, partition in contents.partitions}
+
+    assert covered(0, [0, 1], []) == {0, 1}
+    assert covered(1, [], []) == {0, 1}
+    assert covered(2, [2], [0]) == {1, 2}
+    assert covered(0, [5], []) == {5}
+    assert covered(-1, [6], []) == {6}
+
+
+def test_names_of_topic_ids_are_learned_from_metadata() -> None:
+    decoder = MessageDecoder()
+    kind = MetadataResponse.MetadataResponseTopic
+    answer = MetadataResponse(brokers=[], topics=[kind(error_code=0, name="a", topic_id=TOPIC_ID, partitions=[])])
+    frame = memoryview((5).to_bytes(4, "big") + b"\0" + bytes(answer.encode(version=12)))
+    assert decoder.response(Header(API_KEYS["Metadata"], 12, 5, "", 0), frame) is not None
+    assert decoder.topic_names == {TOPIC_ID: "a"}
+
+
+def own_frame(api: int, version: int, body: bytes, *, flexible: bool) -> memoryview:
+    client = b"client"
+    header = (
+        api.to_bytes(2, "big") + version.to_bytes(2, "big") + (5).to_bytes(4, "big") + len(client).to_bytes(2, "big")
+    )
+    return memoryview(header + client + (b"\0" if flexible else b"") + body)
+
+
+@pytest.mark.parametrize("version", range(LeaderAndIsrRequest.max_version + 1))
+def test_what_a_controller_tells_brokers(version: int) -> None:
+    state = PartitionState(
+        topic="a", partition=2, leader=1, leader_epoch=7, isr=(1,), replicas=(1,), controller_epoch=1
+    )
+    request = leader_and_isr(version, Sender(controller=1, controller_epoch=3), [state], topic_ids={"a": TOPIC_ID})
+    decoder = MessageDecoder()
+    contents = understood(frame_of(request, version), decoder)
+    assert contents.body == LeaderAndIsrRequest.decode(request.encode(version=version), version=version).to_dict(
+        json=False
+    )
+    assert contents.partitions == (("a", 2),)
+    assert contents.leader_epochs == {("a", 2): 7}
+    assert contents.detail == {"controller_epoch": 3}
+    assert decoder.topic_names == ({TOPIC_ID: "a"} if version >= 5 else {})
+
+
+@pytest.mark.parametrize("version", range(LeaderAndIsrRequest.max_version + 1))
+def test_what_brokers_answer_to_controllers(version: int) -> None:
+    kind = LeaderAndIsrResponse.LeaderAndIsrTopic
+    partition: dict[str, Any] = {"partition_index": 2, "error_code": 11}
+    answer = LeaderAndIsrResponse(
+        partition_errors=[LeaderAndIsrResponse.LeaderAndIsrPartitionError(topic_name="a", **partition)],
+        topics=[kind(topic_id=TOPIC_ID, partition_errors=[kind.LeaderAndIsrPartitionError(**partition)])],
+    )
+    data = bytes(answer.encode(version=version))
+    frame = memoryview((5).to_bytes(4, "big") + (b"\0" if version >= 4 else b"") + data)
+    body = MessageDecoder().response(Header(API_KEYS["LeaderAndIsr"], version, 5, "", 0), frame)
+    assert body is not None
+    assert list(errors_of(body)) == [11]
+    assert MessageDecoder().response(Header(API_KEYS["LeaderAndIsr"], version, 5, "", 0), frame[:-1]) is None
+
+
+@pytest.mark.parametrize("version", range(AlterPartitionRequest.max_version + 1))
+def test_what_a_leader_asks_a_controller_for(version: int) -> None:
+    topic = AlterPartitionRequest.AlterPartitionTopic
+    kind = topic.AlterPartitionPartition
+    partition = kind(
+        partition_index=2,
+        leader_epoch=1,
+        new_isr=[1, 2],
+        new_isr_with_epochs=[kind.AlterPartitionBrokerState(broker_id=1, broker_epoch=9)],
+    )
+    topics = [topic(topic_name="a", topic_id=TOPIC_ID, partitions=[partition])]
+    request = AlterPartitionRequest(broker_id=1, broker_epoch=3, topics=topics)
+    decoder = MessageDecoder()
+    decoder.topic_names[TOPIC_ID] = "a"
+    assert understood(frame_of(request, version), decoder).partitions == (("a", 2),)
+
+
+def test_error_codes_of_partitions_count_too() -> None:
+    body = {
+        "error_code": 0,
+        "results_by_topic_v3_and_below": [{"name": "a", "results": [{"partition_error_code": 51}, {"error_code": 0}]}],
+        "node": {"error_code": 6},
+    }
+    assert list(errors_of(body)) == [51, 6]
+
+
+@given(st.binary(max_size=200), st.integers(0, 90), st.integers(0, 20))
+def test_no_bytes_make_it_raise(data: bytes, api: int, version: int) -> None:
+    frame = own_frame(api, version, data, flexible=False)
+    header = read_header(frame)
+    if header is None:
+        return
+    decoder = MessageDecoder()
+    decoder.request(header, frame, FetchSession())
+    decoder.response(header, memoryview(data + b"\0\0\0\0"))
+    produced_to(header, frame, {})
