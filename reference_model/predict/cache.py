@@ -29,7 +29,7 @@ from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.answers import shipped
 from kafka_chaos.reference_model.predict.prediction import Prediction, internal_topics, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
-from kafka_chaos.reference_model.protocol.known_defects import KAFKA_15591, KAFKAJS_822, KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.reference_model.search import Budget
 
@@ -103,8 +103,8 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 def _of_client(lane: Lane) -> dict[str, Any]:
     """The properties of a lane's client that an answer depends on; its transactions have rules of their own."""
     by_the_kips = not rules_of_client(lane).acknowledges_implicitly
-    found = {"answers_each": True} if by_the_kips and KAFKA_15591.concerns(lane) else {}
-    if KAFKAJS_822.concerns(lane):
+    found = {"answers_each": True} if by_the_kips and KNOWN_DEFECTS["KAFKA-15591"].concerns(lane) else {}
+    if KNOWN_DEFECTS["kafkajs-822"].concerns(lane):
         found["several_partitions"] = lane.partitions > 1
     return found
 

@@ -26,16 +26,7 @@ from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.predict.repeats import leave_unnumbered, number_anew, repeat_unanswered, return_late
-from kafka_chaos.reference_model.protocol.known_defects import (
-    KAFKA_15591,
-    KAFKAJS_822,
-    KAFKAJS_1005,
-    KNOWN_DEFECTS,
-    LIBRDKAFKA_4953,
-    SARAMA_2619,
-    SARAMA_3354,
-    KnownDefect,
-)
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, KnownDefect
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
 Name = TypeVar("Name", bound=Hashable)
@@ -163,10 +154,10 @@ class Variant:
 
 
 VARIANTS: Mapping[str, Variant] = {
-    LIBRDKAFKA_4953.id: Variant(renew_after_timeout),
-    KAFKA_15591.id: Variant(forgetful=True),
-    KAFKAJS_1005.id: Variant(number_anew),
-    KAFKAJS_822.id: Variant(repeat_unanswered),
-    SARAMA_2619.id: Variant(return_late),
-    SARAMA_3354.id: Variant(leave_unnumbered),
+    "librdkafka-4953": Variant(renew_after_timeout),
+    "KAFKA-15591": Variant(forgetful=True),
+    "kafkajs-1005": Variant(number_anew),
+    "kafkajs-822": Variant(repeat_unanswered),
+    "sarama-2619": Variant(return_late),
+    "sarama-3354": Variant(leave_unnumbered),
 }

@@ -25,7 +25,7 @@ from kafka_chaos.reference_model.clients.rules import has_epoch_per_transaction
 from kafka_chaos.reference_model.machine import Findings, Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction, answers_from
-from kafka_chaos.reference_model.protocol.known_defects import KAFKA_5385, KAFKA_14402, KAFKA_17754, KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.transactions.examine import Question, stories_with
 from kafka_chaos.reference_model.transactions.rules import V1_UNVERIFIED, V2, Kind, Rules, v1_in
 
@@ -103,9 +103,9 @@ def _with_late(kind: Kind) -> Callable[[Rules], Rules]:
 
 
 VARIANTS: Mapping[str, Callable[[Rules], Rules]] = {
-    KAFKA_17754.id: _with_late(Kind.END),
-    KAFKA_14402.id: _with_late(Kind.PRODUCE),
-    KAFKA_5385.id: lambda rules: replace(rules, commits_without=True),
+    "KAFKA-17754": _with_late(Kind.END),
+    "KAFKA-14402": _with_late(Kind.PRODUCE),
+    "KAFKA-5385": lambda rules: replace(rules, commits_without=True),
 }
 """The rules with a defect. KAFKA-17754: EndTxn names producer id and epoch, and ends whatever transaction they have
 open when it arrives, however late. KAFKA-14402: a record that arrives after its transaction has ended opens one that

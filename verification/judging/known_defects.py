@@ -16,16 +16,6 @@ from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import ABORT, ABORTED, COMMIT, COMMITTED, TransactionAnomaly
-from kafka_chaos.reference_model.protocol.known_defects import (
-    KAFKA_5385,
-    KAFKA_15591,
-    KAFKA_17754,
-    KAFKAJS_822,
-    KAFKAJS_1005,
-    LIBRDKAFKA_4953,
-    SARAMA_2619,
-    SARAMA_3354,
-)
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.parquet import rows_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -215,7 +205,7 @@ def repeated(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, rec
     if anomaly in _MISPLACED and not _has_offset_of_another(record, recorded):
         return False
     others = (one for place in recorded.stored[record] for one in recorded.claimants[place] if one != record)
-    return anomaly != Anomaly.DUPLICATE or met.defect != KAFKAJS_1005.id or any(one[0] == record[0] for one in others)
+    return anomaly != Anomaly.DUPLICATE or met.defect != "kafkajs-1005" or any(one[0] == record[0] for one in others)
 
 
 def returned_late(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
@@ -248,13 +238,13 @@ def _has_offset_of_another(record: Identity, recorded: Recorded) -> bool:
 
 
 EXPLAINS: Mapping[str, Callable[[DefectPrecondition, AnyAnomaly, Identity, Recorded], bool]] = {
-    LIBRDKAFKA_4953.id: renewed_epoch,
-    KAFKA_15591.id: acknowledged_implicitly,
-    KAFKA_17754.id: ended_late,
-    KAFKA_5385.id: committed_without,
-    KAFKAJS_822.id: repeated,
-    KAFKAJS_1005.id: repeated,
-    SARAMA_2619.id: returned_late,
-    SARAMA_3354.id: sent_unnumbered,
+    "librdkafka-4953": renewed_epoch,
+    "KAFKA-15591": acknowledged_implicitly,
+    "KAFKA-17754": ended_late,
+    "KAFKA-5385": committed_without,
+    "kafkajs-822": repeated,
+    "kafkajs-1005": repeated,
+    "sarama-2619": returned_late,
+    "sarama-3354": sent_unnumbered,
 }
 """By defect, whether a precondition explains a record of a finding. A defect that is not here explains nothing."""

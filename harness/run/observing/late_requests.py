@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.run_directory import TRACE_FILE
-from kafka_chaos.reference_model.protocol.known_defects import KAFKA_17754
 
 _NS = 1e9
 
@@ -29,7 +28,7 @@ def late_ends(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectP
             if not began:
                 continue
             yield DefectPrecondition(
-                defect=KAFKA_17754.id,
+                defect="KAFKA-17754",
                 lane=lanes[transactional_id],
                 producer_id=max(began)[1],
                 evidence=f"an EndTxn request of {transactional_id} (correlation id {late['correlation_id']}) arrived "

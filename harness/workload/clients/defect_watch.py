@@ -20,16 +20,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.protocol.known_defects import (
-    KAFKA_5385,
-    KAFKA_15591,
-    KAFKAJS_822,
-    KAFKAJS_1005,
-    LIBRDKAFKA_4953,
-    SARAMA_2619,
-    SARAMA_3354,
-    KnownDefect,
-)
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, KnownDefect
 
 OnPrecondition = Callable[[DefectPrecondition], None]
 
@@ -41,11 +32,11 @@ _IMPLICIT = re.compile(
 _REPEATED = re.compile(r"^\[Producer\] (?P<told>.*)")
 _OF_SARAMA = r"(?P<told>producer/leader/(?P<topic>\S+)/(?P<partition>\d+) state change to \[{}-\d+\])"
 _TOLD_BY = {
-    KAFKAJS_822: _REPEATED,
-    KAFKAJS_1005: _REPEATED,
-    SARAMA_2619: re.compile(_OF_SARAMA.format("retrying")),
-    SARAMA_3354: re.compile(_OF_SARAMA.format("flushing")),
-    KAFKA_5385: re.compile(r"^KafkaTimeoutError: (?P<told>.*)"),
+    "kafkajs-822": _REPEATED,
+    "kafkajs-1005": _REPEATED,
+    "sarama-2619": re.compile(_OF_SARAMA.format("retrying")),
+    "sarama-3354": re.compile(_OF_SARAMA.format("flushing")),
+    "KAFKA-5385": re.compile(r"^KafkaTimeoutError: (?P<told>.*)"),
 }
 _DEBUG = 7
 _LOG_KEYS = frozenset(("debug", "logger"))
@@ -65,13 +56,13 @@ class Watch:
         """Read a line."""
         if (implicit := _IMPLICIT.search(line)) is not None and implicit["topic"] == self.topic:
             self._tell(
-                KAFKA_15591.id,
+                "KAFKA-15591",
                 f"librdkafka: {implicit['told']}",
                 partition=int(implicit["partition"]),
                 messages=int(implicit["messages"]),
             )
         elif (renewal := _RENEWAL.search(line)) is not None:
-            self._tell(LIBRDKAFKA_4953.id, f"librdkafka renews the producer epoch: {renewal['why']}")
+            self._tell("librdkafka-4953", f"librdkafka renews the producer epoch: {renewal['why']}")
 
     def _tell(self, defect: str, evidence: str, *, partition: int | None = None, messages: int | None = None) -> None:
         self.on_precondition(
@@ -95,7 +86,7 @@ class RepeatWatch(Watch):
     def reads(self, line: str) -> None:
         """Read a line."""
         for defect in self.defects:
-            found = _TOLD_BY[defect].search(line)
+            found = _TOLD_BY[defect.id].search(line)
             if found is not None and (place := found.groupdict()).get("topic", self.topic) == self.topic:
                 partition = int(place["partition"]) if "partition" in place else None
                 self._tell(defect.id, f"{defect.component}: {place['told']}", partition=partition)
@@ -122,7 +113,7 @@ def watch_of(
 
 def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, producer_id: int) -> RepeatWatch | None:
     """The reader of the log of a lane's producer whose kind has such defects with the lane's settings."""
-    concerned = [defect for defect in _TOLD_BY if defect.concerns(lane)]
+    concerned = [KNOWN_DEFECTS[id] for id in _TOLD_BY if KNOWN_DEFECTS[id].concerns(lane)]
     if on_precondition is None or not concerned:
         return None
     return RepeatWatch(on_precondition, lane=lane.lane, topic=lane.topic, producer_id=producer_id, defects=concerned)

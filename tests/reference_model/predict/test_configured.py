@@ -14,6 +14,7 @@ from kafka_chaos.contract.lane.lanes import TRANSACTION_STATE, InternalTopic, La
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.lane.idempotence import implicitly_acknowledged
 from kafka_chaos.reference_model.lane.state import INFO, NEW, NOWHERE, OK, RETRY, WAITING, Record, initial_state
+from kafka_chaos.reference_model.predict import defects, transactional
 from kafka_chaos.reference_model.predict.cache import predict_cached, question_key
 from kafka_chaos.reference_model.predict.defects import DefectTrace, _traces, known_defects, plain_lane
 from kafka_chaos.reference_model.predict.prediction import internal_topic, predict
@@ -257,6 +258,7 @@ def test_every_defect_says_what_shows_it_or_why_nothing_does() -> None:
         is_file = defect.shown.startswith("experiments/")
         assert (root / defect.shown).is_file() if is_file else " " in defect.shown
     assert CONCERNED.keys() == KNOWN_DEFECTS.keys() <= ALL_DEFECTS.keys()
+    assert {*defects.VARIANTS, *transactional.VARIANTS} == KNOWN_DEFECTS.keys()
 
 
 @pytest.mark.parametrize(

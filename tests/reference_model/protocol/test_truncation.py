@@ -5,7 +5,7 @@ import pytest
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT
 from kafka_chaos.reference_model.protocol.isr import may_join_isr
-from kafka_chaos.reference_model.protocol.known_defects import LIBRDKAFKA_4953
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.truncation import (
     Log,
     Truncation,
@@ -81,7 +81,7 @@ def test_the_variants_choose_these_rules() -> None:
 
 
 def test_a_known_defect_is_written_down_whole() -> None:
-    assert LIBRDKAFKA_4953.to_json() == {
-        name: getattr(LIBRDKAFKA_4953, name)
+    assert KNOWN_DEFECTS["librdkafka-4953"].to_json() == {
+        name: getattr(KNOWN_DEFECTS["librdkafka-4953"], name)
         for name in ("id", "ticket", "component", "versions", "rule", "precondition", "effect")
     }

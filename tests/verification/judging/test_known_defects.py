@@ -14,6 +14,7 @@ from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.harness.cli.main import cli
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.verification.cli import verify_command
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
@@ -262,6 +263,10 @@ def test_the_rows_of_a_transactional_lane(tmp_path: Path) -> None:
     assert found.markers == {(1, 5): [(1, 0, "abort")]}
     assert found.transactions == {(0, 3): [("of-a", 5, None, "info")]}
     assert found.copies == {RECORD: {(1, 5): [(0, None)]}}
+
+
+def test_records_are_explained_by_defects_that_the_model_knows() -> None:
+    assert known_defects.EXPLAINS.keys() < KNOWN_DEFECTS.keys()
 
 
 def test_without_markers_a_late_end_explains_nothing() -> None:
