@@ -19,7 +19,8 @@ from kafka_chaos.verification.tables.history import local_frame
 from kafka_chaos.verification.tables.scope import keys
 
 _KINDS = ("drops", "sends", "retries")
-_ENTRIES = "array<struct<first: bigint, `end`: bigint, since_ns: bigint, until_ns: bigint, cause: string>>"
+_TIMES = "since_ns: bigint, until_ns: bigint, within_ns: bigint"
+_ENTRIES = f"array<struct<first: bigint, `end`: bigint, {_TIMES}, cause: string>>"
 _ROWS = schema("of_lane string, of_partition int32, of_kind string, entries string")
 _UNKNOWN_PARTITION = -1
 
@@ -35,6 +36,7 @@ _COVERS = " AND ".join(
         "first": "offset >= x.first",
         "end": "offset < x.end",
         "until_ns": "begun_ns <= x.until_ns",
+        "within_ns": "ended_ns - begun_ns < x.within_ns",
         # Only a retry may still have been under way at the end of the run.
         "since_ns": "coalesce(ended_ns >= x.since_ns, of_kind = 'retries')",
     }.items()

@@ -6,17 +6,17 @@ Guarantee: a cause is named only with the events that show it; docs/ledger.md st
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
 from kafka_chaos.contract.lane.families import Cause
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.verification.inputs.documents.events import Change, Place, is_unclean
+from kafka_chaos.reference_model.clients.rules import JAVA, LIBRDKAFKA
+from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Change, Place, is_unclean
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-
-LOG_TIME_NS = 1_000_000
-"""Brokers log whole milliseconds: what a line reports happened before the next one."""
+from kafka_chaos.verification.judging.this_run import states_of, unobservable
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,15 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Explains what was under way at any time from `since_ns` to `until_ns` (None: to the end of the run)."""
+    """Explains what was under way at any time from `since_ns` to `until_ns` (None: to the end of the run).
+
+    `within_ns`: but only if it had its outcome before so long.
+    """
 
     since_ns: int
     until_ns: int | None
     cause: str
+    within_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +63,14 @@ def causes_of(run: RunDirectory) -> list[PartitionCauses]:
     found = []
     for lane in run.lanes:
         faults = [fault for fault in run.events.concerning(lane.lane) if _took_effect(fault)]
+        undisturbed = [] if lane.idempotence else _undisturbed(run, lane)
         for partition in (*range(lane.partitions), None):
             changes = () if partition is None else run.events.changes.get((lane.lane, partition), ())
             chain = () if partition is None else run.checkpoints.epochs.get((lane.lane, partition), ())
-            causes = _causes(lane, partition, sorted(changes, key=_order), faults, _owners(chain))
+            causes = _causes(lane, partition, sorted(changes, key=attrgetter("ts_ns")), faults, _owners(chain))
             if partition is not None and (kept := _kept(run, lane, partition)) is not None:
                 causes = replace(causes, drops=[kept, *causes.drops])
+            causes = replace(causes, retries=[*causes.retries, *undisturbed])
             if causes.drops or causes.sends or causes.retries:
                 found.append(causes)
     return found
@@ -130,8 +136,29 @@ def _kept(run: RunDirectory, lane: Lane, partition: int) -> Drop | None:
     return Drop(0, end, None, f"{Cause.IMPOSSIBLE}: no later leader began at or below it, so each of them had it")
 
 
-def _order(change: Change) -> int:
-    return change.ts_ns
+def _undisturbed(run: RunDirectory, lane: Lane) -> list[Span]:
+    """Of duplicates that have no cause: impossible, while nothing lets a producer send again what it has sent.
+
+    librdkafka and Kafka's own client do that after an error, a lost connection, or `request.timeout.ms`. During faults
+    (and as long again, since TCP may wait as long as it has waited), elections and changes of an ISR, in any partition
+    of the lane, a duplicate stays unexplained. It takes all of these to be known.
+    """
+    timings, places = run.timings.get(lane.lane), [(lane.lane, number) for number in range(lane.partitions)]
+    has_rules = (lane.client or LIBRDKAFKA).partition(" ")[0] in (LIBRDKAFKA, JAVA)
+    if timings is None or timings.request_ms is None or not has_rules or unobservable(run, lane) is not None:
+        return []
+    try:
+        moments = [state.since_ns for place in places for state in states_of(run, place)]
+    except ValueError:
+        return []
+    if not all(knows_all_elections(run, place) for place in places):
+        return []
+    moments += [won.ts_ns for place in places for won in run.events.elected(*place)]
+    spans = [(at - LOG_TIME_NS, at + LOG_TIME_NS) for at in moments]
+    spans += [(one.requested[0], 2 * one.healed[-1] - one.requested[0]) for one in run.events.concerning(lane.lane)]
+    impossible = f"{Cause.IMPOSSIBLE}: nothing happened for which its producer sends a record again"
+    unexplained = [Span(since, until, str(Cause.UNEXPLAINED)) for since, until in spans]
+    return [*unexplained, Span(0, None, impossible, timings.request_ms * 1_000_000)]
 
 
 def _took_effect(fault: FaultRecord) -> bool:

@@ -22,10 +22,10 @@ from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
 from kafka_chaos.contract.ledger import ObservationsLedger, ObservedLedger
+from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Place
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.causes import LOG_TIME_NS
 
 FIRST_RELEASE = (2, 8)
 """Since then leaders change an ISR through the controller, followers join it from their leader's epoch on, and logs
@@ -142,6 +142,11 @@ def _of_partition(run: RunDirectory, lane: Lane, partition: int, whole: str | No
     return ObservedLedger(partition=partition, states=numbers, complete=gap is None, reason=reason)
 
 
+def states_of(run: RunDirectory, place: Place) -> list[State]:
+    """Those of a partition, as `numbered` gives them."""
+    return numbered([one for one in run.events.kept.get(place, ()) if isinstance(one, PartitionChanged)])
+
+
 def numbered(changes: Sequence[PartitionChanged]) -> list[State]:
     """The states of a partition in the order of their numbers; `ValueError` where they are not all there and clear."""
     if not changes:
@@ -169,15 +174,10 @@ def numbered(changes: Sequence[PartitionChanged]) -> list[State]:
 
 def _contradiction(run: RunDirectory, lane: Lane, partition: int, states: Sequence[State]) -> str | None:
     """Why the states can't be all that there were, by what clients and new leaders saw."""
-    seen = [
-        one
-        for one in run.events.changes.get((lane.lane, partition), ())
-        if isinstance(one, IsrChanged | LeaderElected) and one.isr
-    ]
     isrs = {state.isr for state in states}
-    other = next((one for one in seen if frozenset(one.isr) not in isrs), None)
-    if other is not None:
-        return f"no log names the state in which the ISR was {', '.join(map(str, sorted(other.isr)))}"
+    for one in run.events.changes.get((lane.lane, partition), ()):
+        if isinstance(one, IsrChanged | LeaderElected) and one.isr and frozenset(one.isr) not in isrs:
+            return f"no log names the state in which the ISR was {', '.join(map(str, sorted(one.isr)))}"
     return None
 
 

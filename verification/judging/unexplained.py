@@ -17,12 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kafka_chaos.contract.events import HighWatermark, LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
+from kafka_chaos.contract.events import HighWatermark, LeaderElected, LogTruncated, PartitionOffline
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.protocol.rules import as_obeyed
+from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.causes import LOG_TIME_NS, knows_all_elections
-from kafka_chaos.verification.judging.this_run import State, load_of, numbered, unobservable
+from kafka_chaos.verification.judging.causes import knows_all_elections
+from kafka_chaos.verification.judging.this_run import State, load_of, states_of, unobservable
 
 UNEXPLAINED = "the model does not explain this"
 Problem = tuple[int | None, str]
@@ -80,7 +81,7 @@ def observed_of(run: RunDirectory, lane: Lane, partition: int) -> Observed:
     changes = sorted(run.events.changes.get(place, ()), key=lambda change: change.ts_ns)
     kept = run.events.kept.get(place, ())
     try:
-        states = numbered([one for one in kept if isinstance(one, PartitionChanged)])
+        states = states_of(run, place)
     except ValueError:
         states = []
     return Observed(

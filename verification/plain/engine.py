@@ -79,7 +79,8 @@ def _first(spans: Iterable[Span], begun_ns: int, ended_ns: int | None, *, is_ret
     """The first span within which it was under way. Only a retry may still have been so at the end of the run."""
     for span in spans:
         begun = span.until_ns is None or begun_ns <= span.until_ns
-        if begun and (is_retry if ended_ns is None else ended_ns >= span.since_ns):
+        in_time = span.within_ns is None or (ended_ns is not None and ended_ns - begun_ns < span.within_ns)
+        if begun and in_time and (is_retry if ended_ns is None else ended_ns >= span.since_ns):
             return span.cause
     return None
 

@@ -2,30 +2,34 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.contract.events import LeaderElected, PartitionOffline
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.events import LeaderElected, PartitionChanged, PartitionOffline
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import Timings
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
 from kafka_chaos.verification.inputs.documents.event_reader import read_events
-from kafka_chaos.verification.inputs.documents.events import Change, Events
+from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Change, Events, Phase
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.causes import LOG_TIME_NS, Drop, PartitionCauses, Span, causes_of
+from kafka_chaos.verification.judging.causes import Drop, PartitionCauses, Span, causes_of
 from tests.verification.samples.changes import elected, isr_seen, truncated
 from tests.verification.samples.engines import Verified
-from tests.verification.samples.run_dirs import Rows
+from tests.verification.samples.run_dirs import Rows, prediction
 
 MS = 1_000_000
 PAUSE = FaultRecord(
     "pause-1", "pause", ("a",), resolved=("broker-1",), requested=[10 * MS], proven=[11 * MS], healed=[40 * MS]
 )
-FIRST = elected(MS, 1, 0, 0, (1, 2, 3))
+WHOLE = (1, 2, 3)
+FIRST = elected(MS, 1, 0, 0, WHOLE)
 SECOND = elected(20 * MS, 2, 1, 5, (2, 3))
 CUT = truncated(50 * MS, 1, 5, 9)
 
@@ -34,7 +38,10 @@ def found(
     *changes: Change,
     faults: tuple[FaultRecord, ...] = (),
     epochs: Checkpoints | None = None,
-    kept: Sequence[PartitionOffline] = (),
+    kept: Sequence[PartitionChanged | PartitionOffline] = (),
+    phases: dict[str, Phase] | None = None,
+    outside: dict[str, tuple[str, ...]] | None = None,
+    timings: Timings | None = None,
     **lane: Any,
 ) -> PartitionCauses:
     """The explanations for partition 0 of lane a."""
@@ -42,9 +49,16 @@ def found(
         path=None,
         lanes=(Lane.from_json({"lane": "a", **lane}),),
         tables={},
-        events=Events(faults=faults, changes={("a", 0): changes}, kept={("a", 0): kept}),
+        events=Events(
+            faults=faults,
+            changes={("a", 0): changes},
+            kept={("a", 0): kept},
+            phases=phases or {},
+            outside=outside or {},
+        ),
         predictions={},
         checkpoints=epochs or Checkpoints(),
+        timings={} if timings is None else {"a": timings},
     )
     return next((one for one in causes_of(run) if one.partition == 0), PartitionCauses("a", 0))
 
@@ -287,6 +301,102 @@ def test_what_every_later_leader_had_is_lost_by_nothing_that_the_model_knows() -
     assert found(FIRST, SECOND, third, epochs=later, kept=[nobody]).drops[0] == Drop(0, 5, None, text)
     compacted = found(FIRST, SECOND, epochs=known, cleanup_policy="compact").drops[0]
     assert not compacted.cause.startswith("impossible")
+
+
+ISRS = [(1, WHOLE), (25, (2, 3)), (60, WHOLE)]
+CALM: dict[str, Any] = {
+    "faults": (PAUSE,),
+    "epochs": Checkpoints({("a", 0): ((0, 0), (1, 5))}),
+    "kept": [
+        PartitionChanged(ts_ns=ms * MS, node=1, lane="a", partition=0, partition_epoch=number, isr=isr, newest=2)
+        for number, (ms, isr) in enumerate(ISRS)
+    ],
+    "phases": {"load": Phase(None, 2 * MS, 200 * MS)},
+    "timings": Timings(session_ms=9, election_ms=9, lag_ms=9, replica_socket_ms=9, abort_check_ms=9, request_ms=30),
+}
+NOTHING_HAPPENED = "impossible: nothing happened for which its producer sends a record again"
+
+
+def test_a_duplicate_is_impossible_where_nothing_makes_its_producer_send_again() -> None:
+    spans = found(FIRST, SECOND, **CALM).retries[2:]
+    assert spans[-1] == Span(0, None, NOTHING_HAPPENED, 30 * MS)
+    assert sorted((span.since_ns, span.until_ns) for span in spans[:-1]) == [
+        # The ISR was first seen when the first leader was elected; the pause lasted for 30 ms.
+        (0, 2 * MS),
+        (0, 2 * MS),
+        (10 * MS, 70 * MS),
+        (19 * MS, 21 * MS),
+        (24 * MS, 26 * MS),
+        (59 * MS, 61 * MS),
+    ]
+    assert {span.cause for span in spans[:-1]} == {"unexplained"}
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        {"timings": None},
+        {"timings": replace(CALM["timings"], request_ms=None)},
+        {"client": "kafkajs 2.2.4"},
+        {"kept": CALM["kept"][:1]},
+        {"epochs": Checkpoints({("a", 0): ((0, 0), (1, 5), (2, 7))})},
+        {"phases": {}},
+        {"faults": (replace(PAUSE, proven=[]),)},
+        {"faults": (PAUSE, replace(PAUSE, fault_id="drift", kind="clock-drift"))},
+        {"outside": {"a": ("kill",)}},
+        {"partitions": 2},
+        {"acks": "all", "idempotence": True},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_a_duplicate_stays_unexplained_where_something_may_have_happened_unseen(unknown: dict[str, Any]) -> None:
+    assert NOTHING_HAPPENED not in [span.cause for span in found(FIRST, SECOND, **{**CALM, **unknown}).retries]
+
+
+@pytest.mark.parametrize(
+    ("begun_ms", "ended_ms", "verdict"),
+    [
+        (3, 9, "violation"),
+        (3, 10, "conforms"),
+        (70, 72, "conforms"),
+        (71, 72, "violation"),
+        (80, 109, "violation"),
+        (80, 110, "conforms"),
+        (80, None, "conforms"),
+    ],
+)
+def test_an_impossible_duplicate_is_a_violation_where_duplicates_are_permitted(
+    tmp_path: Path, verified: Verified, begun_ms: int, ended_ms: int | None, verdict: str
+) -> None:
+    rows = Rows(lanes=[{"lane": "a", "acks": "1", "faults": ["pause"], "replication_factor": 3}], clock=0)
+    rows.prediction = prediction(["a"], duplicate="permitted")
+    rows.timings = {"a": {key: value for key, value in CALM["timings"].to_json().items() if value is not None}}
+    rows.event("run_started", ts_ns=1, run_id="r", lanes=["a"], collects=["log"])
+    rows.event("phase_started", ts_ns=2 * MS, phase="load", lanes=["a"])
+    for seq in range(1, 9):
+        rows.send(seq, seq - 1).store(seq - 1, seq)
+        rows.produced[-1] |= {"invoke_ns": 2 * MS + seq, "complete_ns": 2 * MS + 10 + seq}
+    rows.send(9, 8).store(8, 9).store(9, 9)
+    rows.produced[-1] |= {"invoke_ns": begun_ms * MS, "complete_ns": None if ended_ms is None else ended_ms * MS}
+    if ended_ms is None:
+        rows.produced[-1] |= {"offset": None, "outcome": "info"}
+    rows.clock = 150 * MS
+    for offset, seq in enumerate((*range(1, 10), 9)):
+        rows.read(offset, seq)
+    fault = {"fault_id": PAUSE.fault_id, "kind": "pause"}
+    rows.event("fault_requested", ts_ns=10 * MS, resolved=["broker-1"], lanes=["a"], **fault)
+    rows.event("fault_proven", ts_ns=11 * MS, fault_id=PAUSE.fault_id, evidence={"broker-1": {}})
+    rows.event("fault_healed", ts_ns=40 * MS, fault_id=PAUSE.fault_id)
+    for one in (FIRST, SECOND, *CALM["kept"]):
+        rows.event(one.to_json()["type"], **{key: value for key, value in one.to_json().items() if key != "type"})
+    rows.event("phase_ended", ts_ns=200 * MS, phase="load")
+    rows.checkpoints = {
+        "brokers": {"2": {"a/0": {"high_watermark": 10, "log_end_offset": 10, "leader_epochs": [[0, 0], [1, 5]]}}}
+    }
+    lane = verified(rows.write(tmp_path / "run")).lane("a")
+    impossible = "duplicate is permitted, but no behaviour of the model explains 1 of 1"
+    assert (impossible in lane.reasons) == (verdict == "violation"), lane.reasons
+    assert lane.observed[Anomaly.DUPLICATE].count == 1
 
 
 @pytest.mark.parametrize(("offset", "verdict"), [(2, "violation"), (6, "conforms")])

@@ -14,6 +14,8 @@ from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 
 Place = tuple[str, int]
 """Lane and partition."""
+LOG_TIME_NS = 1_000_000
+"""Brokers log whole milliseconds: what a line reports happened before the next one."""
 
 Change = LeaderElected | IsrChanged | LogTruncated
 Kept = contract.PartitionChanged | contract.PartitionOffline
