@@ -22,7 +22,7 @@ def anomaly_named(name: str) -> AnyAnomaly:
 
 
 class Cause(StrEnum):
-    """Why a record was lost or stored twice. In findings/, details follow the name after a colon."""
+    """Why a record was lost, stored twice or overtaken. In findings/, details follow the name after a colon."""
 
     TRUNCATION = "truncation"
     ELECTION = "election"
@@ -34,6 +34,6 @@ class Cause(StrEnum):
     IMPOSSIBLE = "impossible"
 
 
-LOST = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ)
-CAUSED = (*LOST, Anomaly.DUPLICATE)
+REPEATED = (Anomaly.DUPLICATE, Anomaly.REORDERED)
+CAUSED = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, *REPEATED)
 """The anomalies whose every case has a cause."""

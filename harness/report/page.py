@@ -119,7 +119,7 @@ def summary_of(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str,
 
 
 def _unexplained(anomalies: Mapping[str, Any]) -> str:
-    """How many lost and duplicated records have no cause; a verdict without causes does not tell."""
+    """How many lost, duplicated and overtaken records have no cause; a verdict without causes does not tell."""
     causes = [as_dict(as_dict(anomalies[name]).get("causes")) for name in CAUSED if name in anomalies]
     if not all(causes):
         return "not recorded"

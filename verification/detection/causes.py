@@ -1,4 +1,4 @@
-"""Gives every lost or duplicated record its cause, joined by partition, offset and time.
+"""Gives every lost, duplicated or overtaken record its cause, joined by partition, offset and time.
 
 Guarantee: the cause begins with one of the names in `contract.families`. The events' side of the join is small and
 broadcast; findings never leave Spark.
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.lane.families import Cause
+from kafka_chaos.contract.lane.families import REPEATED, Cause
 from kafka_chaos.verification.judging.causes import PartitionCauses
 from kafka_chaos.verification.schemas import CASES, IDENTITY, schema
 from kafka_chaos.verification.tables.history import local_frame
@@ -25,7 +25,8 @@ _ROWS = schema("of_lane string, of_partition int32, of_kind string, entries stri
 _UNKNOWN_PARTITION = -1
 
 _IS_DUPLICATE = f"anomaly = '{Anomaly.DUPLICATE}'"
-_KIND = f"CASE WHEN {_IS_DUPLICATE} THEN 'retries' WHEN offset IS NULL THEN 'sends' ELSE 'drops' END"
+_IS_REPEATED = f"anomaly IN ({', '.join(map(repr, map(str, REPEATED)))})"
+_KIND = f"CASE WHEN {_IS_REPEATED} THEN 'retries' WHEN offset IS NULL THEN 'sends' ELSE 'drops' END"
 # What a record was truncated or overtaken by came after its acknowledgement; after its sending, if there is none.
 _KNOWN_NS = "IF(outcome = 'ok', complete_ns, invoke_ns)"
 _BEGUN_NS = f"CASE of_kind WHEN 'drops' THEN {_KNOWN_NS} ELSE invoke_ns END"
@@ -53,7 +54,7 @@ def explained(
     few: bool,
     small: bool,
 ) -> DataFrame:
-    """CASES of lost and duplicated records (`contract.families.CAUSED`), each with its cause.
+    """CASES of lost, duplicated and overtaken records (`contract.families.CAUSED`), each with its cause.
 
     `replicas`: those of idempotent producers that show duplicates. `few`, `small`: see `scope.keys`.
     """
@@ -79,7 +80,7 @@ def _with_explanation(
 ) -> DataFrame:
     """CASES with `found`, the first explanation of its partition that covers it, and no `renewed`."""
     sent = produced.select(*IDENTITY, F.col("partition").alias("sent_to"), "invoke_ns", "complete_ns", "outcome")
-    # No case is lost by this: whatever is lost or stored twice was produced, once.
+    # No case is lost by this: whatever is lost, stored twice or overtaken was produced, once.
     placed = sent.join(keys(cases, few=few, small=small), list(IDENTITY)).selectExpr("*", f"{_KIND} AS kind")
     place = f"coalesce(partition, sent_to, {_UNKNOWN_PARTITION}) = of_partition"
     at = F.expr(f"lane = of_lane AND {place} AND kind = of_kind")

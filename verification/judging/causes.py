@@ -1,4 +1,4 @@
-"""Possible causes of a lost or duplicated record: truncations, elections and faults, by partition. No Spark.
+"""Possible causes of a lost, duplicated or overtaken record: truncations, elections and faults, by partition. No Spark.
 
 Guarantee: a cause is named only with the events that show it; docs/ledger.md states the evidence for each.
 `verification.detection.causes` gives each finding the first cause that covers it.
@@ -47,8 +47,8 @@ class PartitionCauses:
     """The explanations for a partition, the best ones first. `partition` None: for records whose partition is unknown.
 
     `drops`: for lost records with an offset; the last ones explain nothing, but name the leader epoch of the final log
-    that has the offset. `sends`: for lost records without an offset, by the time of sending. `retries`: for duplicates,
-    by the time from the sending to the outcome.
+    that has the offset. `sends`: for lost records without an offset, by the time of sending. `retries`: for duplicates
+    and overtaken records, by the time from the sending to the outcome.
     """
 
     lane: str
@@ -137,11 +137,11 @@ def _kept(run: RunDirectory, lane: Lane, partition: int) -> Drop | None:
 
 
 def _undisturbed(run: RunDirectory, lane: Lane) -> list[Span]:
-    """Of duplicates that have no cause: impossible, while nothing lets a producer send again what it has sent.
+    """Of duplicates and the like without a cause: impossible, while nothing lets their producer send again.
 
     librdkafka and Kafka's own client do that after an error, a lost connection, or `request.timeout.ms`. During faults
     (and as long again, since TCP may wait as long as it has waited), elections and changes of an ISR, in any partition
-    of the lane, a duplicate stays unexplained. It takes all of these to be known.
+    of the lane, they stay unexplained. It takes all of these to be known.
     """
     timings, places = run.timings.get(lane.lane), [(lane.lane, number) for number in range(lane.partitions)]
     has_rules = (lane.client or LIBRDKAFKA).partition(" ")[0] in (LIBRDKAFKA, JAVA)

@@ -13,7 +13,7 @@ from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.engines import MOST_ROWS, Engine
 from kafka_chaos.contract.events import HighWatermark
-from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, Cause, anomaly_named
+from kafka_chaos.contract.lane.families import CAUSED, REPEATED, AnyAnomaly, Cause, anomaly_named
 from kafka_chaos.contract.lane.groups import group_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
@@ -61,7 +61,7 @@ def _explanation(case: Case, sent: Produced, view: View, causes: Causes) -> str 
     known = causes.get(sent.partition if case.partition is None else case.partition)
     if known is None:
         return None
-    if case.anomaly == Anomaly.DUPLICATE:
+    if case.anomaly in REPEATED:
         return _first(known.retries, sent.invoke_ns, sent.complete_ns, is_retry=True)
     if case.offset is None:
         return _first(known.sends, sent.invoke_ns, sent.invoke_ns)
