@@ -140,6 +140,19 @@ def test_stray_values_are_refused(
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("table", "end", "begin"), [("assignments", "end_ns", "start_ns"), ("commits", "complete_ns", "invoke_ns")]
+)
+def test_what_took_no_time_is_no_stray_value(
+    tmp_path: Path, verified: Verified, table: str, end: str, begin: str
+) -> None:
+    run_dir = write(tmp_path / "run", clean())
+    file = run_dir / table / "part-00000.parquet"
+    schema, (first, *rows) = pq.read_schema(file), pq.read_table(file).to_pylist()
+    pq.write_table(pa.Table.from_pylist([{**first, end: first[begin]}, *rows], schema=schema), file)
+    verified(run_dir)
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_frames_are_judged_like_files(tmp_path: Path, spark: Any) -> None:

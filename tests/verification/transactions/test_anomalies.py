@@ -131,8 +131,9 @@ def test_stray_values_are_refused(
     rows = pq.read_table(file).to_pylist()
     rows = [{**rows[0], **change}, *rows[1:]] if change else [rows[0], *rows]
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(file)), file)
-    with pytest.raises(RunDirectoryError, match=message):
+    with pytest.raises(RunDirectoryError, match=message) as refused:
         verified(run_dir)
+    assert refused.value.path.startswith(str(run_dir / table))
 
 
 @pytest.mark.slow
