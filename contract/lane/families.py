@@ -1,5 +1,5 @@
 """All families of anomalies, side by side: those of every lane, of transactions, of groups and loops, of recovery; and
-the names of the causes of lost and duplicated records, of which docs/ledger.md says on what evidence each is named.
+the names of the causes of lost, duplicated and overtaken records (docs/ledger.md says on what evidence each is named).
 """
 
 from __future__ import annotations

@@ -22,15 +22,19 @@ class RecoveryAnomaly(AnyName):
     STALLED_CONSUMER = "stalled_consumer", "nothing was read for longer than the lane's time-outs allow"
     ISR_NOT_RESTORED = "isr_not_restored", "an ISR was not whole again after faults, for longer than time-outs allow"
     GROUP_NOT_STABLE = "group_not_stable", "nobody owned a partition of a group for longer than time-outs allow"
-    TRANSACTION_NOT_ENDED = (
-        "transaction_not_ended",
-        "an open transaction held consumers back for longer than time-outs allow",
-    )
+    TRANSACTION_NOT_ENDED = "transaction_not_ended", "a transaction held consumers back for longer than time-outs allow"
+
+
+DAY_MS = 86_400_000
 
 
 def _ms(meaning: str) -> dict[str, Any]:
     """A time-out, of a day at most: a lane with a longer one never had to recover."""
-    return key(meaning, most=86_400_000)
+    return key(meaning, most=DAY_MS)
+
+
+def _of_client(meaning: str) -> Any:
+    return field(default=None, metadata=_ms(meaning))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,22 +58,13 @@ class Timings:
             "`transaction.abort.timed.out.transaction.cleanup.interval.ms`: how often time-outs are looked for"
         )
     )
-    reconnect_ms: int | None = field(
-        default=None, metadata=_ms("`reconnect.backoff.max.ms` of the lane's clients, and half of it for its jitter")
-    )
-    retry_ms: int | None = field(default=None, metadata=_ms("`retry.backoff.max.ms` of the lane's producer"))
-    connect_ms: int | None = field(
-        default=None, metadata=_ms("`socket.connection.setup.timeout.ms`: a client gives a connection up")
-    )
-    request_ms: int | None = field(
-        default=None, metadata=_ms("`request.timeout.ms`: the lane's producer gives a request up")
-    )
-    linger_ms: int | None = field(
-        default=None, metadata=_ms("`linger.ms`, where the lane gives it: its producer waits for more records")
-    )
-    fetch_ms: int | None = field(
-        default=None, metadata=_ms("`socket.timeout.ms` of the lane's consumers: they give a request up")
-    )
+    reconnect_ms: int | None = _of_client("`reconnect.backoff.max.ms`, and half of it for its jitter")
+    retry_ms: int | None = _of_client("`retry.backoff.max.ms` of the lane's producer")
+    connect_ms: int | None = _of_client("`socket.connection.setup.timeout.ms`: a client gives a connection up")
+    request_ms: int | None = _of_client("`request.timeout.ms`: the lane's producer gives a request up")
+    linger_ms: int | None = _of_client("`linger.ms`, where the lane gives it: its producer waits for more records")
+    fetch_ms: int | None = _of_client("`socket.timeout.ms`: the lane's consumers give a request up")
+    delivery_ms: int | None = _of_client("`message.timeout.ms`: the lane's producer gives a record up")
 
     def __post_init__(self) -> None:
         check(self, "timings.")
@@ -99,6 +94,7 @@ USUAL_TIMINGS = Timings(
     connect_ms=30_000,
     request_ms=30_000,
     fetch_ms=60_000,
+    delivery_ms=300_000,
 )
 """Where nobody changes anything: the defaults of brokers in KRaft mode, whose quorum takes 2 s to miss its leader, 1 s
 to elect one and 1 s to try again; and those of librdkafka."""

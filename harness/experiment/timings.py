@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
-from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS, Timings
+from kafka_chaos.contract.lane.recovery import DAY_MS, USUAL_TIMINGS, Timings
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS
@@ -51,6 +51,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
     def client(key: str, usual: int | None) -> int | None:
         return int(str(lane.producer_configs.get(key, usual))) if known and lane.client == IN_PROCESS else None
 
+    delivery = client("delivery.timeout.ms", client("message.timeout.ms", USUAL_TIMINGS.delivery_ms))
     lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))
     if cluster.metadata_mode == ZOOKEEPER:
         session = election = broker("zookeeper.session.timeout.ms")
@@ -70,6 +71,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
         request_ms=client("request.timeout.ms", USUAL_TIMINGS.request_ms),
         linger_ms=max((math.ceil(float(str(one))) for one in lingers if one), default=0) or None,
         fetch_ms=client("socket.timeout.ms", USUAL_TIMINGS.fetch_ms),
+        delivery_ms=min(delivery, DAY_MS) if delivery else delivery,
     )
 
 

@@ -1,6 +1,7 @@
 """Files and folders that documents name are there: whoever moves one mends what points to it."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,14 @@ def test_the_modules_to_begin_with_exist() -> None:
     assert {folder.rstrip("/") for folder, _ in rows} == {*FOLDERS.split("|"), "docs"}
     begin_with = [(folder, name) for folder, names in rows for name in re.findall(r"`([\w./]+)`", names)]
     assert [row for row in begin_with if not (ROOT / row[0] / row[1]).exists() and not (ROOT / row[1]).exists()] == []
+
+
+def test_import_linter_keeps_all_fault_kinds_from_all_mechanisms() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (kept,) = (one for one in contracts if one["name"].startswith("Fault kinds reach a cluster through Protocols"))
+    named = [*kept["source_modules"], *kept["forbidden_modules"]]
+    kinds = [path for path in (ROOT / "faults").glob("*/*.py") if path.name != "__init__.py"]
+    folders = [path for path in (ROOT / "faults").glob("*/*") if (path / "__init__.py").is_file()]
+    for path in (*kinds, *folders):
+        module = ".".join(("kafka_chaos", *path.relative_to(ROOT).with_suffix("").parts))
+        assert any(module == one or module.startswith(f"{one}.") for one in named), f"{module} is in neither list"

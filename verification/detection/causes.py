@@ -64,7 +64,7 @@ def explained(
     if replicas is not None:
         renewed = _renewed(replicas, cases.where(_IS_DUPLICATE), few=few, small=small)
         found = found.drop("renewed").join(keys(renewed, few=few, small=small), list(IDENTITY), "left")
-    named = f"coalesce(renewed, found, '{Cause.UNEXPLAINED}')"
+    named = f"coalesce(IF({_IS_DUPLICATE}, renewed, NULL), found, '{Cause.UNEXPLAINED}')"
     text = f"IF(cause IS NULL, {named}, concat({named}, IF(instr({named}, ':') > 0, '; ', ': '), cause)) AS cause"
     return found.selectExpr(*(text if name == "cause" else name for name in CASES.names))
 

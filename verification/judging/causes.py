@@ -12,7 +12,6 @@ from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOf
 from kafka_chaos.contract.lane.families import Cause
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.clients.rules import JAVA, LIBRDKAFKA
 from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Change, Place, is_unclean
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -139,13 +138,15 @@ def _kept(run: RunDirectory, lane: Lane, partition: int) -> Drop | None:
 def _undisturbed(run: RunDirectory, lane: Lane) -> list[Span]:
     """Of duplicates and the like without a cause: impossible, while nothing lets their producer send again.
 
-    librdkafka and Kafka's own client do that after an error, a lost connection, or `request.timeout.ms`. During faults
-    (and as long again, since TCP may wait as long as it has waited), elections and changes of an ISR, in any partition
-    of the lane, they stay unexplained. It takes all of these to be known.
+    librdkafka does that after an error, a lost connection, or time-outs, which end sessions of brokers first. Near
+    faults, elections, changes of an ISR (in any partition of the lane) and pauses of the harness they stay unexplained:
+    for a time-out and a session, since clients and brokers may be behind. It takes all of these to be known. With
+    acks=0, an outcome says nothing of when brokers read the record.
     """
     timings, places = run.timings.get(lane.lane), [(lane.lane, number) for number in range(lane.partitions)]
-    has_rules = (lane.client or LIBRDKAFKA).partition(" ")[0] in (LIBRDKAFKA, JAVA)
-    if timings is None or timings.request_ms is None or not has_rules or unobservable(run, lane) is not None:
+    waits = (timings.request_ms, timings.fetch_ms, timings.delivery_ms) if timings else ()
+    patience_ms = min((ms or 0 for ms in waits), default=0)
+    if timings is None or patience_ms <= timings.session_ms or lane.acks == "0" or unobservable(run, lane) is not None:
         return []
     try:
         moments = [state.since_ns for place in places for state in states_of(run, place)]
@@ -153,12 +154,13 @@ def _undisturbed(run: RunDirectory, lane: Lane) -> list[Span]:
         return []
     if not all(knows_all_elections(run, place) for place in places):
         return []
+    tail_ns = (patience_ms + timings.session_ms) * 1_000_000
     moments += [won.ts_ns for place in places for won in run.events.elected(*place)]
-    spans = [(at - LOG_TIME_NS, at + LOG_TIME_NS) for at in moments]
-    spans += [(one.requested[0], 2 * one.healed[-1] - one.requested[0]) for one in run.events.concerning(lane.lane)]
+    faults = [(fault.requested[0], fault.healed[-1]) for fault in run.events.concerning(lane.lane)]
+    disturbed = [*((at - tail_ns, at) for at in moments), *faults, *run.events.pauses]
     impossible = f"{Cause.IMPOSSIBLE}: nothing happened for which its producer sends a record again"
-    unexplained = [Span(since, until, str(Cause.UNEXPLAINED)) for since, until in spans]
-    return [*unexplained, Span(0, None, impossible, timings.request_ms * 1_000_000)]
+    unexplained = [Span(since, until + tail_ns, str(Cause.UNEXPLAINED)) for since, until in disturbed]
+    return [*unexplained, Span(0, None, impossible, patience_ms * 1_000_000)]
 
 
 def _took_effect(fault: FaultRecord) -> bool:

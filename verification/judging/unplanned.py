@@ -12,7 +12,6 @@ from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.predict.result import AnomalyPrediction
 from kafka_chaos.verification.inputs.documents.events import SESSION_EXPIRY
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.this_run import MISTIMED
@@ -55,7 +54,6 @@ def permitted_by_them(run: RunDirectory, lane: Lane) -> Mapping[AnyAnomaly, str]
         found = predict_cached(replace(lane, faults=(*lane.faults, *(SESSION_EXPIRY,) * sessions)))
     except ScopeNotExhausted:
         return dict.fromkeys(lane.anomalies, why)
-    answers: dict[AnyAnomaly, AnomalyPrediction] = {}
-    for part in (found.anomalies, found.transactions, found.groups):
-        answers.update(part.items())
+    parts = (found.anomalies, found.transactions, found.groups)
+    answers = {str(one): answer for part in parts for one, answer in part.items()}
     return {one: why for one in lane.anomalies if one in answers and answers[one].status != Status.FORBIDDEN}

@@ -1,8 +1,8 @@
 """The plain engine: examines a run directory in Python alone, without a JVM.
 
-Guarantee: facts, cases and findings are those of Spark, row by row. Every lost or duplicated record has a cause: the
-first explanation of its partition that covers it, and a limit that its times do not show to hold does not. A run of
-more than `MOST_ROWS` rows is refused."""
+Guarantee: facts, cases and findings are those of Spark, row by row. Every lost, duplicated or overtaken record has a
+cause: the first explanation of its partition that covers it, and a limit that its times do not show to hold does not. A
+run of more than `MOST_ROWS` rows is refused."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -22,6 +22,7 @@ from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.reading import (
     expect,
     is_given,
+    is_whole,
     object_in,
     opened,
     parsed_yaml,
@@ -123,7 +124,9 @@ def _differences(lane: Lane, experiment: _Planned) -> list[str]:
     here = lane.client or LIBRDKAFKA
     # A command of the user's own says itself what it is; librdkafka in process has the version that is installed.
     there = here if isinstance(planned.get("client"), list) else str(planned.get("client", LIBRDKAFKA))
-    if there == LIBRDKAFKA and " " in here and (version := experiment.versions.get(LIBRDKAFKA)):
+    versions = experiment.recorded.get("versions")
+    version = versions.get(LIBRDKAFKA) if isinstance(versions, Mapping) else None
+    if there == LIBRDKAFKA and " " in here and version:
         there = f"{there} {version}"
     given["client"] = (here if " " in there else here.partition(" ")[0], there)
     # Lanes of a cluster of several versions have the oldest.
@@ -170,12 +173,6 @@ class _Planned:
     cluster: Mapping[str, Any]
     recorded: Mapping[str, Any]
 
-    @property
-    def versions(self) -> Mapping[str, Any]:
-        """The versions of what ran, by name."""
-        found = self.recorded.get("versions")
-        return found if isinstance(found, Mapping) else {}
-
 
 def _planned(path: RunPath) -> _Planned:
     with opened(path) as file:
@@ -197,11 +194,21 @@ def _planned(path: RunPath) -> _Planned:
             expect(lane["lane"] not in found, path, f"phases[{number}].lanes", f"lane {lane['lane']} is there twice")
             for key in ("topic_configs", "producer_configs"):
                 _mapping(path, f"phases[{number}].lanes.{key}", lane.get(key, {}))
-            found[lane["lane"]], of_lanes[lane["lane"]] = lane, of_phase
+            found[lane["lane"]], of_lanes[lane["lane"]] = _grown(lane, phase.get("schedule") or ()), of_phase
     cluster = _mapping(path, "cluster", document.get("cluster", {}))
     for key in ("broker_configs", "configs_of", "broker_versions"):
         _mapping(path, f"cluster.{key}", cluster.get(key, {}))
     return _Planned(found, of_lanes, cluster, _mapping(path, "recorded", document.get("recorded", {})))
+
+
+def _grown(lane: Mapping[str, Any], schedule: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The lane with the partitions that faults of its phase add."""
+    growths = [
+        one for one in schedule if one["fault"] == "partition-growth" and one.get("lane") in (None, lane["lane"])
+    ]
+    partitions = lane.get("partitions", 1)
+    added = sum(one.get("add", 1) for one in growths)
+    return {**lane, "partitions": partitions + added} if is_whole(partitions) else lane
 
 
 def _phase(path: RunPath, key: str, phase: Mapping[str, Any]) -> _Phase:
@@ -209,7 +216,7 @@ def _phase(path: RunPath, key: str, phase: Mapping[str, Any]) -> _Phase:
     expect(name is None or isinstance(name, str), path, f"{key}.phase", "expected a name")
     expect(isinstance(schedule, list), path, f"{key}.schedule", "expected a list of faults")
     for entry in schedule:
-        is_fault = isinstance(entry, dict) and isinstance(entry.get("fault"), str)
+        is_fault = isinstance(entry, dict) and isinstance(entry.get("fault"), str) and is_whole(entry.get("add", 1))
         expect(is_fault, path, f"{key}.schedule", "expected faults")
     are_kinds = isinstance(outside, list) and all(isinstance(kind, str) for kind in outside)
     expect(are_kinds, path, f"{key}.outside_faults", "expected a list of fault kinds")

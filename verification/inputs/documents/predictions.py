@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.command.errors import LaneError
@@ -18,9 +17,6 @@ from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
 from kafka_chaos.verification.inputs.documents.reading import expect, is_given, object_in, read_versioned
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
-
-if TYPE_CHECKING:
-    from kafka_chaos.reference_model.predict.result import AnomalyPrediction
 
 STRICTER: Mapping[Status, frozenset[Status]] = {
     Status.FORBIDDEN: frozenset([Status.FORBIDDEN]),
@@ -112,9 +108,8 @@ def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | Non
         if given is None or set(given.statuses) != set(lane.anomalies):
             raise
         return LanePrediction(given.statuses, PREDICTION_FILE, steps)
-    answers: dict[AnyAnomaly, AnomalyPrediction] = {}
-    for part in (computed.anomalies, computed.transactions, computed.groups):
-        answers.update(part.items())
+    parts = (computed.anomalies, computed.transactions, computed.groups)
+    answers = {str(one): answer for part in parts for one, answer in part.items()}
     statuses = {anomaly: Status(answers[anomaly].status) for anomaly in lane.anomalies if anomaly in answers}
     for anomaly, status in (given.statuses if given else {}).items():
         if anomaly not in statuses:
@@ -125,9 +120,6 @@ def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | Non
             raise RunDirectoryError(path, problem, column=f"lanes.{lane.lane}.anomalies.{anomaly}.status")
         statuses[anomaly] = status
     source = PREDICTION_FILE if given and given.statuses else "model"
-    defects = {
-        anomaly: tuple(trace.ids for trace in answer.known_defects)
-        for anomaly, answer in answers.items()
-        if answer.known_defects
-    }
+    found = ((anomaly, answers[anomaly].known_defects) for anomaly in lane.anomalies if anomaly in answers)
+    defects = {anomaly: tuple(trace.ids for trace in traces) for anomaly, traces in found if traces}
     return LanePrediction(statuses, source, steps, model_digest(), defects)

@@ -114,6 +114,27 @@ def test_what_they_do_not_agree_on(tmp_path: Path, before: str, after: str, diff
 
 
 @pytest.mark.parametrize(
+    ("schedule", "partitions"),
+    [
+        ("[]", 1),
+        ("[{fault: partition-growth}]", 2),
+        ("[{fault: partition-growth, add: 2, lane: }, {fault: partition-growth, add: 3, lane: a}]", 6),
+        ("[{fault: partition-growth, add: 2, lane: b}, {fault: kill, add: 4}]", 1),
+    ],
+)
+def test_a_lane_has_the_partitions_that_faults_add(tmp_path: Path, schedule: str, partitions: int) -> None:
+    path = written(tmp_path, TEXT.replace("phase: one", f"phase: one\n  schedule: {schedule}"))
+    for number in (1, 2, 6):
+        found = differing(path, [replace(LANES[0], partitions=number), LANES[1]], EVENTS, 0)
+        assert found is not None
+        differences = [one for one in found["a"] if "partitions" in one]
+        assert differences == (
+            [] if number == partitions else [f"lanes.json says partitions: {number}, experiment.yaml {partitions}"]
+        )
+        assert found["b"] == []
+
+
+@pytest.mark.parametrize(
     ("schedule", "requested", "problem"),
     [
         ("[{fault: kill}]", ["kill"], None),
