@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from kafka_chaos.contract.events import FaultHealed, FaultNotProven, FaultProven, FaultRequested
-from kafka_chaos.faults.fault import Fault, parameters
+from kafka_chaos.faults.fault import Fault, concerns, parameters
 from kafka_chaos.faults.injector import Observer
 from kafka_chaos.harness.event_bus import EventBus
 
@@ -26,7 +26,7 @@ class FaultEvents(Observer):
                 kind=fault.kind,
                 target=fault.target.text,
                 resolved=resolved,
-                lanes=self.lanes,
+                lanes=tuple(lane for lane in self.lanes if concerns(fault, lane)),
                 parameters=parameters(fault),
                 model_faults=fault.model_faults(len(resolved)),
                 at=None if late is None else fault.at,
