@@ -63,7 +63,7 @@ class Timings:
     connect_ms: int | None = _of_client("`socket.connection.setup.timeout.ms`: a client gives a connection up")
     request_ms: int | None = _of_client("`request.timeout.ms`: the lane's producer gives a request up")
     linger_ms: int | None = _of_client("`linger.ms`, where the lane gives it: its producer waits for more records")
-    fetch_ms: int | None = _of_client("`socket.timeout.ms`: the lane's consumers give a request up")
+    fetch_ms: int | None = _of_client("`socket.timeout.ms`: the lane's clients give a request up")
     delivery_ms: int | None = _of_client("`message.timeout.ms`: the lane's producer gives a record up")
 
     def __post_init__(self) -> None:
