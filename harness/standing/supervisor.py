@@ -56,6 +56,7 @@ class Job:
     connection: Connection[Any, Any]
     what: str
     arguments: dict[str, Any]
+    answer: tuple[str, object] | None = None
     over: threading.Event = field(default_factory=threading.Event)
 
     def tell(self, kind: str, value: object) -> None:
@@ -100,7 +101,10 @@ class Supervisor:
             if job.what == "state":
                 job.tell(*self._answer(job))
             elif job.what == "down":
-                self._end()
+                # Take no further job, and wake the worker if it waits for one.
+                with self._accepting:
+                    self._ending = True
+                    self._jobs.put(None)
                 job.tell(DONE, os.getpid())
                 os.kill(os.getpid(), signal.SIGTERM)
             elif not self._takes(job):
@@ -108,12 +112,10 @@ class Supervisor:
                 job.tell(FAILED, (message, ExitCode.ENVIRONMENT))
             else:
                 self._await(job)
-
-    def _end(self) -> None:
-        """Take no further job, and wake the worker if it waits for one."""
-        with self._accepting:
-            self._ending = True
-            self._jobs.put(None)
+                # Who is answered may ask for the next job at once.
+                self._now = None
+                if job.answer is not None:
+                    job.tell(*job.answer)
 
     def _takes(self, job: Job) -> bool:
         with self._accepting:
@@ -124,33 +126,31 @@ class Supervisor:
             return True
 
     def _await(self, job: Job) -> None:
+        """Wait until a job is over, and interrupt it if its command ends before."""
         while not job.over.wait(_HANG_UP_INTERVAL):
             try:
                 if job.connection.poll():
                     job.connection.recv()
             except (EOFError, OSError):
-                if not job.over.is_set():
-                    os.kill(os.getpid(), signal.SIGINT)
-                return
+                with self._accepting:
+                    if not job.over.is_set():
+                        os.kill(os.getpid(), signal.SIGINT)
+                job.over.wait()
 
     def work(self) -> None:
         """Do one job after the other, until `down`."""
-        while not self._ending:
-            job, answer = None, None
-            try:
+        job: Job | None = None
+        while True:
+            # The command has ended, or `down` was asked for: an interrupt comes before its job is over, in this block.
+            with suppress(KeyboardInterrupt):
+                if job is not None:
+                    with self._accepting:
+                        job.over.set()
+                if self._ending:
+                    return
                 job = self._jobs.get()
                 if job is not None:
-                    answer = self._answer(job)
-            except KeyboardInterrupt:
-                # The command has ended, or `down` was asked for.
-                pass
-            finally:
-                if job is not None:
-                    # Who is answered may ask for the next job at once.
-                    self._now = None
-                    if answer is not None:
-                        job.tell(*answer)
-                    job.over.set()
+                    job.answer = self._answer(job)
 
     def _answer(self, job: Job) -> tuple[str, object]:
         """Do a job; what its command is to be told."""

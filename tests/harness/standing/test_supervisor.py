@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing import Pipe
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,40 @@ def test_one_job_at_a_time_and_a_command_that_hangs_up_ends_its_own(
     assert killed == [signal.SIGINT]
     may_end.set()
     wait_until(lambda: not served.ask("state")["busy"], "the job to end", timeout=5)
+
+
+def test_a_command_that_ends_once_it_is_answered_does_not_hang_up(
+    served: Standing, killed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = threading.Event()
+
+    def slow(self: module.Job, kind: str, value: object) -> None:
+        self.connection.send((kind, value))
+        time.sleep(3 * module._HANG_UP_INTERVAL)
+        told.set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.Job, "tell", slow)
+        assert served.ask("heal", faults=()) == []
+        assert told.wait(10)
+    assert killed == []
+    assert served.ask("heal", faults=()) == []
+
+
+def test_a_job_that_ends_as_its_command_does_is_not_interrupted(killed: list[int]) -> None:
+    class Late(threading.Event):
+        """Is set just after the first wait for it timed out."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            before = self.is_set()
+            self.set()
+            return before
+
+    ours, theirs = Pipe()
+    theirs.close()
+    supervisor = Supervisor("test", {}, Running(), None, None)  # type: ignore[arg-type]
+    supervisor._await(module.Job(ours, "heal", {}, over=Late()))
+    assert killed == []
 
 
 def test_an_error_of_ours_is_told_and_the_cluster_stays(served: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
