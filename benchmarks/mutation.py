@@ -92,6 +92,7 @@ only_mutate = [{changed}]
 also_copy = {list(READ_BY_TESTS)!r}
 pytest_add_cli_args_test_selection = {tests!r}
 pytest_add_cli_args = ["-m", "not slow and not cluster and not spark and not browser", "-p", "no:cacheprovider"]
+timeout_multiplier = 3
 """
     (STAGE / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + settings)
 
