@@ -62,6 +62,7 @@ def test_a_follower_joins_the_isr_once_it_has_caught_up(
         (to_last_common_epoch, "0", 0, "000", 1),
         (to_last_common_epoch, "1", 0, "02", 0),
         (to_last_common_epoch, "12", 0, "03", 0),
+        (to_last_common_epoch, "12", 0, "3", 0),
         (to_last_common_epoch, "2", 0, "", 0),
         (to_last_common_epoch, "", 0, "02", 0),
     ],

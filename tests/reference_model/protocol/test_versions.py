@@ -117,6 +117,15 @@ def test_a_lane_without_a_minimum_has_the_rules_of_today() -> None:
     assert len({rules_of(lane) for lane in lanes}) == 1
 
 
+@pytest.mark.parametrize(
+    ("version", "mode", "elr"),
+    [("3.6.2", "zookeeper", None), ("3.9.1", "kraft", None), ("4.0.0", "kraft", True), ("4.3.1", "kraft", False)],
+)
+def test_a_lane_with_a_minimum_has_the_rules_of_its_cluster(version: str, mode: str, elr: bool | None) -> None:
+    lane = Lane(lane="a", min_insync_replicas=2, kafka_version=version, metadata_mode=mode, elr=elr)
+    assert rules_of(lane) == rules_in(version, mode, elr)
+
+
 def test_who_leaves_an_isr_that_is_too_small_is_eligible() -> None:
     """KIP-966: the ISR of min.insync.replicas=2 shrinks from 3 members to 2, to 1, and to none."""
     assert eligible_replicas(NOBODY, {1, 2, 3}, {1, 2}, 2) == NOBODY
