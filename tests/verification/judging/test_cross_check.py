@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +22,7 @@ from kafka_chaos.verification.plain import cross_check
 from kafka_chaos.verification.plain.cross_check import Checked, LaneChecked, cross_checked, with_cross_check
 from kafka_chaos.verification.plain.rows import Case
 from tests.verification.samples.run_dirs import Rows
+from tests.verification.test_engines import SAMPLES
 
 LOST = Case("lost_write", 0, 7, 0, 7)
 
@@ -99,6 +101,101 @@ def test_a_sample_of_many_producers_holds_some_of_them_whole(tmp_path: Path, mon
     assert sample.cases == {}
 
 
+def sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: Rows, most: int) -> Checked:
+    monkeypatch.setattr(cross_check, "ROWS", most)
+    return cross_checked(open_run(rows.write(tmp_path / "run")))
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "stride", "width"),
+    [
+        # Records have three rows: 100 of them fit four of each window's, as do 20 none, of which it takes one.
+        (95, 100, 11, 4),
+        (95, 20, 11, 1),
+        (100, 100, 12, 4),
+    ],
+)
+def test_a_sample_has_the_first_records_of_each_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, most: int, stride: int, width: int
+) -> None:
+    found = sampled(tmp_path, monkeypatch, rows_of(count), most).lanes["a"]
+    assert found.identities == {(0, seq) for seq in range(count) if seq % stride < width}
+    assert found.rows == 3 * len(found.identities)
+
+
+def test_a_sample_of_few_sequence_numbers_has_all_of_the_first_producers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = sampled(tmp_path, monkeypatch, rows_of(140, producers=20), 40).lanes["a"]
+    assert found.identities == {(producer, seq) for producer in range(3) for seq in range(7)}
+
+
+def test_a_sample_counts_the_rows_of_the_log_of_each_producer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(140, producers=20)
+    for number in range(60):
+        rows.store(1000 + number, 0)
+    found = sampled(tmp_path, monkeypatch, rows, 50).lanes["a"]
+    assert found.identities is not None
+    assert {producer for producer, _ in found.identities} == {0}
+
+
+def test_the_smallest_lanes_are_looked_at_whole_as_long_as_they_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rows_of(20)
+    rows.lanes += [{"lane": "b"}, {"lane": "c"}]
+    for lane, count in (("b", 10), ("c", 5)):
+        for number in range(count):
+            rows.all(number, number, lane=lane)
+    found = sampled(tmp_path, monkeypatch, rows, 45).lanes
+    assert {lane: one.rows for lane, one in found.items() if one.identities is None} == {"b": 30, "c": 15}
+    assert "a" not in found, "no row is left for it"
+    monkeypatch.setattr(cross_check, "ROWS", 60)
+    found = cross_checked(open_run(tmp_path / "run")).lanes
+    assert {lane for lane, one in found.items() if one.identities is None} == {"b", "c"}
+    assert found["a"].identities == {(0, seq) for seq in range(0, 20, 2)}
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"idempotence": True, "transactional": {"producers": 1}}, {"group": {"members": 2}}],
+    ids=["transactions", "group"],
+)
+def test_no_sample_is_taken_of_transactions_and_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any]
+) -> None:
+    rows = rows_of(100, lanes=("a", "b"))
+    rows.lanes[0] |= keys
+    rows.transactions, rows.assignments, rows.commits = [], [], []
+    found = sampled(tmp_path, monkeypatch, rows, 100)
+    assert (found.problem, [*found.lanes]) == (None, ["b"])
+
+
+def test_a_lane_that_sent_nothing_has_no_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = Rows()
+    for number in range(10):
+        rows.store(number, number)
+    assert sampled(tmp_path, monkeypatch, rows, 5) == Checked({})
+
+
+def test_of_a_table_without_sequence_numbers_it_takes_all_rows_of_its_lanes() -> None:
+    sample = cross_check._Sample(("b", "c"), np.ones(2, dtype=np.int64), np.ones(2, dtype=np.int64))
+    lanes = pa.array(["a", "b", "c", None, "b"])
+    assert sample.of(pa.record_batch({"lane": lanes})).to_pydict() == {"lane": ["b", "c", "b"]}
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda one: one.__name__)
+def test_both_count_the_same_in_whole_lanes(tmp_path: Path, sample: Any) -> None:
+    folder = sample(tmp_path / "run")
+    run = open_run(folder)
+    checked = cross_checked(run)
+    assert (checked.problem, checked.lanes.keys()) == (None, {lane.lane for lane in run.lanes})
+    verdict = with_cross_check(verify(folder, engine="plain"), checked, None, run.rows)
+    assert verdict.cross_check.disagreements == ()
+    assert verdict.cross_check.whole_lanes == len(run.lanes)
+    assert verdict.cross_check.rows == run.rows
+
+
 def test_offsets_far_apart_are_not_counted_one_by_one(tmp_path: Path) -> None:
     rows = rows_of(2).all(10**12, 2)
     cases = cross_checked(open_run(rows.write(tmp_path / "run"))).lanes["a"].cases
@@ -107,7 +204,18 @@ def test_offsets_far_apart_are_not_counted_one_by_one(tmp_path: Path) -> None:
 
 def test_a_run_that_is_too_large_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cross_check, "MOST_SCANNED", 5)
-    assert cross_checked(open_run(rows_of(2).write(tmp_path / "run"))).problem == "the run has more than 5 rows"
+    run = open_run(rows_of(2).write(tmp_path / "run"))
+    assert cross_checked(run).problem == "the run has more than 5 rows"
+    monkeypatch.setattr(cross_check, "MOST_SCANNED", 6)
+    assert cross_checked(run).problem is None
+
+
+def test_what_is_no_local_file_is_left_alone(tmp_path: Path) -> None:
+    run = open_run(rows_of(2).write(tmp_path / "run"))
+    assert cross_checked(replace(run, path=None)).problem == "only local run directories are looked at twice"
+    counted = {**run.tables, "log": replace(run.tables["log"], counted=2)}
+    problem = cross_checked(replace(run, tables=counted)).problem
+    assert problem == "not all tables are files of the run directory"
 
 
 def test_a_damaged_file_is_a_problem_and_no_crash(tmp_path: Path) -> None:

@@ -54,10 +54,50 @@ def test_what_no_configuration_makes_of_a_lane(tmp_path: Path, key: str, value: 
     assert found is not None
     assert found["a"] == []
     assert f"lanes.json says {key}: " in found["b"][0]
-    configured = TEXT.replace("3.9.1", "3.9.1, broker_configs: {x: 1}")
-    if key == "assume":
-        configured = configured.replace("topic: t}", "topic: t, assume: [some.key]}")
-    assert differing(written(tmp_path, configured), lanes, EVENTS, 0) == {"a": [], "b": []}
+    for configured in (
+        TEXT.replace("3.9.1", "3.9.1, broker_configs: {x: 1}"),
+        TEXT.replace("3.9.1", "3.9.1, configs_of: {x: {y: 1}}"),
+        TEXT.replace("topic: t}", "topic: t, topic_configs: {x: 1}}"),
+    ):
+        if key == "assume":
+            configured = configured.replace("topic: t", "topic: t, assume: [some.key]")
+        assert differing(written(tmp_path, configured), lanes, EVENTS, 0) == {"a": [], "b": []}
+
+
+def test_what_the_cluster_assumes_each_lane_does(tmp_path: Path) -> None:
+    path = written(tmp_path, TEXT.replace("3.9.1", "3.9.1, assume: [some.key]"))
+    lanes = [replace(lane, assume=("some.key",)) for lane in LANES]
+    assert differing(path, lanes, EVENTS, 0) == {"a": [], "b": []}
+    found = differing(path, [lanes[0], LANES[1]], EVENTS, 0)
+    assert found == {"a": [], "b": ["lanes.json says assume: set(), experiment.yaml {'some.key'}"]}
+
+
+@pytest.mark.parametrize(("version", "differs"), [("0.10.2.2", False), ("0.11.0.0", True), ("1.0.0", True)])
+def test_before_0_11_brokers_may_elect_unclean_leaders_of_their_own_topics(
+    tmp_path: Path, version: str, differs: bool
+) -> None:
+    of_brokers = {"consumer_offsets": {"unclean_leader_election": True}, "kafka_version": version}
+    lanes = [replace(LANES[0], kafka_version=version), Lane.from_json({**LANES[1].to_json(), **of_brokers})]
+    found = differing(written(tmp_path, TEXT.replace("3.9.1", version)), lanes, EVENTS, 0)
+    assert found is not None
+    assert bool(found["b"]) is differs
+
+
+@pytest.mark.parametrize(
+    ("cluster", "difference"),
+    [
+        ("metadata_mode: kraft", "lanes.json says metadata_mode: 'zookeeper', experiment.yaml 'kraft'"),
+        ("metadata_mode: zookeeper", None),
+        ("elr: true", "lanes.json says elr: None, experiment.yaml True"),
+    ],
+)
+def test_a_lane_has_the_metadata_mode_and_the_eligible_replicas_of_its_cluster(
+    tmp_path: Path, cluster: str, difference: str | None
+) -> None:
+    lanes = [replace(lane, metadata_mode="zookeeper") for lane in LANES]
+    found = differing(written(tmp_path, TEXT.replace("3.9.1", f"3.9.1, {cluster}")), lanes, EVENTS, 0)
+    differences = [difference] if difference else []
+    assert found == {"a": differences, "b": differences}
 
 
 @pytest.mark.parametrize(
@@ -104,6 +144,7 @@ def test_faults_that_end_members_are_crashes_of_the_group(tmp_path: Path) -> Non
         ("acks: '1', ", "", "says acks: '1', experiment.yaml 'all'"),
         ("partitions: 1", "partitions: 1.0", "says partitions: 1, experiment.yaml 1.0"),
         ("group: }", "group: x}", "says group: False, experiment.yaml 'x'"),
+        ("group: }", "created_at: 2.0}", "says created_late: False, experiment.yaml True"),
     ],
 )
 def test_what_they_do_not_agree_on(tmp_path: Path, before: str, after: str, difference: str) -> None:
@@ -132,6 +173,14 @@ def test_a_lane_has_the_partitions_that_faults_add(tmp_path: Path, schedule: str
             [] if number == partitions else [f"lanes.json says partitions: {number}, experiment.yaml {partitions}"]
         )
         assert found["b"] == []
+    grown = TEXT.replace("phase: one", "phase: one\n  schedule: [{fault: partition-growth}]")
+    events = replace(EVENTS, faults=(FaultRecord("g", "partition-growth", lanes=("a",)),))
+    without = written(tmp_path, grown.replace("partitions: 1, ", ""))
+    lanes = [replace(LANES[0], partitions=2), LANES[1]]
+    assert differing(without, lanes, events, 0) == {"a": [], "b": []}
+    other = written(tmp_path, grown.replace("partitions: 1", "partitions: x"))
+    found = differing(other, lanes, events, 0)
+    assert found == {"a": ["lanes.json says partitions: 2, experiment.yaml 'x'"], "b": []}
 
 
 @pytest.mark.parametrize(
@@ -216,12 +265,27 @@ def test_what_is_nested_in_settings_is_compared(tmp_path: Path) -> None:
     found = differing(written(tmp_path, TEXT.replace("group: {members: 3}", there)), lanes, EVENTS, 0)
     assert found is not None
     assert found["b"] == ["lanes.json says loop.group.members: 2, experiment.yaml 9"]
+    there = there.replace("{members: 9, crashes: 1}", "5").replace("producers: 2", "producers: 3")
+    found = differing(written(tmp_path, TEXT.replace("group: {members: 3}", there)), lanes, EVENTS, 0)
+    assert found is not None
+    assert found["b"][0] == "lanes.json says transactional.producers: 2, experiment.yaml 3"
+    assert found["b"][1].startswith("lanes.json says loop.group: {'members': 2, ")
 
 
-def test_a_lane_that_is_there_twice_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, TEXT.replace("lane: b,", "lane: a,"))
-    with pytest.raises(RunDirectoryError, match="lane a is there twice"):
-        differing(path, LANES, EVENTS, 0)
+def test_crashes_of_a_group_are_a_number(tmp_path: Path) -> None:
+    path = written(tmp_path, TEXT.replace("{members: 3}", "{members: 3, crashes: many}"))
+    assert differing(path, LANES, EVENTS, 0) == {
+        "a": [],
+        "b": ["lanes.json says group.crashes: 0, experiment.yaml 'many'"],
+    }
+
+
+def test_all_faults_of_both_are_named_in_order(tmp_path: Path) -> None:
+    text = TEXT.replace("phase: two", "phase: two\n  schedule: [{fault: pause}, {fault: kill}]")
+    faults = tuple(FaultRecord(f"{kind}-1", kind, lanes=("b",)) for kind in ("stop", "pause"))
+    found = differing(written(tmp_path, text), LANES, replace(EVENTS, faults=faults), 0)
+    assert found is not None
+    assert found["b"] == ["experiment.yaml schedules the faults kill, pause, events.jsonl pause, stop"]
 
 
 def test_the_cluster_and_the_clients_are_the_same(tmp_path: Path) -> None:
@@ -238,31 +302,56 @@ def test_the_cluster_and_the_clients_are_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "phases: expected a list"),
-        ("phases: 3", "phases: expected a list"),
-        ("phases: [3]", "expected a list of lanes"),
-        ("phases: [{lanes: [3]}]", "expected lanes with a name"),
-        ("phases: [", "not valid YAML"),
-        (b"\xff\xfe", "not valid YAML"),
-        ("a: &a [*a, *b]", "not valid YAML"),
-        ("[" * 5000, "not valid YAML"),
-        (TEXT.replace("lane: a", "lane: c"), "lane 'a': experiment.yaml has no such lane"),
-        (TEXT + "  - {lane: c}\n", "lane 'c': lanes.json has no such lane"),
+        ("", "phases: expected a list of phases"),
+        ("phases: 3", "phases: expected a list of phases"),
+        ("phases: [3]", "phases[0].lanes: expected a list of lanes"),
+        ("phases: [{lanes: []}, {lanes: 3}]", "phases[1].lanes: expected a list of lanes"),
+        ("phases: [{lanes: [3]}]", "phases[0].lanes: expected lanes with a name"),
+        (TEXT.replace("lane: b,", "lane: a,"), "phases[1].lanes: lane a is there twice"),
         (TEXT.replace("{kafka_version: 3.9.1}", ""), "cluster: None, expected a mapping"),
         (
             TEXT.replace("{kafka_version", "{broker_configs: 5, kafka_version"),
-            "cluster.broker_configs: 5, expected a map",
+            "cluster.broker_configs: 5, expected a mapping",
         ),
-        (TEXT.replace("topic: t}", "topic: t, topic_configs: 3}"), "topic_configs: 3, expected a mapping"),
-        (TEXT.replace("phase: two", "phase: [two]"), "phase: expected a name"),
-        (TEXT + "  outside_faults: [3]\n", "outside_faults: expected a list of fault kinds"),
-        (TEXT + "  schedule: 3\n", "schedule: expected a list of faults"),
-        (TEXT + "  schedule: [kill]\n", "schedule: expected faults"),
+        (TEXT.replace("{kafka_version", "{configs_of: 5, kafka_version"), "cluster.configs_of: 5, expected a mapping"),
+        (TEXT.replace("{kafka", "{broker_versions: 5, kafka"), "cluster.broker_versions: 5, expected a mapping"),
+        (
+            TEXT.replace("topic: t}", "topic: t, topic_configs: 3}"),
+            "phases[1].lanes.topic_configs: 3, expected a mapping",
+        ),
+        (TEXT.replace("topic: t}", "producer_configs: 3}"), "phases[1].lanes.producer_configs: 3, expected a mapping"),
+        (TEXT + "recorded: 3", "recorded: 3, expected a mapping"),
+        (TEXT.replace("phase: two", "phase: [two]"), "phases[1].phase: expected a name"),
+        (TEXT + "  outside_faults: [3]\n", "phases[1].outside_faults: expected a list of fault kinds"),
+        (TEXT + "  schedule: 3\n", "phases[1].schedule: expected a list of faults"),
+        (TEXT + "  schedule: [kill]\n", "phases[1].schedule: expected faults"),
+        (TEXT + "  schedule: [{fault: kill, add: x}]\n", "phases[1].schedule: expected faults"),
     ],
 )
-def test_what_is_no_experiment_of_these_lanes_is_refused(tmp_path: Path, text: str | bytes, problem: str) -> None:
-    with pytest.raises(RunDirectoryError, match=problem):
-        differing(written(tmp_path, text), LANES, EVENTS, 0)
+def test_what_is_no_experiment_is_refused_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(RunDirectoryError) as refused:
+        differing(path, LANES, EVENTS, 0)
+    assert str(refused.value) == f"{path}: {problem}"
+
+
+@pytest.mark.parametrize("text", ["phases: [", b"\xff\xfe", "a: &a [*a, *b]", "[" * 5000])
+def test_what_is_no_yaml_is_refused(tmp_path: Path, text: str | bytes) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(RunDirectoryError, match="not valid YAML") as refused:
+        differing(path, LANES, EVENTS, 0)
+    assert refused.value.path == str(path)
+
+
+def test_both_have_the_same_lanes(tmp_path: Path) -> None:
+    path = written(tmp_path, TEXT.replace("lane: a", "lane: c"))
+    with pytest.raises(RunDirectoryError) as refused:
+        differing(path, LANES, EVENTS, 0)
+    assert str(refused.value) == f"{tmp_path / 'lanes.json'}: lane 'a': experiment.yaml has no such lane"
+    written(tmp_path, TEXT + "  - {lane: c}\n")
+    with pytest.raises(RunDirectoryError) as refused:
+        differing(path, LANES, EVENTS, 0)
+    assert str(refused.value) == f"{path}: lane 'c': lanes.json has no such lane"
 
 
 def test_a_run_with_an_experiment_has_events(tmp_path: Path) -> None:
