@@ -14,6 +14,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.faults.storage.disks import why_no_disks
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.run.shared_cluster import restore
 
@@ -85,3 +86,20 @@ class SharedClusters:
 
     def _remove(self, key: str) -> None:
         self._running.pop(key).__exit__(None, None, None)
+
+
+def await_known(cluster: Cluster, topic: str) -> None:
+    """Wait until every broker knows who leads a topic. One that was away until just now may know the topic, and not
+    yet that its leader lives."""
+
+    def all_know() -> bool:
+        try:
+            for broker in cluster.brokers:
+                with cluster.broker_client(broker) as client:
+                    if client.metadata(topic).leader is None:
+                        return False
+        except BrokerUnreachable:
+            return False
+        return True
+
+    wait_until(all_know, f"every broker to know who leads {topic}", timeout=15)

@@ -11,20 +11,21 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
-from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from tests.clusters import PLAIN, SharedClusters
+from tests.clusters import PLAIN, SharedClusters, await_known
 from tests.night import SHARDS, shard_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 # How long an example takes says more of the machine than of the code: a stall is no failure.
-settings.register_profile("kafka-chaos", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("kafka-chaos")
+# By day, examples are the same ones each time; at night, new ones are looked for.
+for name, is_fixed in (("day", True), ("night", False)):
+    settings.register_profile(name, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=is_fixed)
+settings.load_profile("day")
 
 CHROMIUM = Path("/usr/bin/chromium")
 _FLAGS = (
@@ -50,6 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose a shard's tests; let the workers of `-n` have whole levels."""
     if shard := config.getoption("shard"):
+        settings.load_profile("night")
         chosen = [item for item in items if _is_of(item, shard)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen
@@ -139,13 +141,6 @@ def view(cluster: Cluster, admin: ClusterAdmin) -> ClusterView:
 def make_topic(cluster: Cluster, admin: ClusterAdmin) -> Callable[..., str]:
     """Makes a topic with a fresh name, in sync when it is returned, whose leader every broker knows."""
 
-    def all_know(topic: str) -> bool:
-        for broker in cluster.brokers:
-            with cluster.broker_client(broker) as client:
-                if client.metadata(topic).leader is None:
-                    return False
-        return True
-
     def make(replicas: tuple[int, ...] = (1, 2, 3), **configs: object) -> str:
         topic = f"topic-{next(_numbers)}"
         admin.create_topic(
@@ -154,8 +149,7 @@ def make_topic(cluster: Cluster, admin: ClusterAdmin) -> Callable[..., str]:
             configs={key.replace("_", "."): value for key, value in configs.items()},
         )
         admin.await_full_isr([topic])
-        # A broker that was away until just now may know the topic, and not yet that its leader lives.
-        wait_until(lambda: all_know(topic), f"every broker to know who leads {topic}", timeout=15)
+        await_known(cluster, topic)
         return topic
 
     return make

@@ -51,7 +51,7 @@ def test_a_fault_neither_waits_for_the_proof_nor_for_the_healing_of_another() ->
     faults = [
         FakeFault(did, "slow", heals_after="late inject", bites_at=4),
         FakeFault(did, "other", at=0.1, target=Target.parse("broker:2")),
-        FakeFault(did, "late", at=0.2, target=Target.parse("broker:2")),
+        FakeFault(did, "late", at=0.6, target=Target.parse("broker:2")),
     ]
     injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
     assert did.index("other heal") < did.index("late inject") < did.index("slow healed")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import docker
 
 _NOT_FROZEN = ("unable to freeze", "is already paused")
-_THAWED = "is not paused"
+_THAWED = "not paused"
 _NOT_FOUND = 404
 
 MEMORY_PER_BROKER = 400 * 2**20

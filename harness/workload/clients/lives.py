@@ -54,7 +54,7 @@ class Place(Generic[C]):
 
     def falls(self) -> None:
         """A fault ends the client; nobody takes its place until `rises` is called."""
-        self.is_killed = self.is_down = True
+        self.is_down = self.is_killed = True
 
     def rises(self) -> None:
         """The fault is over."""

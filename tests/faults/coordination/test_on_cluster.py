@@ -63,7 +63,7 @@ def test_leadership_moves_away_from_a_broker_that_runs_on(running: Cluster) -> N
     admin.await_full_isr(["moves", "moves-too", "alone", "elsewhere"])
     assert running.brokers[1].state()["Pid"] == process
     fault.heal(view, nodes)
-    assert view.leader("moves", 0) == 2
+    wait_until(lambda: view.leader("moves", 0) == 2, "clients to be told of the new leader", timeout=20)
 
 
 def test_a_broker_whose_session_is_over_is_replaced_and_registers_anew(running: Cluster) -> None:

@@ -87,7 +87,12 @@ def test_packets_are_treated_so_and_replication_goes_on(
     assert not fault.proof(view, nodes).took_effect
     for node in nodes:
         assert chain_name(fault) not in node.must_execute("iptables", "-w", "-t", "mangle", "-S")
-    assert seconds_for(cluster, topic, records=5, size=20_000) < max(1.0, at_least)
+    # A broker may be slow once; packets that are still delayed are so each time.
+    wait_until(
+        lambda: seconds_for(cluster, topic, records=5, size=20_000) < max(1.0, at_least),
+        "packets to pass untouched",
+        timeout=20,
+    )
 
 
 def test_a_queue_whose_process_dies_holds_nothing_up_and_is_noticed(

@@ -52,10 +52,10 @@ class Sent:
         configs = {"bootstrap.servers": cluster.bootstrap_servers, "acks": "1", "message.timeout.ms": timeout}
         self._producer = Producer({**configs, "log_level": 0})
 
-    def send(self, count: int = 1, *, timeout: float = 30.0) -> int:
+    def send(self, count: int = 1, *, timeout: float = 30.0, size: int = 200) -> int:
         """Send some records and wait; returns how many have no outcome yet."""
         for _ in range(count):
-            self._producer.produce(self.topic, os.urandom(200), on_delivery=self._delivered)
+            self._producer.produce(self.topic, os.urandom(size), on_delivery=self._delivered)
         return self._producer.flush(timeout)
 
     def flush(self) -> int:
@@ -125,7 +125,8 @@ def test_power_loss_takes_what_a_kill_leaves(
     kill.inject(view, (broker,))
     assert read_replica(broker, topic, 0).log_end == 100, "the operating system keeps what was written"
     kill.heal(view, (broker,))
-    sent.send(1)
+    # Longer than a block: none of what is on disk by now can hold it.
+    sent.send(1, size=8192)
 
     loss = PowerLoss(target=BROKER)
     evidence = inject_twice(loss, view)

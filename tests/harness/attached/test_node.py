@@ -78,7 +78,7 @@ def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: P
     assert list(journaled_runs("attached")) == []
     note = tmp_path / "pid"
     with pytest.raises(ClusterFailure):
-        run_command("x", f"sleep 60 & echo $! > {note}; wait", timeout=0.5, environment={})
+        run_command("x", f"sleep 60 & echo $! > {note}; wait", timeout=2, environment={})
     process = int(note.read_text())
     wait_until(lambda: not _alive(process), "the command's own child to end", timeout=5)
 

@@ -116,7 +116,9 @@ def test_a_container_that_runs_needs_no_thaw(container: Any) -> None:
     freeze(container)
     thaw(container)
     thaw(container)
-    assert execute_inside(container.id, ["true"]) == (0, b"")
+    wait_until(
+        lambda: execute_inside(container.id, ["true"]) == (0, b""), "the engine to know that it runs", timeout=10
+    )
 
 
 class Stubborn:

@@ -143,7 +143,8 @@ def test_fits_a_narrow_screen(browser: Browser, report: Path) -> None:
 @pytest.mark.parametrize("width", [360, 1280])
 def test_what_scrolls_sideways_says_so(browser: Browser, report: Path, width: int) -> None:
     for page in opened(browser, report, viewport={"width": width, "height": 800}):
-        page.wait_for_timeout(100)
+        # The page marks what scrolls once it has drawn it.
+        page.wait_for_function(f"({_SCROLLERS})().every(([scrolls, hinted]) => scrolls === hinted)")
         regions = page.evaluate(_SCROLLERS)
         assert len(regions) > 4
         assert all(hinted == scrolls for scrolls, hinted in regions)
@@ -151,13 +152,13 @@ def test_what_scrolls_sideways_says_so(browser: Browser, report: Path, width: in
 
 
 def test_the_hint_of_more_goes_at_the_end(browser: Browser, report: Path) -> None:
+    from playwright.sync_api import expect
+
     for page in opened(browser, report, viewport={"width": 360, "height": 800}):
-        page.wait_for_timeout(100)
-        matrix = page.locator("#matrix .scroll")
-        assert "more" in (matrix.get_attribute("class") or "")
+        matrix, more = page.locator("#matrix .scroll"), re.compile(r"\bmore\b")
+        expect(matrix).to_have_class(more)
         matrix.evaluate("element => element.scrollTo(element.scrollWidth, 0)")
-        page.wait_for_timeout(100)
-        assert "more" not in (matrix.get_attribute("class") or "")
+        expect(matrix).not_to_have_class(more)
 
 
 def test_no_label_exceeds_its_picture(page: Page) -> None:

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.harness.attached import cluster as attached_cluster
 from kafka_chaos.harness.cli.main import cli
@@ -20,6 +21,7 @@ from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
 from kafka_chaos.harness.run.attach import Attached, run_attached
 from kafka_chaos.verification.inputs.topics.java_client import read_client_config
+from tests.clusters import await_known
 
 TEXT = """\
 name: staging
@@ -52,7 +54,7 @@ def test_existing_topics_conform_and_the_records_of_others_before_do_not_matter(
     lane = result.verdict.lane("orders")
     assert result.verdict.verdict is Verdict.CONFORMS, lane.reasons
     assert lane.produced == lane.acknowledged == lane.consumed > 100
-    assert admin.partitions(topic) == before
+    wait_until(lambda: admin.partitions(topic) == before, "the topic to be as it was", timeout=30)
     assert admin.end_offsets(topic, [0]) == {0: 50 + lane.produced}
     assert (result.path / "report.html").is_file()
     for path in result.path.rglob("*"):
@@ -86,9 +88,10 @@ def test_a_lane_that_is_not_what_its_topic_is_is_refused(
 
 
 @pytest.fixture(scope="module")
-def attached_topic(admin: ClusterAdmin) -> str:
+def attached_topic(cluster: Cluster, admin: ClusterAdmin) -> str:
     admin.create_topic("attached", replica_assignment=[[1, 2, 3]], configs={"min.insync.replicas": 2})
     admin.await_full_isr(["attached"])
+    await_known(cluster, "attached")
     return "attached"
 
 

@@ -262,9 +262,7 @@ def test_layouts_are_those_of_experiments() -> None:
 
 def test_lanes_without_a_topic_get_one_of_their_own() -> None:
     values = {"phases": [{"lanes": [{"lane": "a", "topic": None}, {"lane": "b", "topic": "mine"}]}], "name": "x"}
-    before = time.monotonic()
     first, second = module._with_new_topics(values), module._with_new_topics(values)
-    assert time.monotonic() - before < 1
     names = [[lane["topic"] for lane in one["phases"][0]["lanes"]] for one in (first, second)]
     assert names[0][0] != names[1][0]
     assert names[0][0].startswith("a-")

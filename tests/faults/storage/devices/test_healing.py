@@ -170,8 +170,8 @@ def test_a_loop_device_that_outlived_its_mount_is_detached(disk: Disk, folder: P
     device = next(kernel.loop_devices(disk.files.image))
     # Whoever holds the device keeps it from going with the mount.
     holder = os.open(device, os.O_RDONLY)
-    threading.Timer(0.5, os.close, (holder,)).start()
     started = time.monotonic()
+    threading.Timer(0.5, os.close, (holder,)).start()
     remove_disks(RUN)
     assert time.monotonic() - started > 0.3
     assert left(folder) == []

@@ -3,6 +3,7 @@
 import io
 import time
 
+import pytest
 from rich.console import Console
 
 from kafka_chaos.contract import events as event_types
@@ -67,6 +68,13 @@ def requested(number: int) -> event_types.FaultRequested:
     )
 
 
+@pytest.fixture
+def _time_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic_ns()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now)
+
+
+@pytest.mark.usefixtures("_time_stands")
 def test_faults_are_shown_as_they_come_take_effect_and_heal() -> None:
     comes, proven = requested(2), event_types.FaultProven(fault_id="main/pause-2", evidence={})
     unproven = event_types.FaultNotProven(fault_id="main/pause-2", reason="nothing showed it")
@@ -98,6 +106,7 @@ def test_the_longest_gap_is_the_longest_time_without_an_acknowledgement_of_what_
     assert row(text, "orders")[-2:] == ["4.0", "s"]
 
 
+@pytest.mark.usefixtures("_time_stands")
 def test_what_the_run_does_for_how_long_and_how_far_it_is() -> None:
     step = event_types.Step(text="verifying with Spark")
     assert "▸ verifying with Spark (0 s)" in drawn(step)

@@ -63,7 +63,7 @@ def test_leaders_report_what_consumers_may_read_also_while_another_broker_is_fro
                 wait_until(
                     lambda number=number: found["orders"][-1].high_watermark == number + 1,  # type: ignore[misc]
                     "the new high watermark",
-                    timeout=2,
+                    timeout=10,
                 )
         finally:
             frozen.unpause()

@@ -174,8 +174,10 @@ def send_from_application(folder: Path, configs: dict[str, Any], seconds: float)
     recorder = ProducerRecorder(lane, load)
     client = recorder.client(configs)
     end = time.monotonic() + seconds
-    while time.monotonic() < end and not told:
-        client.produce("a", b"value")
+    # The line of a log comes before the outcome of the record that it is about.
+    outcomes: list[object] = []
+    while time.monotonic() < end and not (told and outcomes):
+        client.produce("a", b"value", on_delivery=lambda *outcome: outcomes.append(outcome))
         client.poll(0.02)
     recorder.finish(0.1, threading.Event())
     load.tables.close()

@@ -58,10 +58,14 @@ def writer(tmp_path: Path) -> Iterator[HistoryWriter]:
 
 
 @contextmanager
-def living(writer: HistoryWriter, began: list[float], *lives: Life) -> Iterator[tuple[FurtherConsumers, list[Reader]]]:
+def living(
+    writer: HistoryWriter, began: list[float], *lives: Life, stops_with: int = 0
+) -> Iterator[tuple[FurtherConsumers, list[Reader]]]:
     made: list[Reader] = []
 
     def connect(number: int, place: int) -> Reader:
+        if number == stops_with:
+            consumers.stop()
         made.append(Reader(writer, member=f"a-consumer-{number}"))
         return made[-1]
 
@@ -77,15 +81,15 @@ def living(writer: HistoryWriter, began: list[float], *lives: Life) -> Iterator[
 
 def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(writer: HistoryWriter) -> None:
     began: list[float] = []
-    with living(writer, began, Life(at=0.2, lasts=0.2, kills=True, returns=0.1)) as (consumers, made):
+    life = Life(at=0.2, lasts=0.2, kills=True, returns=0.1)
+    with living(writer, began, life, stops_with=3) as (consumers, made):
         assert made == []
         began.append(time.monotonic())
         wait_until(lambda: len(made) == 3, "the third of that place", timeout=10)
-        consumers.stop()
         (last,) = consumers.left()
         assert last is made[-1]
     assert made[0].made - began[0] >= 0.2
-    assert made[1].made - made[0].made >= 0.3
+    assert made[1].made - began[0] >= 0.5
     assert [one.ended_by for one in made] == ["killed"] * 3, "the last one with its lane"
     assert [name for one in made for name in one.names] == [f"a-consumer-{number}-1" for number in (1, 2, 3)]
 

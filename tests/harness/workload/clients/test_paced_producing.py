@@ -16,7 +16,7 @@ from kafka_chaos.harness.workload.clients.partitions import InTurn
 class Sender:
     """In place of a RecordedProducer: counts."""
 
-    def __init__(self, number: int, place: int) -> None:
+    def __init__(self, number: int, place: int, unanswered: int = 0) -> None:
         self.lane = "a"
         self.number = number
         self.place = place
@@ -24,7 +24,7 @@ class Sender:
         self.made = time.monotonic()
         self.sent = self.acknowledged = self.longest_gap_ns = 0
         self.failed_for_good = ""
-        self.unanswered = 0
+        self.unanswered = unanswered
 
     def send(self, count: int) -> int:
         self.sent += count
@@ -54,7 +54,7 @@ def running(producing: PacedProducing) -> tuple[threading.Thread, threading.Even
 
 
 def pacing(**settings: Any) -> PacedProducing:
-    connect: Callable[[int, int], Any] = Sender
+    connect: Callable[[int, int], Any] = settings.pop("connect", Sender)
     return PacedProducing(connect, rate=600, on_notice=settings.pop("on_notice", print), **settings)
 
 
@@ -93,17 +93,22 @@ def test_the_load_goes_on_until_every_producer_has_failed() -> None:
 
 def test_one_that_is_killed_is_followed_by_another_in_its_place() -> None:
     start, notices = time.monotonic(), list[str]()
-    life = Life(at=0.1, lasts=0.2, kills=True, returns=0.1)
-    producing = pacing(lives=[life], began=lambda: start, on_notice=notices.append)
+    life = Life(at=0.1, lasts=0.5, kills=True, returns=0.1)
+
+    def connect(number: int, place: int) -> Sender:
+        if number == 3:
+            sending.clear()
+        return Sender(number, place)
+
+    producing = pacing(lives=[life], connect=connect, began=lambda: start, on_notice=notices.append)
     thread, sending = running(producing)
-    wait_until(lambda: len(producing.producers) == 4, "the third of that place", timeout=10)
-    sending.clear()
-    thread.join(10)
+    thread.join(20)
+    assert len(producing.producers) == 4, "three of that place"
     first, *others = producing.producers
     assert [(one.number, one.place, one.ended) for one in others] == [(1, 1, "killed"), (2, 1, "killed"), (3, 1, "")]
     assert first.ended == ""
-    assert others[1].made - others[0].made >= 0.3
-    assert 20 < others[0].sent < 200, "its share, for as long as it lived"
+    assert others[1].made - start >= 0.7
+    assert 20 < others[0].sent < 400, "its share, for as long as it lived"
     assert notices == ["a: the producer in place 1 is killed"] * 2
     assert producing.finish(1, threading.Event()) == 2 * 100 + 3 + 0
     assert producing.sent == sum(one.sent for one in producing.producers)
@@ -111,11 +116,14 @@ def test_one_that_is_killed_is_followed_by_another_in_its_place() -> None:
 
 def test_one_that_leaves_is_served_until_it_has_its_outcomes() -> None:
     start = time.monotonic()
-    producing = pacing(lives=[Life(at=0.0, lasts=0.2)], began=lambda: start)
+    producing = pacing(
+        lives=[Life(at=0.0, lasts=0.2)],
+        connect=lambda number, place: Sender(number, place, unanswered=5 * number),
+        began=lambda: start,
+    )
     thread, sending = running(producing)
     wait_until(lambda: len(producing.producers) == 2, "the second one", timeout=10)
     leaving = producing.producers[1]
-    leaving.unanswered = 5
     wait_until(lambda: time.monotonic() - leaving.made > 0.4, "the end of its life", timeout=10)
     sent = leaving.sent
     assert (leaving.ended, producing.producers[0].ended) == ("", "")

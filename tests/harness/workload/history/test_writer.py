@@ -26,7 +26,9 @@ from kafka_chaos.harness.workload.history.writer import (
 from tests.harness.workload.history.rows import produced
 
 
-def test_rows_of_all_lanes_share_files_in_order(tmp_path: Path) -> None:
+def test_rows_of_all_lanes_share_files_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Until the writer is closed, it gathers rows.
+    monkeypatch.setattr("kafka_chaos.harness.workload.history.writer._GATHER_INTERVAL", 60)
     writer = HistoryWriter(tmp_path / "produced")
     for number in range(40):
         writer.write(produced([number], lane=f"lane {number % 4}"))

@@ -58,7 +58,7 @@ def producing(folder: Path) -> Iterator[tuple[PacedProducing, list[Started], lis
 
 def of_place(load: PacedProducing) -> ClientProcess:
     (place,) = load.places
-    producer = place.client
+    producer = wait_until(lambda: place.client, "its producer", timeout=30)
     assert isinstance(producer, ProcessProducer)
     return ClientProcess(producer.process, place.number, falls=place.falls, rises=place.rises)
 

@@ -114,11 +114,6 @@ def verdict_on(lie: Lie, folder: Path) -> tuple[Verdict, str]:
     return lane.verdict, "; ".join(lane.reasons)
 
 
-@pytest.fixture(autouse=True)
-def leaves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.workload.processes.producer._LEAVES_WITHIN", 0.5)
-
-
 def test_the_truth_conforms(tmp_path: Path) -> None:
     assert verdict_on(Lie(told(TRUE), ""), tmp_path) == (Verdict.CONFORMS, "")
 
