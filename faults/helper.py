@@ -28,6 +28,7 @@ class Helper:
     def __init__(self, module: str, what: str, start: Mapping[str, Any]) -> None:
         self._what = what
         self._lock = threading.Lock()
+        self._asked = 0
         # The terminal's signals are for the harness.
         self._process = start_module(module, json.dumps(dict(start)), own_session=True)
 
@@ -40,17 +41,21 @@ class Helper:
         assert stdin is not None
         assert stdout is not None
         with self._lock:
+            self._asked += 1
             try:
-                stdin.write(json.dumps({"do": do, **values}) + "\n")
+                stdin.write(json.dumps({"number": self._asked, "do": do, **values}) + "\n")
                 stdin.flush()
-                if within is not None and not select.select([stdout], [], [], within)[0]:
-                    raise ClusterFailure(f"the process of the {self._what} did not answer {do} within {within:.0f} s")
-                line = stdout.readline()
+                answer: dict[str, Any] = {"number": 0}
+                # What nobody waited for may still be answered.
+                while answer["number"] != self._asked:
+                    if within is not None and not select.select([stdout], [], [], within)[0]:
+                        late = f"the process of the {self._what} did not answer {do} within {within:.0f} s"
+                        raise ClusterFailure(late)
+                    if not (line := stdout.readline()):
+                        raise ClusterFailure(f"the process of the {self._what} ended with {self._process.wait()}")
+                    answer = json.loads(line)
             except (OSError, ValueError) as error:
                 raise ClusterFailure(f"the process of the {self._what} is gone: {error}") from error
-        if not line:
-            raise ClusterFailure(f"the process of the {self._what} ended with {self._process.wait()}")
-        answer = json.loads(line)
         if "error" in answer:
             raise ClusterFailure(f"{self._what}: {answer['error']}")
         return answer["ok"]
@@ -84,8 +89,9 @@ class Commands:
             return True
         *lines, self._left = (self._left + piece).split(b"\n")
         for line in lines:
-            answer = json.dumps(self._answer(json.loads(line)), default=str) + "\n"
-            os.write(STDOUT, answer.encode())
+            command = json.loads(line)
+            answer = {"number": command.pop("number"), **self._answer(command)}
+            os.write(STDOUT, f"{json.dumps(answer, default=str)}\n".encode())
         return False
 
     def _answer(self, command: dict[str, Any]) -> dict[str, Any]:

@@ -78,8 +78,15 @@ class Injector:
         """Resolve the target, inject, and wait for the proof (at most its `proof_timeout`).
 
         Raises `TargetError` if the cluster has no such target, or nobody holds the role within `ROLE_TIMEOUT` seconds.
+        What fails on the way, or is interrupted, is healed.
         """
-        return self._inject(fault, self._next_number(), None, threading.Event())
+        known = len(self._occurrences)
+        try:
+            return self._inject(fault, self._next_number(), None, threading.Event())
+        except BaseException:
+            for unproven in self._occurrences[known:]:
+                self.heal(unproven)
+            raise
 
     def heal(self, occurrence: Occurrence) -> None:
         """Heal one fault, unless it is healed already."""

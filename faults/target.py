@@ -17,11 +17,12 @@ import random as random_numbers
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 
+T = TypeVar("T")
 _OF_A_LANE = ("leader", "follower")
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group-coordinator", "transaction-coordinator"
 MEMBER, PRODUCER, CONSUMER = "member", "producer", "consumer"
@@ -174,15 +175,16 @@ class Target:
         leader = self._held(cluster.leader(self.lane, self.partition))
         if self.role == "leader":
             return leader
-        followers = [broker for broker in cluster.replicas(self.lane, self.partition) if broker != leader]
+        replicas = self._held(cluster.replicas(self.lane, self.partition) or None)
+        followers = [broker for broker in replicas if broker != leader]
         if not followers:
             raise TargetError(f"{self.text}: the partition has no followers")
         return chosen.choice(followers)
 
-    def _held(self, broker: int | None) -> int:
-        if broker is None:
+    def _held(self, held: T | None) -> T:
+        if held is None:
             raise VacantRoleError(f"{self.text}: nobody holds this role at the moment")
-        return broker
+        return held
 
 
 def _parts(members: int) -> dict[str, int]:

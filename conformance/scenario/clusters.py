@@ -7,7 +7,7 @@ registered. A cluster that can't be cleaned up is removed, and the next scenario
 import logging
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -18,6 +18,7 @@ from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER, release
 from kafka_chaos.faults.network.packet_filter import Rules
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
@@ -186,9 +187,9 @@ class ClusterLease:
         """The controller, once every broker names it: it has begun its work, and every broker knows the change."""
 
         def named() -> dict[int, int | None]:
-            answers = {}
-            for number in self.cluster.brokers:
-                with BrokerClient(self.cluster.client_address(number)) as client:
+            answers: dict[int, int | None] = dict.fromkeys(self.cluster.brokers)
+            for number in answers:
+                with suppress(BrokerUnreachable), BrokerClient(self.cluster.client_address(number)) as client:
                     answers[number] = client.controller()
             return answers
 
@@ -217,7 +218,8 @@ class ClusterLease:
                 node.disk.make_whole()
         for node in [*self.cluster.brokers.values(), *self.cluster.controllers.values()]:
             if node.is_running():
-                _drop_rules(node)
+                for command in ("-F", "-X"):
+                    node.must_execute("iptables", "-w", command)
         self.cluster.start_again(self.cluster.nodes)
         everyone = frozenset(self.cluster.brokers)
         wait_until(
@@ -226,11 +228,6 @@ class ClusterLease:
             timeout=30,
             seen=lambda: str(sorted(self.metadata.brokers() or ())),
         )
-
-
-def _drop_rules(node: Node) -> None:
-    for command in ("-F", "-X"):
-        node.must_execute("iptables", "-w", command)
 
 
 class ClusterPool:

@@ -126,7 +126,7 @@ def _answer_in_named_epoch(stage: Stage, broker: int) -> str:
 
 
 def _described(stage: Stage) -> tuple[int | None, tuple[int, ...], list[int]]:
-    found = stage.lease.admin.partitions(stage.topic)[0]
+    found = stage.lease.admin.known_partitions(stage.topic)[0]
     return found.leader, found.replicas, sorted(found.isr)
 
 

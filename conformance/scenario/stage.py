@@ -118,11 +118,12 @@ class Stage(FaultSteps):
 
         def ask() -> None:
             with self.ask(controller) as asked:
+                asked.wait(15)
                 refused = reassign(asked, {place: order})
                 self.expect("The controller accepts the reassignment", refused.get(place, NONE), NONE)
                 if elect:
                     wait_until(
-                        lambda: self.lease.admin.partitions(self.topic)[0].replicas == order,
+                        lambda: self.lease.admin.known_partitions(self.topic)[0].replicas == order,
                         "the reassignment to complete",
                         timeout=30,
                     )

@@ -96,7 +96,7 @@ def _take(one: WalkStep, stages: Sequence[Stage], walks: Sequence[Settings]) -> 
 def _act(stage: Stage, own: ClientStep, settings: Settings) -> None:
     """Take a walk's own step on the brokers."""
     if own.record:
-        awake = [broker for broker in BROKERS if not _is_frozen(stage, broker)]
+        awake = [broker for broker in BROKERS if not any(state.replica(broker).frozen for state in stage.model.states)]
         # A client that asks a frozen broker for the leader would wait for it. Those that are down may be back first.
         stage.clients.send(own.record, **own.sent(settings), configs={**_PATIENT, **stage.reachable(*awake)})
         return
@@ -124,7 +124,3 @@ def _replicas(stage: Stage) -> tuple[int, ...]:
     """The topic's replicas in their order; none while the cluster does not answer."""
     found = stage.lease.admin.partitions(stage.topic).get(0)
     return () if found is None else found.replicas
-
-
-def _is_frozen(stage: Stage, broker: int) -> bool:
-    return any(state.replica(broker).frozen for state in stage.model.states)

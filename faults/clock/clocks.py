@@ -57,7 +57,7 @@ class MovedClock(Fault):
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         try:
             reading = clock_of(node).reading(mark(self))
-        except KafkaChaosError as failure:
+        except (KafkaChaosError, OSError) as failure:
             return Proof(False, {}, str(failure))
         if reading is None:
             return Proof(False, {}, "its process does not run, or its clock was not moved")

@@ -164,7 +164,8 @@ def configured(
 
     Raises `UsageFailure` for what the model does not know, of brokers or of clients, unless it is assumed.
     """
-    found = {broker: described(client, ResourceType.BROKER, str(broker)) for broker in sorted(admin.live_brokers())}
+    brokers_known = wait_until(admin.live_brokers, "the brokers to be named", timeout=30)
+    found = {broker: described(client, ResourceType.BROKER, str(broker)) for broker in sorted(brokers_known)}
     unread = [f"of broker {broker}" for broker, entries in found.items() if entries is None]
     brokers = {broker: entries for broker, entries in found.items() if entries is not None}
     _refuse_unknown(experiment, client_configs, brokers)

@@ -108,12 +108,9 @@ class ClusterAdmin:
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Ask for topics to be deleted; raises `ClusterFailure` for the first that is refused."""
-        names = [self.topic(topic) for topic in topics]
-        for name, future in (self._ask(self._client.delete_topics, names) if names else {}).items():
-            try:
-                future.result()
-            except KafkaException as error:
-                raise ClusterFailure(f"topic {name} could not be deleted: {error.args[0].str()}") from error
+        for name in map(self.topic, topics):
+            what, gone = f"topic {name} could not be deleted", KafkaError.UNKNOWN_TOPIC_OR_PART
+            self._answer(what, self._client.delete_topics, name, name, done=gone)
 
     def alter_topic(self, topic: str, configs: Mapping[str, object | None]) -> None:
         """Set topic configs on a running cluster; None takes the topic's own value away (KIP-339)."""
@@ -149,10 +146,13 @@ class ClusterAdmin:
             return {}
         return {number: _state(partition) for number, partition in metadata.topics[name].partitions.items()}
 
-    def partition_numbers(self, topic: str, *, timeout: float = 30) -> range:
+    def known_partitions(self, topic: str, *, timeout: float = 30) -> dict[int, PartitionState]:
+        """The topic's partitions, once the cluster tells; raises `WaitTimeout`."""
+        return wait_until(lambda: self.partitions(topic), f"the partitions of {topic} to be told", timeout=timeout)
+
+    def partition_numbers(self, topic: str) -> range:
         """The partitions that a topic has, once the cluster tells; raises `WaitTimeout`."""
-        found = wait_until(lambda: self.partitions(topic), f"the partitions of {topic} to be told", timeout=timeout)
-        return range(len(found))
+        return range(len(self.known_partitions(topic)))
 
     def controller(self) -> int | None:
         """The controller's broker id; None while there is none or nobody answers in time."""

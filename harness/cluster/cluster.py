@@ -32,6 +32,7 @@ from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, Met
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode, zookeeper_addresses
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.security import PLAINTEXT, SecuredListener, add_user, make_listener
+from kafka_chaos.harness.signals import signals_held_back
 
 if TYPE_CHECKING:
     from kafka_chaos.faults.links.relay.links import Links
@@ -91,14 +92,14 @@ class Cluster(Members):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self.links is not None:
-            # A cluster that is kept serves on, without them.
-            self.links.close()
         failed, succeeded = isinstance(error, Exception), error is None
         self.kept = (failed and self.keep is not Keep.NEVER) or (succeeded and self.keep is Keep.ALWAYS)
-        if self.kept:
-            return
-        remove_run(docker_client(), self.run_id)
+        with signals_held_back():
+            if self.links is not None:
+                # A cluster that is kept serves on, without them.
+                self.links.close()
+            if not self.kept:
+                remove_run(docker_client(), self.run_id)
 
     @property
     def bootstrap_servers(self) -> str:

@@ -20,6 +20,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.clock.process_clock import Clock, with_engine_time
 from kafka_chaos.faults.network.packets.queues import PacketQueues
+from kafka_chaos.harness.cluster.containers.cleanup import already_gone
 from kafka_chaos.harness.cluster.containers.engine import (
     archived_file,
     execute_in_network,
@@ -128,14 +129,16 @@ class Node:
         if self.is_running():
             self._thaw_disk()
             # The engine thaws a frozen process once the signal is on its way: it does nothing more.
-            self.container.kill(signal="SIGKILL")
+            with already_gone():
+                self.container.kill(signal="SIGKILL")
             self._await_exit("SIGKILL", timeout=20)
 
     def stop(self, timeout: float = 60.0) -> None:
         """SIGTERM, which a frozen process meets once it is thawed; then wait for the controlled shutdown to end."""
         if self.is_running():
             self._thaw_disk()
-            self.container.kill(signal="SIGTERM")
+            with already_gone():
+                self.container.kill(signal="SIGTERM")
             self.unpause()
             self._await_exit("SIGTERM", timeout=timeout)
 

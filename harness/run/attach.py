@@ -13,7 +13,8 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ResourceType  # type: ignore[attr-defined]
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, counted
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, WaitTimeout, counted
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ConfigurationUnread
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.attached.cluster import AttachedCluster, configured, described, given_by
@@ -35,6 +36,8 @@ from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
+
+_ANSWER_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,10 @@ def run_attached(
         admin = ClusterAdmin(cluster.bootstrap_servers, topics=topics, configs=dict(cluster.client_configs))
     except KafkaException as error:
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
-    _check_topics(experiment, cluster, admin)
-    experiment, unread = configured(experiment, cluster.client_configs, admin, _admin_client(cluster))
+    configs = {"log_level": 0, **cluster.client_configs, "bootstrap.servers": cluster.bootstrap_servers}
+    client = new_client(AdminClient, configs)
+    _check_topics(experiment, cluster, admin, client)
+    experiment, unread = configured(experiment, cluster.client_configs, admin, client)
     broken = _breakable(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
@@ -91,7 +96,7 @@ def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -
         cluster.nodes,
         new_run_id(experiment.name),
         experiment.cluster.metadata_mode,
-        admin.addresses(),
+        wait_until(admin.addresses, "the brokers to be named", timeout=_ANSWER_TIMEOUT),
         cluster.client_configs,
         cluster.allowed,
     )
@@ -186,16 +191,15 @@ def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
                     )
 
 
-def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
+def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin, client: AdminClient) -> None:
     """Compare every lane with its topic: a prediction for other settings would be wrong."""
-    client = _admin_client(cluster)
-    if not admin.live_brokers():
+    try:
+        wait_until(admin.live_brokers, "the cluster to answer", timeout=_ANSWER_TIMEOUT)
+    except WaitTimeout:
         refusal = admin.refusal()
-        if refusal:
-            raise EnvironmentFailure(f"the attached cluster refuses this client: {refusal}: check the --client-config")
-        raise EnvironmentFailure(
-            "the attached cluster does not answer: check the address given to --attach and the --client-config"
-        )
+        problem = f"refuses this client: {refusal}" if refusal else "does not answer"
+        where = "the --client-config" if refusal else "the address given to --attach and the --client-config"
+        raise EnvironmentFailure(f"the attached cluster {problem}: check {where}") from None
     _check_mode(experiment, cluster, admin)
     for number, phase in enumerate(experiment.phases):
         for index, lane in enumerate(phase.lanes):
@@ -207,15 +211,10 @@ def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin
                     )
 
 
-def _admin_client(cluster: Attached) -> AdminClient:
-    configs = {"log_level": 0, **cluster.client_configs, "bootstrap.servers": cluster.bootstrap_servers}
-    return new_client(AdminClient, configs)
-
-
 def _check_mode(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
     """Compare the experiment's cluster with this one: the rules of elections depend on its metadata mode."""
     wanted = experiment.cluster.metadata_mode
-    brokers = admin.addresses().values()
+    brokers = wait_until(admin.addresses, "the brokers to be named", timeout=_ANSWER_TIMEOUT).values()
     modes = answers(brokers, BrokerClient.metadata_mode, configs=cluster.client_configs, login=False)
     if (found := next(modes, wanted)) != wanted:
         message = f"{wanted!r}, but the attached cluster's mode is {found}"
@@ -223,9 +222,11 @@ def _check_mode(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) 
 
 
 def _compared(lane: LaneSpec, admin: ClusterAdmin, client: AdminClient) -> Iterator[tuple[str, object, object]]:
-    partitions = admin.partitions(lane.lane)
-    if not partitions:
-        raise UsageFailure(f"the attached cluster has no topic {lane.topic_name}, or this client may not see it")
+    try:
+        partitions = admin.known_partitions(lane.lane, timeout=_ANSWER_TIMEOUT)
+    except WaitTimeout:
+        missing = f"the attached cluster has no topic {lane.topic_name}, or this client may not see it"
+        raise UsageFailure(missing) from None
     yield "partitions", lane.partitions, len(partitions)
     yield "replication_factor", lane.replication_factor, min(len(state.replicas) for state in partitions.values())
     entries = described(client, ResourceType.TOPIC, lane.topic_name)

@@ -108,7 +108,7 @@ class LockstepRun:
 
     def _isr_is_not_full(self) -> str | None:
         for topic in self.topics:
-            for number, state in self.admin.partitions(topic).items():
+            for number, state in self.admin.known_partitions(topic).items():
                 if set(state.isr) != set(state.replicas):
                     return f"the ISR of {topic}-{number} was {list(state.isr)} of {list(state.replicas)}"
                 if state.leader != self._leader:

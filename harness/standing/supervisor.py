@@ -101,12 +101,12 @@ class Supervisor:
             if job.what == "state":
                 job.tell(*self._answer(job))
             elif job.what == "down":
-                # Take no further job, and wake the worker if it waits for one.
+                # Take no further job, end the one that there is, and wake the worker if it waits for one.
                 with self._accepting:
                     self._ending = True
                     self._jobs.put(None)
-                job.tell(DONE, os.getpid())
-                os.kill(os.getpid(), signal.SIGTERM)
+                    job.tell(DONE, os.getpid())
+                    self._interrupt(self._now)
             elif not self._takes(job):
                 message = f"{self._name}: busy with another command; try again when that has ended"
                 job.tell(FAILED, (message, ExitCode.ENVIRONMENT))
@@ -133,9 +133,12 @@ class Supervisor:
                     job.connection.recv()
             except (EOFError, OSError):
                 with self._accepting:
-                    if not job.over.is_set():
-                        os.kill(os.getpid(), signal.SIGINT)
+                    self._interrupt(job)
                 job.over.wait()
+
+    def _interrupt(self, job: Job | None) -> None:
+        if job is not None and not job.over.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
 
     def work(self) -> None:
         """Do one job after the other, until `down`."""

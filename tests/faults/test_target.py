@@ -1,6 +1,6 @@
 import pytest
 
-from kafka_chaos.faults.target import Target, TargetError
+from kafka_chaos.faults.target import Target, TargetError, VacantRoleError
 from tests.faults.fakes import FakeCluster, FakeNode
 
 
@@ -41,6 +41,17 @@ def test_chosen_targets_depend_on_the_seed_alone(text: str, size: int) -> None:
 def test_a_role_that_nobody_holds_is_an_error(text: str) -> None:
     with pytest.raises(TargetError, match="nobody holds this role"):
         Target.parse(text).resolve(FakeCluster(controller_id=None), seed=0)
+
+
+def test_a_partition_whose_replicas_nobody_names_is_asked_for_again_and_one_without_followers_is_not() -> None:
+    follower, cluster = Target.parse("follower(orders)"), FakeCluster(leaders={("orders", 0): 1})
+    cluster.replicas = lambda lane, partition: ()  # type: ignore[method-assign]
+    with pytest.raises(VacantRoleError):
+        follower.resolve(cluster, seed=0)
+    cluster.replicas = lambda lane, partition: (1,)  # type: ignore[method-assign]
+    with pytest.raises(TargetError, match="the partition has no followers") as refused:
+        follower.resolve(cluster, seed=0)
+    assert not isinstance(refused.value, VacantRoleError)
 
 
 @pytest.mark.parametrize(

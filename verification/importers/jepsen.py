@@ -106,7 +106,7 @@ class _Rows:
                 lane=self.lane,
                 producer_id=sent.process,
                 transaction=sent.number,
-                transactional_id=_name(sent.process),
+                transactional_id=f"process-{sent.process}",
                 begin_ns=sent.invoke_ns,
                 end_ns=sent.complete_ns,
                 outcome=OUTCOMES[kind],
@@ -125,7 +125,3 @@ class _Rows:
                 assigned.add((consumer, partition))
                 member = consumer.partition("/")[0]
                 self.writer.row("assignments", **where, member=member, isolation=self.isolation, start_ns=poll_ns)
-
-
-def _name(process: int) -> str:
-    return f"process-{process}"

@@ -28,7 +28,7 @@ def operations(path: Path) -> Iterator[tuple[int, Operation]]:
     is_json = path.suffix in {".json", ".jsonl"}
     if not is_json and importlib.util.find_spec("edn_format") is None:
         raise EnvironmentFailure("histories in EDN need a package: pip install 'kafka-chaos[importers]'")
-    read_all = _json_values if is_json else _edn_values
+    read_all = (lambda text: [parsed(line) for line in text.split("\n")]) if is_json else _edn_values
     if first in {"[", "("}:
         whole = _located(path, 1, text, (lambda text: [parsed(text)]) if is_json else read_all)
         if len(whole) != 1 or not isinstance(whole[0], (list, tuple)):
@@ -68,10 +68,6 @@ def _located(path: Path, number: int, text: str, read_all: Callable[[str], list[
     except Exception as error:
         problem = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise HistoryError(path, number, f"can't be read as an operation ({problem})") from error
-
-
-def _json_values(text: str) -> list[Any]:
-    return [parsed(line) for line in text.split("\n")]
 
 
 def _edn_values(text: str) -> list[Any]:

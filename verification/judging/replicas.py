@@ -67,7 +67,8 @@ def replica_evidence(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Replica
             evidence.limits[partition] = limit
         elif run.checkpoints.given:
             evidence.contradict(f"partition {partition}: neither checkpoints.json nor replicas/ names it")
-        if replicas or any(marks[partition].values()) or _holds_records(facts, partition):
+        holds_records = partition in facts.partitions and facts.partitions[partition].stored
+        if replicas or any(marks[partition].values()) or holds_records:
             _check_presence(evidence, run, lane, partition)
             for broker, replica in sorted(replicas.items()):
                 _check_replica(evidence, lane, partition, broker, replica)
@@ -79,10 +80,6 @@ def limit_of(replicas: Mapping[int, ReplicaFacts], marks: Marks) -> int | None:
     known = [mark for mark in marks.values() if mark is not None]
     ends = [replica.last + 1 for replica in replicas.values()]
     return min(known or ends, default=None)
-
-
-def _holds_records(facts: LaneFacts, partition: int) -> bool:
-    return partition in facts.partitions and bool(facts.partitions[partition].stored)
 
 
 def _check_presence(evidence: ReplicaEvidence, run: RunDirectory, lane: Lane, partition: int) -> None:

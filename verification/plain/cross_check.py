@@ -118,7 +118,8 @@ def _checked(run: RunDirectory) -> dict[str, LaneChecked]:
             _keep_producers(history, 2 * left // len(rest))
             identities = frozenset((row.producer_id, row.seq) for row in history.produced)
             if identities:
-                found[lane] = LaneChecked(_size(history), Counter(check_sample(history)), identities)
+                size = sum(map(len, (history.produced, history.consumed, history.log or ())))
+                found[lane] = LaneChecked(size, Counter(check_sample(history)), identities)
     return found
 
 
@@ -162,10 +163,6 @@ def _keep_producers(history: LaneHistory, most: int) -> None:
     history.consumed = [row for row in history.consumed if row.producer_id in kept]
     if history.log is not None:
         history.log = [row for row in history.log if row.producer_id in kept]
-
-
-def _size(history: LaneHistory) -> int:
-    return len(history.produced) + len(history.consumed) + len(history.log or ())
 
 
 def _rows_by_lane(run: RunDirectory) -> tuple[Counter[str], dict[str, int]]:

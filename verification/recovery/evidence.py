@@ -80,7 +80,8 @@ class Recovery:
         for anomaly, what in zip(_OF_CLIENTS, (ACKNOWLEDGED, READ), strict=True):
             if what not in seen and anomaly not in reasons:
                 reasons[anomaly] = f"no record was {what}, or nobody knows when"
-        if not any(isinstance(one, IsrChanged) for changes in self._changes() for one in changes):
+        of_lane = (changes for (name, _), changes in self.run.events.changes.items() if name == self.lane.lane)
+        if not any(isinstance(one, IsrChanged) for changes in of_lane for one in changes):
             reasons[RecoveryAnomaly.ISR_NOT_RESTORED] = "events.jsonl holds no ISR of this lane"
         if lane.group_anomalies and not self.facts.owned:
             reasons[RecoveryAnomaly.GROUP_NOT_STABLE] = "assignments/ holds no assignment of its group"
@@ -181,9 +182,6 @@ class Recovery:
         """The ISRs that clients saw, and those that leaders began with."""
         changes = () if partition is None else self.run.events.changes.get((self.lane.lane, partition), ())
         return [one for one in changes if isinstance(one, IsrChanged | LeaderElected)]
-
-    def _changes(self) -> Iterator[Sequence[object]]:
-        return (changes for (name, _), changes in self.run.events.changes.items() if name == self.lane.lane)
 
     @cached_property
     def _faults(self) -> list[FaultRecord]:

@@ -6,7 +6,7 @@ and committed must agree with it, beside the replicas.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from signal import SIGCONT, SIGKILL, SIGSTOP
@@ -18,6 +18,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import AFTER, Group
 from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, GroupModel
@@ -140,7 +141,8 @@ def coordinator_of_groups(lease: ClusterLease) -> int:
     """The broker that coordinates every group: `__consumer_offsets` has one partition."""
 
     def named() -> int | None:
-        with BrokerClient(lease.cluster.client_address(1)) as client:
+        with suppress(BrokerUnreachable), BrokerClient(lease.cluster.client_address(1)) as client:
             return client.coordinator("any", CoordinatorKind.GROUP)
+        return None
 
     return wait_until(named, "a broker to coordinate groups", timeout=30)

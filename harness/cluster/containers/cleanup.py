@@ -103,19 +103,19 @@ def _remove_once(client: DockerClient, run_id: str) -> int:
             list(threads.map(_remove_container, containers))
     others = [*client.networks.list(filters=mine), *client.volumes.list(filters=mine)]
     for thing in others:
-        with _already_gone():
+        with already_gone():
             thing.remove()
     return len(containers) + len(others)
 
 
 def _remove_container(container: Any) -> None:
-    with _already_gone():
+    with already_gone():
         container.remove(force=True, v=True)
 
 
 @contextlib.contextmanager
-def _already_gone() -> Iterator[None]:
-    """Suppress errors which say that it is removed, is being removed, or is used by a container that is."""
+def already_gone() -> Iterator[None]:
+    """Suppress errors which say that it is or is being removed, does not run, or is used by a container that is."""
     from docker.errors import APIError, NotFound
 
     try:
@@ -143,16 +143,15 @@ def choose_reaper(client: DockerClient, *, keep: bool) -> bool:
     It removes a session's containers even if the harness is killed with SIGKILL. Where its image is not available,
     labels and `kafka-chaos clean` do the same.
     """
-    from docker.errors import ImageNotFound
     from testcontainers.core.config import testcontainers_config
+    from testcontainers.core.container import Reaper
 
-    try:
-        client.images.get(testcontainers_config.ryuk_image)
-        present = True
-    except ImageNotFound:
-        present = False
+    present = bool(client.images.list(name=testcontainers_config.ryuk_image))
     use = present and not keep and not testcontainers_config.ryuk_disabled
     testcontainers_config.ryuk_disabled = not use
+    if use:
+        # Nodes that start at once would each start one.
+        Reaper.get_instance()
     return use
 
 

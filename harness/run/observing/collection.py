@@ -40,11 +40,10 @@ def leader_ends(admin: ClusterAdmin, lanes: Iterable[StoredLane]) -> dict[tuple[
     # The final log ends at the high watermark: what is behind it would look lost.
     await_replicated(admin, [lane.lane for lane in lanes])
     for lane in lanes:
-        numbers = admin.partition_numbers(lane.lane)
-        leaders = {number: admin.await_leader(lane.lane, number) for number in numbers}
-        replicas = {number: state.replicas for number, state in admin.partitions(lane.lane).items()}
-        for number, end in admin.end_offsets(lane.lane, numbers).items():
-            found[lane.topic, number] = LeaderEnd(leaders[number], end, replicas.get(number, ()))
+        partitions = admin.known_partitions(lane.lane)
+        leaders = {number: admin.await_leader(lane.lane, number) for number in partitions}
+        for number, end in admin.end_offsets(lane.lane, [*partitions]).items():
+            found[lane.topic, number] = LeaderEnd(leaders[number], end, partitions[number].replicas)
     return found
 
 

@@ -63,7 +63,7 @@ class TransactionalProducing(ManyProducers):
                 rows=rows,
                 interval=settings.size * settings.producers / workload.rate,
                 restarts=restart_times(settings, number, workload.duration - (lane.created_at or 0.0)),
-                give_up=self._give_up,
+                give_up=lambda: self._cancelled.is_set() or time.monotonic() > self._deadline,
                 on_notice=on_notice,
                 chance=random.Random(f"{seed}/{lane.lane}-{number}"),
             )
@@ -91,9 +91,6 @@ class TransactionalProducing(ManyProducers):
         self._cancelled = cancelled
         self._deadline = time.monotonic() + timeout
         return sum(producer.join() for producer in self._ids)
-
-    def _give_up(self) -> bool:
-        return self._cancelled.is_set() or time.monotonic() > self._deadline
 
 
 def restart_times(settings: Transactional, number: int, duration: float) -> list[float]:

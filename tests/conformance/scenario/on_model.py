@@ -197,7 +197,7 @@ class ModelPool:
         cluster.spec, cluster.client_address = profile.spec, "broker-{}:9092".format
         lease = MagicMock(profile=profile, cluster=cluster, make_controller=lambda broker: broker)
         lease.admin.topic_config.return_value = "compact"
-        lease.admin.partitions.return_value = {0: SimpleNamespace(leader=1, replicas=(1, 2, 3), isr=(1, 2, 3))}
+        lease.admin.known_partitions.return_value = {0: SimpleNamespace(leader=1, replicas=(1, 2, 3), isr=(1, 2, 3))}
         yield lease
 
 

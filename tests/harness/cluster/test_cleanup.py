@@ -1,0 +1,43 @@
+"""What ends with its run, without an engine."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from docker.errors import APIError, NotFound
+from testcontainers.core.config import testcontainers_config
+from testcontainers.core.container import Reaper
+
+from kafka_chaos.harness.cluster.containers.cleanup import already_gone, choose_reaper
+
+
+def engine(*images: str) -> Any:
+    return SimpleNamespace(images=SimpleNamespace(list=lambda name: [one for one in images if one == name]))
+
+
+def test_the_reaper_is_started_once_and_not_for_a_cluster_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(Reaper, "get_instance", lambda: started.append("reaper"))
+    image = testcontainers_config.ryuk_image
+    for client, keep, used in ((engine(image), False, True), (engine(image), True, False), (engine(), False, False)):
+        monkeypatch.setattr(testcontainers_config, "ryuk_disabled", False)
+        assert choose_reaper(client, keep=keep) is used
+        assert testcontainers_config.ryuk_disabled is not used
+    assert started == ["reaper"]
+    monkeypatch.setattr(testcontainers_config, "ryuk_disabled", True)
+    assert not choose_reaper(engine(image), keep=False)
+
+
+def refusal(status: int) -> APIError:
+    return APIError("no", response=SimpleNamespace(status_code=status))  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("error", [NotFound("gone"), refusal(403), refusal(409)])  # type: ignore[no-untyped-call]
+def test_what_is_gone_or_does_not_run_is_no_error(error: APIError) -> None:
+    with already_gone():
+        raise error
+
+
+def test_any_other_refusal_is_one() -> None:
+    with pytest.raises(APIError), already_gone():
+        raise refusal(500)
