@@ -82,14 +82,17 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
         "the high watermark 100",
     ),
     "a member of the ISR without one": (
-        {"changes": [FIRST, SECOND], "ends": {1: 99, 2: 200, 3: 200}},
-        "the high watermark 100",
+        {"changes": [FIRST, SECOND], "ends": {1: 99, 2: 100, 3: 200}},
+        ": the log of broker 1 of the ISR ends at 99; expected the high watermark 100 at least",
     ),
     "a truncation below the high watermark": (
-        {"changes": [FIRST, SECOND, replace(CUT, offset=60)]},
-        "a leader's epoch, 0 or 100",
+        {"changes": [FIRST, SECOND, replace(CUT, offset=60, reason="planted")]},
+        ": broker 1 truncated its log to 60 (planted); expected the start of a leader's epoch, 0 or 100",
     ),
-    "a leader from outside": ({"changes": [FIRST, SECOND], "isrs": [(1, (1, 2)), (30, (3,))]}, "the ISR before, 1, 2"),
+    "a leader from outside": (
+        {"changes": [FIRST, SECOND], "isrs": [(1, (1, 2)), (30, (3,))]},
+        ": the ISR became 3; expected a leader of the ISR before, 1, 2",
+    ),
 }
 
 

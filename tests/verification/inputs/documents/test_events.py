@@ -1,6 +1,7 @@
 """Events are read field by field; one that makes no sense is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,7 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
             "fault_requested has no field 'fault' (at, duration, fault_id, kind, lanes, late, model_faults, ",
         ),
         ({**FAULT, "resolvd": []}, "; did you mean 'resolved'?"),
+        ({**FAULT, "model_faults": ["bomb"]}, "model_faults: 'bomb', expected one of kill"),
         ({"type": "fault_proven"}, "fault_proven without fault_id"),
         ({"type": "run_started", "collects": "log"}, "collects is 'log', expected a list"),
         ({"type": "run_started", "collects": ["logs"]}, "collects: 'logs', expected one of log, replicas"),
@@ -220,9 +222,15 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
         ({**MARK, "partition": 2}, "lane 'a' has no partition 2"),
         ({**MARK, "partition": -1}, "lane 'a' has no partition -1"),
         ({**MARK, "lane": "c"}, "lane: 'c' is not in lanes.json"),
-        ({**MET, "evidnce": ""}, "has no field 'evidnce' (commits, defect, evidence, lane, messages, occurred_ns, "),
+        (
+            {**MET, "evidnce": ""},
+            "defect_precondition has no field 'evidnce' (commits, defect, evidence, lane, messages, occurred_ns, ",
+        ),
         ({"type": "defect_precondition", "lane": "a", "evidence": "x"}, "defect_precondition without defect"),
-        ({**MET, "defect": "librdkafka-4954"}, "'librdkafka-4954', expected one of librdkafka-4953, KAFKA-15591"),
+        (
+            {**MET, "defect": "librdkafka-4954"},
+            "defect: 'librdkafka-4954', expected one of librdkafka-4953, KAFKA-15591",
+        ),
         ({**MET, "defect": ["librdkafka-4953"]}, "defect is ['librdkafka-4953'], expected text"),
         ({**MET, "lane": "c"}, "lane: 'c' is not in lanes.json"),
         ({**MET, "lane": ["a"]}, "lane is ['a'], expected text"),
@@ -241,8 +249,42 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
 def test_an_event_that_makes_no_sense_is_refused(tmp_path: Path, event: dict[str, Any], problem: str) -> None:
     with pytest.raises(RunDirectoryError) as refused:
         read(tmp_path, FAULT, event)
-    assert str(refused.value).startswith(f"{tmp_path}/events.jsonl: line 2: ")
-    assert problem in str(refused.value)
+    text = str(refused.value)
+    assert text.startswith(f"{tmp_path}/events.jsonl: line 2: ")
+    said = text.partition(": line 2: ")[2]
+    assert said.startswith(problem) or said.endswith(problem)
+
+
+def test_a_fault_that_is_proven_twice_has_all_that_showed_it_and_both_times(tmp_path: Path) -> None:
+    proven = {"type": "fault_proven", "fault_id": "k"}
+    found = read(
+        tmp_path, FAULT, {**proven, "evidence": {"one": 1}, "applied_ns": 7}, {**proven, "evidence": {"two": 2}}
+    )
+    (fault,) = found.faults or ()
+    assert (fault.shown, fault.applied, fault.proven) == (("one", "two"), [7, 2], [1, 2])
+
+
+def test_what_is_from_before_the_run_began_is_noted_but_for_what_brokers_logged(tmp_path: Path) -> None:
+    begun = {"type": "run_started", "run_id": "r", "ts_ns": 10}
+    elected = {
+        "type": "leader_elected", "lane": "a", "partition": 0, "broker": 1, "leader_epoch": 0, "start_offset": 0,
+        "isr": [1],
+    }  # fmt: skip
+    early = {"type": "fault_healed", "fault_id": "k"}
+    found = read(tmp_path, begun, {**elected, "ts_ns": 1}, {**early, "ts_ns": 10}, {**early, "ts_ns": 9})
+    assert found.early == ["fault_healed"]
+
+
+@pytest.mark.parametrize(
+    ("client", "doubted"), [("java", True), ("java 1.0", True), ("sarama", False), ("own thing", False), (None, False)]
+)
+def test_a_client_that_says_it_is_another_one_is_doubted(tmp_path: Path, client: str | None, doubted: bool) -> None:
+    path = tmp_path / "events.jsonl"
+    event = {"type": "client_started", "lane": "a", "role": "producer", "client": "sarama", "version": "1.0"}
+    path.write_text(json.dumps({"ts_ns": 1, **event}))
+    found = read_events(path, [replace(LANES[0], client=client), *LANES[1:]])
+    expected = [f"its producer says that it is sarama 1.0, lanes.json {client}"] if doubted else []
+    assert list(found.doubts["a"]) == expected
 
 
 @pytest.mark.parametrize("line", ["nonsense", "[]", "3"])
