@@ -138,6 +138,27 @@ def test_a_state_holds_from_the_first_log_line_that_names_it() -> None:
     assert [state.since_ns for state in numbered([*states(USUAL), same])] == [MS, 28 * MS, 50 * MS]
 
 
+def test_states_are_put_in_order_and_those_that_several_logs_name_begin_with_the_first() -> None:
+    first, out, back = states(USUAL)
+    again = [replace(back, ts_ns=ms * MS, isr=isr) for ms, isr in ((49, None), (70, WHOLE), (60, None))]
+    found = numbered([*again, back, out, first, replace(first, ts_ns=5 * MS)])
+    assert [(state.since_ns // MS, set(state.isr)) for state in found] == [
+        (1, {1, 2, 3}),
+        (30, {2, 3}),
+        (49, {1, 2, 3}),
+    ]
+    # What a line without an ISR tells is the one of the state before.
+    told = numbered([first, out, replace(back, isr=None)])
+    assert [set(state.isr) for state in told] == [{1, 2, 3}, {2, 3}, {2, 3}]
+
+
+def test_logs_may_name_a_state_a_millisecond_before_the_one_that_came_first() -> None:
+    first, out, back = states([(1, WHOLE), (51, WITHOUT), (50, WHOLE)])
+    assert [state.since_ns for state in numbered([first, out, back])] == [MS, 51 * MS, 50 * MS]
+    with pytest.raises(ValueError, match="state 1 was logged after the next one"):
+        numbered([first, replace(out, ts_ns=51 * MS + 1), back])
+
+
 def test_what_may_have_happened_unseen_rules_nothing_out() -> None:
     kept = states(USUAL)
     assert reason(judged(kept, outside={"a": ("kill",)})) == "others may have injected faults at any time"
@@ -148,6 +169,7 @@ def test_what_may_have_happened_unseen_rules_nothing_out() -> None:
     )
     old = reason(judged(kept, lane=replace(LANE, kafka_version="2.4.1")))
     assert old == "brokers before 2.8 don't number what they change"
+    assert reason(judged(kept, lane=replace(LANE, kafka_version="2.8.0"))) is None
     unproven = replace(FAULT, proven=[])
     assert reason(judged(kept, faults=(unproven,))) == "fault power-loss-1: not proven: no event says so"
     for kind in ("reassignment", "a-kind-of-my-own", "clock-step"):

@@ -39,6 +39,7 @@ DRIFT = replace(KILL, fault_id="drift-1", kind="clock-drift")
         (run_with(elected(1, 300)), 1),
         (run_with(elected(0, 300)), 0),
         (run_with(elected(1, 50)), 0),
+        (run_with(elected(1, 100)), 1),
         (run_with(elected(1, 150), faults=(KILL,)), 1),
         (run_with(elected(1, 250), faults=(KILL,)), 0),
         (run_with(elected(1, 200), faults=(KILL,)), 0),
@@ -51,6 +52,11 @@ DRIFT = replace(KILL, fault_id="drift-1", kind="clock-drift")
 )
 def test_elections_that_no_fault_may_have_caused(directory: RunDirectory, count: int) -> None:
     assert len(unplanned(directory, LOSING)) == count
+
+
+def test_the_first_of_them_is_named() -> None:
+    lane = verdict_of(run_with(elected(2, 400), replace(elected(1, 300), broker=3)), lane=LOSING, counts=LOST)
+    assert "but broker 3 became leader of partition 0 in leader epoch 1" in lane.reasons[0]
 
 
 def test_what_they_permit_is_no_violation() -> None:

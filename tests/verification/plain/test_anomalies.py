@@ -2,8 +2,9 @@
 
 import pytest
 
-from kafka_chaos.verification.plain.anomalies import check, check_sample
-from kafka_chaos.verification.plain.rows import Case, LaneHistory, Produced, Read, Stored
+from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP
+from kafka_chaos.verification.plain.anomalies import check, check_sample, find
+from kafka_chaos.verification.plain.rows import Case, LaneHistory, Produced, Read, Stored, View, case_order
 from tests.verification.detection.test_planted import valid
 from tests.verification.samples.planted_transactions import clean, hanging_transaction
 
@@ -22,6 +23,27 @@ def test_a_valid_history_shows_nothing() -> None:
     without_log = valid()
     without_log.log = None
     assert check(without_log) == []
+
+
+@pytest.mark.parametrize(
+    ("width", "listed", "units"),
+    [(WIDEST_LISTED_GAP, WIDEST_LISTED_GAP, 1), (WIDEST_LISTED_GAP + 1, 1, WIDEST_LISTED_GAP + 1)],
+)
+def test_a_hole_is_listed_offset_by_offset_up_to_a_width(width: int, listed: int, units: int) -> None:
+    lane = history(log=[Stored(0, 0, 0, 0), Stored(0, width + 1, 0, 1)], produced=[(0, 0, "ok"), (1, width + 1, "ok")])
+    found = [one for one in find(View(lane)) if one.case.anomaly == "offset_gap"]
+    assert (len(found), {one.units for one in found}) == (listed, {units})
+    assert found[0].cause == f"hole from offset 1 to {width}"
+
+
+def test_cases_are_sorted_with_what_is_missing_first() -> None:
+    cases = [
+        Case("b", 0, 1, None, None),
+        Case("b", None, 5, None, None),
+        Case("a", 1, 0, 0, 0),
+        Case("b", 0, None, 1, 0),
+    ]
+    assert sorted(cases, key=case_order) == [cases[2], cases[1], cases[3], cases[0]]
 
 
 def test_without_a_log_a_loss_is_what_reads_passed() -> None:

@@ -211,6 +211,7 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
             "fault_requested has no field 'fault' (at, duration, fault_id, kind, lanes, late, model_faults, ",
         ),
         ({**FAULT, "resolvd": []}, "; did you mean 'resolved'?"),
+        ({"type": "outside_faults", "kinds": ["bomb"]}, "kinds: 'bomb', expected one of kill"),
         ({**FAULT, "model_faults": ["bomb"]}, "model_faults: 'bomb', expected one of kill"),
         ({"type": "fault_proven"}, "fault_proven without fault_id"),
         ({"type": "run_started", "collects": "log"}, "collects is 'log', expected a list"),
@@ -290,5 +291,6 @@ def test_a_client_that_says_it_is_another_one_is_doubted(tmp_path: Path, client:
 @pytest.mark.parametrize("line", ["nonsense", "[]", "3"])
 def test_a_line_that_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
     (tmp_path / "events.jsonl").write_text(line)
-    with pytest.raises(RunDirectoryError, match="line 1"):
+    problem = "not valid JSON" if line == "nonsense" else "expected a JSON object per line$"
+    with pytest.raises(RunDirectoryError, match=f"events.jsonl: line 1: .*{problem}"):
         read_events(tmp_path / "events.jsonl", LANES)

@@ -8,7 +8,14 @@ import pytest
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import read_checkpoints, read_groups
-from kafka_chaos.verification.inputs.documents.reading import DEEPEST, json_lines, parsed, parsed_yaml, read_json
+from kafka_chaos.verification.inputs.documents.reading import (
+    DEEPEST,
+    json_lines,
+    parsed,
+    parsed_yaml,
+    partition_named,
+    read_json,
+)
 
 LANES = [Lane.from_json({"lane": "a", "partitions": 2, "group": {}})]
 
@@ -121,3 +128,22 @@ def test_the_epochs_of_a_partition_are_those_of_the_replica_with_the_newest_one(
     }
     (tmp_path / "checkpoints.json").write_text(json.dumps({"brokers": brokers}))
     assert read_checkpoints(tmp_path / "checkpoints.json", [Lane(lane="a")]).epochs == {("a", 0): ((0, 0), (3, 5))}
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("a", "expected '<lane>/<partition>'"),
+        ("/0", "expected '<lane>/<partition>'"),
+        ("a/01", "expected '<lane>/<partition>', with the partition as in 0, 1, … 10"),
+        ("a/x", "expected '<lane>/<partition>', with the partition as in 0, 1, … 10"),
+        ("b/0", "lane 'b' is not in lanes.json"),
+        ("a/2", "lane 'a' has 2 partitions"),
+    ],
+)
+def test_a_key_that_names_no_partition_is_refused_with_its_place(name: str, problem: str) -> None:
+    assert partition_named(Path("x.json"), "here", "a/1", {"a": 2}) == ("a", 1)
+    assert partition_named(Path("x.json"), "here", "a/b/0", {"a/b": 1}) == ("a/b", 0)
+    with pytest.raises(RunDirectoryError) as refused:
+        partition_named(Path("x.json"), "here", name, {"a": 2})
+    assert str(refused.value) == f"x.json: here: {problem}"
