@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-spark test-cluster test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories atlas-record \
+.PHONY: demo test test-unit test-spark test-cluster test-examples test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories atlas-record \
 	nightly nightly-turn atlas \
 	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions bench-bare-machine lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
@@ -42,6 +42,10 @@ test-cluster: setup
 	@docker/set-up tests
 	$(PYTEST) -m "cluster and not slow"
 
+# The unit tests with examples that Hypothesis draws anew, instead of the same ones each time.
+test-examples: .venv/.installed
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow and not cluster and not spark and not browser" --hypothesis-profile=night
+
 # The tests of the night, shard by shard; test-night-NAME is one of them.
 test-night: $(addprefix test-night-,$(SHARDS))
 
@@ -49,7 +53,7 @@ test-night-%: setup
 	@docker/set-up tests
 	$(PYTEST) $(SIDE_BY_SIDE) --shard=$*
 
-test-all: test test-night
+test-all: test test-examples test-night
 
 # How many small changes of the verdict's and the model's rules the fast tests notice.
 mutation: .venv/.installed

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
 STEPS = (ROOT / ".ci" / "steps").read_text(encoding="utf-8")
 SLOW = [
+    "test-examples",
     *(f"test-night-{shard}" for shard in SHARDS),
     "scenarios",
     "random-walks",
