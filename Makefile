@@ -51,7 +51,7 @@ test-night: $(addprefix test-night-,$(SHARDS))
 
 test-night-%: setup
 	@docker/set-up tests
-	$(PYTEST) $(SIDE_BY_SIDE) --shard=$*
+	$(PYTEST) $(SIDE_BY_SIDE) --shard=$* --hypothesis-profile=night
 
 test-all: test test-examples test-night
 

@@ -28,7 +28,7 @@ class Helper:
     def __init__(self, module: str, what: str, start: Mapping[str, Any]) -> None:
         self._what = what
         self._lock = threading.Lock()
-        self._asked = 0
+        self._asked, self._left = 0, b""
         # The terminal's signals are for the harness.
         self._process = start_module(module, json.dumps(dict(start)), own_session=True)
 
@@ -46,13 +46,16 @@ class Helper:
                 stdin.write(json.dumps({"number": self._asked, "do": do, **values}) + "\n")
                 stdin.flush()
                 answer: dict[str, Any] = {"number": 0}
-                # What nobody waited for may still be answered.
+                # What nobody waited for may still be answered, in one piece with what is waited for.
                 while answer["number"] != self._asked:
-                    if within is not None and not select.select([stdout], [], [], within)[0]:
-                        late = f"the process of the {self._what} did not answer {do} within {within:.0f} s"
-                        raise ClusterFailure(late)
-                    if not (line := stdout.readline()):
-                        raise ClusterFailure(f"the process of the {self._what} ended with {self._process.wait()}")
+                    while b"\n" not in self._left:
+                        if within is not None and not select.select([stdout], [], [], within)[0]:
+                            late = f"the process of the {self._what} did not answer {do} within {within:.0f} s"
+                            raise ClusterFailure(late)
+                        if not (piece := os.read(stdout.fileno(), 1 << 16)):
+                            raise ClusterFailure(f"the process of the {self._what} ended with {self._process.wait()}")
+                        self._left += piece
+                    line, _, self._left = self._left.partition(b"\n")
                     answer = json.loads(line)
             except (OSError, ValueError) as error:
                 raise ClusterFailure(f"the process of the {self._what} is gone: {error}") from error

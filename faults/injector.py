@@ -78,15 +78,8 @@ class Injector:
         """Resolve the target, inject, and wait for the proof (at most its `proof_timeout`).
 
         Raises `TargetError` if the cluster has no such target, or nobody holds the role within `ROLE_TIMEOUT` seconds.
-        What fails on the way, or is interrupted, is healed.
         """
-        known = len(self._occurrences)
-        try:
-            return self._inject(fault, self._next_number(), None, threading.Event())
-        except BaseException:
-            for unproven in self._occurrences[known:]:
-                self.heal(unproven)
-            raise
+        return self._inject(fault, self._next_number(), None, threading.Event())
 
     def heal(self, occurrence: Occurrence) -> None:
         """Heal one fault, unless it is healed already."""

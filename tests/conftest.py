@@ -51,7 +51,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose a shard's tests; let the workers of `-n` have whole levels."""
     if shard := config.getoption("shard"):
-        settings.load_profile("night")
         chosen = [item for item in items if _is_of(item, shard)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen

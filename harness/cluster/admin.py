@@ -108,9 +108,12 @@ class ClusterAdmin:
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Ask for topics to be deleted; raises `ClusterFailure` for the first that is refused."""
-        for name in map(self.topic, topics):
-            what, gone = f"topic {name} could not be deleted", KafkaError.UNKNOWN_TOPIC_OR_PART
-            self._answer(what, self._client.delete_topics, name, name, done=gone)
+        names = [self.topic(topic) for topic in topics]
+        for name, future in (self._ask(self._client.delete_topics, names) if names else {}).items():
+            try:
+                future.result()
+            except KafkaException as error:
+                raise ClusterFailure(f"topic {name} could not be deleted: {error.args[0].str()}") from error
 
     def alter_topic(self, topic: str, configs: Mapping[str, object | None]) -> None:
         """Set topic configs on a running cluster; None takes the topic's own value away (KIP-339)."""

@@ -81,8 +81,8 @@ class Supervisor:
 
     def see(self, event: Event) -> None:
         """Pass an event to the command whose job it is."""
-        if self._now is not None:
-            self._now.tell(EVENT, event)
+        if (now := self._now) is not None:
+            now.tell(EVENT, event)
 
     def accept(self, listener: Listener) -> None:
         """Take connections, each served by a thread of its own, until the listener is closed."""
@@ -138,7 +138,7 @@ class Supervisor:
 
     def _interrupt(self, job: Job | None) -> None:
         if job is not None and not job.over.is_set():
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def work(self) -> None:
         """Do one job after the other, until `down`."""
@@ -146,14 +146,15 @@ class Supervisor:
         while True:
             # The command has ended, or `down` was asked for: an interrupt comes before its job is over, in this block.
             with suppress(KeyboardInterrupt):
-                if job is not None:
-                    with self._accepting:
-                        job.over.set()
-                if self._ending:
-                    return
-                job = self._jobs.get()
-                if job is not None:
-                    job.answer = self._answer(job)
+                while True:
+                    if job is not None:
+                        with self._accepting:
+                            job.over.set()
+                    if self._ending:
+                        return
+                    job = self._jobs.get()
+                    if job is not None:
+                        job.answer = self._answer(job)
 
     def _answer(self, job: Job) -> tuple[str, object]:
         """Do a job; what its command is to be told."""
@@ -234,7 +235,7 @@ class Supervisor:
             )
             for fault_id, one in self._faults.items()
         }
-        busy = self._now.what.rstrip("_") if self._now is not None else ""
+        busy = "" if (now := self._now) is None else now.what.rstrip("_")
         controller = self._cluster.controller(self._admin)
         return {"nodes": nodes, "controller": controller, "topics": topics, "faults": faults, "busy": busy}
 

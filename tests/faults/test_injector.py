@@ -201,17 +201,6 @@ def test_an_injection_that_fails_half_way_is_healed() -> None:
     assert did == ["half inject", "half heal", "half healed"]
 
 
-def test_one_that_is_injected_alone_and_fails_is_healed_at_once_and_no_other() -> None:
-    notes, did = Notes(), []
-    broken = injector(notes)
-    broken.inject(FakeFault(did, "good"))
-    with pytest.raises(RuntimeError, match="can't proof"):
-        broken.inject(FakeFault(did, "half", fails="proof"))
-    assert did == ["good inject", "good proof", "half inject", "half proof", "half heal", "half healed"]
-    broken.heal_all()
-    assert did[-2:] == ["good heal", "good healed"]
-
-
 def test_one_failing_heal_does_not_keep_the_others_from_being_healed() -> None:
     notes, did = Notes(), []
     broken = injector(notes)

@@ -81,7 +81,9 @@ def test_every_test_belongs_to_the_day_or_to_one_shard_of_the_night() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipes = dict(re.findall(r"^([a-z%-]+):.*\n((?:\t.*\n)*)", makefile, re.MULTILINE))
     assert re.findall(r"\$\(PYTEST\) \$\(SIDE_BY_SIDE\) (.*)$", recipes["test"], re.MULTILINE) == ['-m "not slow"']
-    assert re.findall(r"\$\(PYTEST\) \$\(SIDE_BY_SIDE\) (.*)$", recipes["test-night-%"], re.MULTILINE) == ["--shard=$*"]
+    assert re.findall(r"\$\(PYTEST\) \$\(SIDE_BY_SIDE\) (.*)$", recipes["test-night-%"], re.MULTILINE) == [
+        "--shard=$* --hypothesis-profile=night"
+    ]
     (shards,) = re.findall(r"^SHARDS := (.*)$", makefile, re.MULTILINE)
     assert shards.split() == list(SHARDS)
     modules = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]

@@ -64,7 +64,6 @@ def test_any_other_error_ends_it(answers: tuple[int | None, ...], why: str) -> N
 def test_partitions_are_added_once_and_topics_deleted_as_far_as_they_are_there() -> None:
     with pytest.raises(ClusterFailure, match="topic a could not be deleted"):
         admin(KafkaError.UNKNOWN_TOPIC_OR_PART).delete_topics(["a"])
-    admin(GIVEN_UP, KafkaError.UNKNOWN_TOPIC_OR_PART).delete_topics(["a"])
     admin(GIVEN_UP, KafkaError.INVALID_PARTITIONS).add_partitions("a", 2, replica_assignment=[[1]])
     with pytest.raises(ClusterFailure, match="partitions could not be added to topic a"):
         admin(KafkaError.INVALID_PARTITIONS).add_partitions("a", 2, replica_assignment=[[1]])

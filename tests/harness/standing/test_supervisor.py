@@ -99,8 +99,8 @@ def served(killed: list[int]) -> Iterator[Standing]:
         working.start()
         one = noted("test", folder)
         yield one
-        one.ask("down")
         before = [*killed]
+        one.ask("down")
         with pytest.raises(KafkaChaosError, match="busy"):
             one.ask("heal", faults=("no more",))
         working.join(10)
@@ -183,9 +183,22 @@ def test_one_job_at_a_time_and_a_command_that_hangs_up_ends_its_own(
         served.ask("heal", faults=())
     connection.close()
     wait_until(lambda: killed, "the job to be interrupted", timeout=5)
-    assert killed == [signal.SIGINT]
+    assert killed == [signal.SIGTERM]
     may_end.set()
     wait_until(lambda: not served.ask("state")["busy"], "the job to end", timeout=5)
+
+
+def test_down_interrupts_the_job_that_there_is(killed: list[int]) -> None:
+    ours, theirs = Pipe()
+    supervisor = Supervisor("test", {}, Running(), None, None)  # type: ignore[arg-type]
+    supervisor._now = job = module.Job(ours, "heal", {})
+    theirs.send(("down", {}))
+    supervisor._serve(ours)
+    assert (theirs.recv()[0], killed) == ("done", [signal.SIGTERM])
+    assert not supervisor._takes(job)
+    job.over.set()
+    supervisor._interrupt(job)
+    assert killed == [signal.SIGTERM]
 
 
 def test_a_command_that_ends_once_it_is_answered_does_not_hang_up(
