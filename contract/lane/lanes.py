@@ -26,12 +26,15 @@ from kafka_chaos.contract.lane.metadata import (
     release,
     usual_mode,
 )
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.lane.settings import check, entries, key
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 
 ACKS = ("0", "1", "all")
 CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
 """The topics in which coordinators keep what they know of groups, and of transactions."""
+INTERNAL_REPLICAS = 3
+"""Of each partition of these topics by default, where there are as many brokers."""
 MOST_PARTITIONS = 100_000
 MOST_REPLICAS = 9
 """Of a partition: a state of the model names each of them."""
@@ -206,10 +209,20 @@ class Lane:
         return OF_GROUPS if self.group is not None else ()
 
     @property
+    def recovery_anomalies(self) -> tuple[RecoveryAnomaly, ...]:
+        """Those of recovery that it can have."""
+        without = {
+            RecoveryAnomaly.GROUP_NOT_STABLE: not self.group_anomalies,
+            RecoveryAnomaly.TRANSACTION_NOT_ENDED: self.transactional is None,
+            RecoveryAnomaly.ISR_NOT_RESTORED: self.replication_factor == 1,
+        }
+        return tuple(anomaly for anomaly in RecoveryAnomaly if not without.get(anomaly))
+
+    @property
     def assumed(self) -> dict[AnyAnomaly, str]:
         """The anomalies that are not judged because of what is assumed, each with the reason."""
         reasons = {anomaly: why for name in self.assume for anomaly, why in assumed(name).items()}
-        return {anomaly: reasons[anomaly] for anomaly in self.anomalies if anomaly in reasons}
+        return {one: reasons[one] for one in (*self.anomalies, *self.recovery_anomalies) if one in reasons}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:

@@ -3,7 +3,7 @@
 The keys themselves are classified in contract/lane/configuration.toml.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
@@ -39,18 +39,28 @@ def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
     return [{**cluster.broker_configs, **configs} for configs in (*own, *([{}] if cluster.controllers else []))]
 
 
-def lane_settings(topic: Configs, cluster: ClusterLayout, *, has_group: bool, transactional: bool) -> dict[str, Any]:
+def lane_settings(
+    topic: Configs, cluster: ClusterLayout, replicas: int, *, has_group: bool, transactional: bool
+) -> dict[str, Any]:
     """The keys of a lane that its topic's configs and its brokers' decide, as far as they concern it.
 
-    Where brokers differ, the least that any of them promises counts.
+    Where brokers differ, the least that any of them promises counts. `replicas`: of the lane itself, which predictions
+    take for those of internal topics where the lane does not say otherwise.
     """
+
     brokers = brokers_configs(cluster)
     flush_all = all(_number(one, "log.flush.interval.messages", 0) == 1 for one in brokers)
+
+    def replication(key: str) -> int | None:
+        usual = cluster.internal_replicas if cluster.at_least("0.11") else replicas
+        least = min(_number(one, key, usual) for one in brokers)
+        return None if least == replicas and not any(key in one for one in brokers) else least
+
     settings: dict[str, Any] = {"flushes": _number(topic, "flush.messages", int(flush_all)) == 1}
     if has_group:
         unclean_by_default = not cluster.at_least("0.11")
         kept = InternalTopic(
-            replication_factor=_replicas(brokers, "offsets.topic.replication.factor"),
+            replication_factor=replication("offsets.topic.replication.factor"),
             min_insync_replicas=min(_number(one, "min.insync.replicas", 1) for one in brokers),
             unclean_leader_election=any(_is(one, UNCLEAN, unclean_by_default) for one in brokers),
             flushes=flush_all,
@@ -59,7 +69,7 @@ def lane_settings(topic: Configs, cluster: ClusterLayout, *, has_group: bool, tr
     if transactional:
         # It never has unclean elections, whatever the brokers' default is (TransactionStateManager).
         kept = InternalTopic(
-            replication_factor=_replicas(brokers, "transaction.state.log.replication.factor"),
+            replication_factor=replication("transaction.state.log.replication.factor"),
             min_insync_replicas=min(_number(one, "transaction.state.log.min.isr", 1) for one in brokers),
             flushes=flush_all,
         )
@@ -77,7 +87,7 @@ def moves_back(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
 def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
     """The keys of brokers with which no prediction for the lane holds, each with a message."""
     for configs in brokers_configs(cluster):
-        yield from refused_of("broker", configs, lane)
+        yield from refused_of("broker", configs, lane, recovers=True)
         kept = {name: configs.get(key, usual) for key, (name, usual) in REMOVING.items()}
         if lane.cleanup_policy is None and (policy := cleanup_of(kept)) is not None:
             message = f"brokers may remove records of lane {lane.lane} during the run"
@@ -87,9 +97,13 @@ def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
             )
 
 
-def refused_of(kind: str, configs: Configs, lane: Lane) -> Iterator[tuple[str, str]]:
-    """The configs of a `broker`, `topic`, `producer` or `consumer` that no prediction for the lane knows."""
-    return ((key, message) for key, message in unmodelled(kind, configs, lane.anomalies) if key not in lane.assume)
+def refused_of(kind: str, configs: Configs, lane: Lane, *, recovers: bool = False) -> Iterator[tuple[str, str]]:
+    """The configs of a `broker`, `topic`, `producer` or `consumer` that no prediction for the lane knows.
+
+    `recovers`: whether recovery is judged, as it is where the harness knows all time-outs.
+    """
+    anomalies = (*lane.anomalies, *(lane.recovery_anomalies if recovers else ()))
+    return ((key, message) for key, message in unmodelled(kind, configs, anomalies) if key not in lane.assume)
 
 
 def _number(configs: Configs, key: str, default: int) -> int:
@@ -101,7 +115,3 @@ def _number(configs: Configs, key: str, default: int) -> int:
 
 def _is(configs: Configs, key: str, default: bool) -> bool:
     return config_text(configs.get(key, default)).strip().lower() == "true"
-
-
-def _replicas(brokers: Sequence[Configs], key: str) -> int | None:
-    return min((_number(one, key, 0) for one in brokers if key in one), default=None)

@@ -122,8 +122,9 @@ class LaneSpec(Spec):
             keys |= {"kafka_version": cluster.oldest.number, "metadata_mode": cluster.metadata_mode}
             keys["elr"] = cluster.elects_from_elr
             has_group = self.group is not None or self.loop is not None
+            transactional = self.transactional is not None
             keys |= lane_settings(
-                self.topic_configs, cluster, has_group=has_group, transactional=self.transactional is not None
+                self.topic_configs, cluster, self.replication_factor, has_group=has_group, transactional=transactional
             )
             keys["assume"] = tuple(dict.fromkeys((*self.assume, *cluster.assume)))
         return Lane(**{**keys, "topic": self.topic_name, "faults": faults})

@@ -87,6 +87,10 @@ def test_nothing_is_classified_that_no_version_has(tmp_path: Path) -> None:
         ("topic", "message.format.version", "2.8-IV1", "no version"),
         ("consumer", "auto.offset.reset", "earliest", "latest"),
         ("producer", "queuing.strategy", "fifo", "lifo"),
+        ("producer", "socket.max.fails", 1, 0),
+        ("broker", "group.initial.rebalance.delay.ms", 3000, 60000),
+        ("broker", "quota.producer.default", 9223372036854775807, 1024),
+        ("topic", "leader.replication.throttled.replicas", "none", "*"),
     ],
 )
 def test_values_that_do_no_harm_are_told_from_others(kind: str, key: str, harmless: object, harmful: object) -> None:

@@ -65,15 +65,16 @@ class Recovery:
     def not_judged(self) -> Mapping[AnyAnomaly, str]:
         """The anomalies of which the evidence shows nothing, and why; nothing of those that the lane can't have."""
         run, lane = self.run, self.lane
+        its = lane.recovery_anomalies
         if lane.lane not in run.timings:
             # A directory without time-outs says so once, by what it left out (`left_out`).
-            return dict.fromkeys(applicable(lane), "timings.json does not name this lane") if run.timings else {}
+            return dict.fromkeys(its, "timings.json does not name this lane") if run.timings else {}
         if run.events.faults is None:
-            return dict.fromkeys(applicable(lane), "there is no events.jsonl: nobody knows when faults began and ended")
+            return dict.fromkeys(its, "there is no events.jsonl: nobody knows when faults began and ended")
         if run.events.outside.get(lane.lane):
-            return dict.fromkeys(applicable(lane), "others may have injected faults at any time")
+            return dict.fromkeys(its, "others may have injected faults at any time")
         bounds = self.bounds()
-        reasons = {one: NOBODY_KNOWS for one in applicable(lane) if one not in bounds}
+        reasons = {one: NOBODY_KNOWS for one in its if one not in bounds}
         seen = {pulse.what for pulse in self.facts.pulses if pulse.partition is not None}
         if lane.acks == "0":
             reasons |= dict.fromkeys(_OF_CLIENTS, "with acks=0 nobody is told that a broker has a record")
@@ -87,14 +88,14 @@ class Recovery:
             reasons[RecoveryAnomaly.GROUP_NOT_STABLE] = "assignments/ holds no assignment of its group"
         if lane.transactional is not None and not any(name == lane.lane for name, _ in run.events.stable):
             reasons[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = "events.jsonl holds no last stable offset of this lane"
-        return {anomaly: reasons[anomaly] for anomaly in applicable(lane) if anomaly in reasons}
+        return {anomaly: reasons[anomaly] for anomaly in its if anomaly in reasons}
 
     @property
     def judged(self) -> tuple[RecoveryAnomaly, ...]:
         """The anomalies that are looked for."""
         if self.lane.lane not in self.run.timings:
             return ()
-        return tuple(anomaly for anomaly in applicable(self.lane) if anomaly not in self.not_judged)
+        return tuple(anomaly for anomaly in self.lane.recovery_anomalies if anomaly not in self.not_judged)
 
     @cached_property
     def longest(self) -> Mapping[RecoveryAnomaly, Sequence[Measured]]:
@@ -188,18 +189,6 @@ class Recovery:
         known = self.run.events.concerning(self.lane.lane)
         # The faults of a lock-step phase have events of their own.
         return [fault for fault in known if fault.requested and fault.kind != LOCKSTEP]
-
-
-def applicable(lane: Lane) -> tuple[RecoveryAnomaly, ...]:
-    """The anomalies that a lane can have."""
-    left_out = set()
-    if not lane.group_anomalies:
-        left_out.add(RecoveryAnomaly.GROUP_NOT_STABLE)
-    if lane.transactional is None:
-        left_out.add(RecoveryAnomaly.TRANSACTION_NOT_ENDED)
-    if lane.replication_factor == 1:
-        left_out.add(RecoveryAnomaly.ISR_NOT_RESTORED)
-    return tuple(anomaly for anomaly in RecoveryAnomaly if anomaly not in left_out)
 
 
 def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.lanes import INTERNAL_REPLICAS
 from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, ZOOKEEPER
 from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
@@ -173,6 +174,11 @@ class ClusterLayout:
     def voters(self) -> int:
         """How many controllers form the quorum: 0 in ZooKeeper mode, and of brokers that are controllers at most 3."""
         return 0 if self.metadata_mode == ZOOKEEPER else self.controllers or min(3, self.brokers)
+
+    @property
+    def internal_replicas(self) -> int:
+        """How many replicas the partitions of Kafka's own topics have, where nobody asks for another number."""
+        return min(INTERNAL_REPLICAS, self.brokers)
 
     @property
     def elects_from_elr(self) -> bool | None:

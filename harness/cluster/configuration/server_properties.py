@@ -121,7 +121,7 @@ def _listeners(spec: ClusterLayout, node: Node) -> dict[str, str]:
 def _defaults(spec: ClusterLayout, group: str, version: KafkaVersion) -> dict[str, str]:
     """The defaults that this version knows, with as many replicas of Kafka's own topics as there is room for; a secured
     cluster enforces access control lists, since clients have names there."""
-    replicas = str(min(3, spec.brokers))
+    replicas = str(spec.internal_replicas)
     replicated = {
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,

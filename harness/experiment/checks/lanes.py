@@ -129,7 +129,7 @@ def _configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
     for index, lane in enumerate(phase.lanes):
         known = lane.as_lane(phase.lane_faults(layout, lane), layout)
         for kind, name in (("topic", "topic_configs"), ("producer", "producer_configs")):
-            for key, message in refused_of(kind, getattr(lane, name), known):
+            for key, message in refused_of(kind, getattr(lane, name), known, recovers=True):
                 yield ("phases", number, "lanes", index, name, key), message
         for key, message in refused(layout, known):
             yield ("cluster", "broker_configs" if key in cluster.broker_configs else "configs_of"), message

@@ -353,6 +353,13 @@ def test_what_was_not_observed_is_named_and_not_judged(tmp_path: Path, verified:
     assert lane.not_judged[PRODUCER] == "with acks=0 nobody is told that a broker has a record"
 
 
+def test_what_is_assumed_to_hold_nothing_back_is_not_judged(tmp_path: Path, verified: Verified) -> None:
+    key = "follower.replication.throttled.replicas"
+    lane = judged(shrunk(healthy(assume=[key]), 20, 120), tmp_path, verified)
+    assert lane.verdict is Verdict.CONFORMS, lane.reasons
+    assert all(key in lane.not_judged[anomaly] for anomaly in (PRODUCER, CONSUMER, ISR))
+
+
 def test_an_old_directory_is_not_judged_for_recovery_and_says_so(tmp_path: Path, verified: Verified) -> None:
     path = silent(healthy(), 50, 150).write(tmp_path / "run")
     lane = verified(path).lane("a")

@@ -9,11 +9,11 @@ experiment.yaml was written by another tool.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from kafka_chaos.contract.command.errors import LaneError, quoted
-from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.lanes import INTERNAL_REPLICAS, InternalTopic, Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
 from kafka_chaos.contract.lane.recovery import Timings
 from kafka_chaos.contract.run_directory import LANES_FILE, RunDirectoryError
@@ -120,15 +120,18 @@ def _differences(lane: Lane, experiment: _Planned) -> list[str]:
     configured = (planned.get("topic_configs"), cluster.get("broker_configs"), cluster.get("configs_of"))
     # Before 0.11, brokers elect unclean leaders of their own topics, too.
     if not any(configured) and release(lane.kafka_version or USUAL_VERSION) >= (0, 11):
-        given |= {one.name: (getattr(lane, one.name), one.default) for one in fields(lane) if one.name in _CONFIGURED}
-    here = lane.client or LIBRDKAFKA
+        brokers = cluster.get("brokers")
+        replicas = min(INTERNAL_REPLICAS, brokers) if isinstance(brokers, int) else INTERNAL_REPLICAS
+        here = {one: getattr(lane, one) for one in _CONFIGURED}
+        given |= {one: (None if _is_usual(kept, replicas) else kept, defaults[one]) for one, kept in here.items()}
+    client = lane.client or LIBRDKAFKA
     # A command of the user's own says itself what it is; librdkafka in process has the version that is installed.
-    there = here if isinstance(planned.get("client"), list) else str(planned.get("client", LIBRDKAFKA))
+    there = client if isinstance(planned.get("client"), list) else str(planned.get("client", LIBRDKAFKA))
     versions = experiment.recorded.get("versions")
     version = versions.get(LIBRDKAFKA) if isinstance(versions, Mapping) else None
-    if there == LIBRDKAFKA and " " in here and version:
+    if there == LIBRDKAFKA and " " in client and version:
         there = f"{there} {version}"
-    given["client"] = (here if " " in there else here.partition(" ")[0], there)
+    given["client"] = (client if " " in there else client.partition(" ")[0], there)
     # Lanes of a cluster of several versions have the oldest.
     of_cluster = ("metadata_mode", "elr", *(() if cluster.get("broker_versions") else ("kafka_version",)))
     given |= {name: (getattr(lane, name), there) for name in of_cluster if (there := cluster.get(name)) is not None}
@@ -137,6 +140,13 @@ def _differences(lane: Lane, experiment: _Planned) -> list[str]:
         for name, (here, there) in given.items()
         if not _is_same(here, there)
     ]
+
+
+def _is_usual(kept: object, replicas: int) -> bool:
+    """Whether an internal topic is as by default, with the number of replicas that is usual for it."""
+    if not isinstance(kept, InternalTopic) or kept.replication_factor != replicas:
+        return False
+    return replace(kept, replication_factor=None) == InternalTopic()
 
 
 def _is_same(here: object, there: object) -> bool:

@@ -10,6 +10,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.harness.experiment.file import dump_experiment, parse_experiment
+from kafka_chaos.harness.experiment.known_configs import refused_of
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, ProducerHandle
 
 NOBODY: Any = None
@@ -38,6 +39,8 @@ def lane_of(lane: str = "", cluster: str = "", more: str = "") -> Lane:
         ("", "broker_configs: {log.cleanup.policy: compact}", r"expected cleanup_policy: compact of the lane"),
         (", topic_configs: {flush.messages: often}", "", r"flush\.messages: 'often': expected a whole number"),
         (", topic_configs: {retention.ms: long}", "", r"retention\.ms: 'long': expected a whole number"),
+        ("", "broker_configs: {max.connections: 9}", r"so that isr_not_restored, stalled_consumer, st"),
+        (", topic_configs: {follower.replication.throttled.replicas: '*'}", "", r"it holds followers or clients back"),
         (", assume: [linger.ms]", "", r"assume: 'linger\.ms': expected configuration keys that the model does"),
     ],
 )
@@ -52,6 +55,13 @@ def test_what_is_assumed_is_allowed_and_not_judged(place: str) -> None:
     lane = f"{GROUPED}, {assume}" if place == "lane" else GROUPED
     cluster = "broker_configs: {offsets.retention.minutes: 1}" + (f", {assume}" if place == "cluster" else "")
     assert set(lane_of(lane, cluster).assumed) == set(lane_of(GROUPED).group_anomalies) - {GroupAnomaly.OWNED_TWICE}
+
+
+def test_what_holds_recovery_back_is_allowed_where_it_is_not_judged() -> None:
+    held_back = {"follower.replication.throttled.replicas": "*"}
+    assert list(refused_of("topic", held_back, lane_of())) == []
+    assumed = lane_of(f", topic_configs: {held_back}, assume: {list(held_back)}").assumed
+    assert set(assumed) == set(lane_of().recovery_anomalies)
 
 
 def test_what_touches_nothing_that_is_looked_for_is_allowed() -> None:
@@ -112,6 +122,23 @@ def test_a_cleanup_policy_that_is_given_stays() -> None:
             {"consumer_offsets": InternalTopic(replication_factor=1, min_insync_replicas=2)},
         ),
         ("", "broker_configs: {unclean.leader.election.enable: true}", {"consumer_offsets": None}),
+        (f"{GROUPED}, replication_factor: 1", "", {"consumer_offsets": InternalTopic(replication_factor=3)}),
+        (
+            f"{TRANSACTIONAL}, replication_factor: 5",
+            "brokers: 5",
+            {"transaction_state": InternalTopic(replication_factor=3)},
+        ),
+        (f"{GROUPED}, replication_factor: 2", "brokers: 2", {"consumer_offsets": None}),
+        (
+            f"{GROUPED}, replication_factor: 1",
+            "kafka_version: 0.10.2.2",
+            {"consumer_offsets": InternalTopic(unclean_leader_election=True)},
+        ),
+        (
+            f"{GROUPED}, replication_factor: 1",
+            "configs_of: {2: {offsets.topic.replication.factor: 1}}",
+            {"consumer_offsets": InternalTopic(replication_factor=1)},
+        ),
     ],
 )
 def test_what_the_model_knows_reaches_the_lane(lane: str, cluster: str, expected: dict[str, Any]) -> None:

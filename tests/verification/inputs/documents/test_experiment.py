@@ -64,6 +64,25 @@ def test_what_no_configuration_makes_of_a_lane(tmp_path: Path, key: str, value: 
         assert differing(written(tmp_path, configured), lanes, EVENTS, 0) == {"a": [], "b": []}
 
 
+@pytest.mark.parametrize(
+    ("brokers", "kept", "differs"),
+    [
+        ("", {"replication_factor": 3}, False),
+        (", brokers: 2", {"replication_factor": 2}, False),
+        (", brokers: 2", {"replication_factor": 3}, True),
+        (", brokers: three", {"replication_factor": 3}, False),
+        ("", {"replication_factor": 3, "min_insync_replicas": 2}, True),
+    ],
+)
+def test_internal_topics_have_as_many_replicas_as_there_are_brokers_up_to_three(
+    tmp_path: Path, brokers: str, kept: dict[str, int], differs: bool
+) -> None:
+    lanes = [LANES[0], Lane.from_json({**LANES[1].to_json(), "consumer_offsets": kept})]
+    found = differing(written(tmp_path, TEXT.replace("3.9.1", f"3.9.1{brokers}")), lanes, EVENTS, 0)
+    assert found is not None
+    assert any("consumer_offsets" in one for one in found["b"]) is differs
+
+
 def test_what_the_cluster_assumes_each_lane_does(tmp_path: Path) -> None:
     path = written(tmp_path, TEXT.replace("3.9.1", "3.9.1, assume: [some.key]"))
     lanes = [replace(lane, assume=("some.key",)) for lane in LANES]
