@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from kafka_chaos.contract.wire.kafka_python import ApiVersionsRequest, FetchRequest
-from kafka_chaos.harness.cluster.broker.answers import NONE
-from kafka_chaos.harness.cluster.broker.client import CONSUMER, DEBUGGING_CONSUMER, ENOUGH, BrokerClient
+from kafka_chaos.harness.cluster.broker.client import CONSUMER, DEBUGGING_CONSUMER, ENOUGH, NONE, BrokerClient
 
 FETCH_FROM_LEADER = 10
 """The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""

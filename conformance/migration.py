@@ -20,7 +20,7 @@ from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.metadata import kraft
 from kafka_chaos.harness.cluster.metadata.protocol import Members, PartitionRecord
-from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode, zookeeper_addresses
+from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 from kafka_chaos.harness.cluster.node import Node
 
@@ -88,7 +88,7 @@ class Migration:
 
     def add_controllers(self) -> Sequence[Node]:
         """Controllers in migration mode, members of the cluster from now on; nothing is created yet."""
-        with ZooKeeper(zookeeper_addresses(self._members)) as zookeeper:
+        with ZooKeeper(self._members.zookeeper_addresses) as zookeeper:
             cluster_id = zookeeper.cluster_id()
         spec = replace(
             self._spec,

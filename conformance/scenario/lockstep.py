@@ -130,7 +130,7 @@ class LockStep:
         wanted = [re.compile(re.escape(part)) if isinstance(part, str) else part for part in parts]
 
         def find() -> str | None:
-            lines = self.node(broker).log_since(self.began).splitlines()
+            lines = self.node(broker).log(since=self.began).splitlines()
             return next((line for line in lines if all(part.search(line) for part in wanted)), None)
 
         words = " … ".join(part.pattern for part in wanted)

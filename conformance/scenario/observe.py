@@ -32,8 +32,8 @@ from kafka_chaos.conformance.broker_client import FETCH_FROM_ANY, ObservingClien
 from kafka_chaos.conformance.replica import NoReplica, ReplicaFiles, read_replicas
 from kafka_chaos.conformance.scenario.clients import NAME, Clients
 from kafka_chaos.contract.command.errors import ClusterFailure
-from kafka_chaos.harness.cluster.broker.answers import NONE as NO_ERROR
-from kafka_chaos.harness.cluster.broker.answers import NOT_LEADER_OR_FOLLOWER
+from kafka_chaos.harness.cluster.broker.client import NONE as NO_ERROR
+from kafka_chaos.harness.cluster.broker.client import NOT_LEADER_OR_FOLLOWER
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, SECOND_BROKER_DATA

@@ -15,7 +15,7 @@ from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.answers import error_name
+from kafka_chaos.harness.cluster.broker.client import error_name
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, REFUSED
@@ -60,7 +60,7 @@ def _parsed(name: str) -> tuple[str, list[Any]]:
 
 
 def _lines(stage: Stage, broker: int, text: str) -> list[str]:
-    lines = stage.node(broker).log_since(stage.began).splitlines()
+    lines = stage.node(broker).log(since=stage.began).splitlines()
     return [line for line in lines if stage.topic in line and text in line]
 
 
@@ -167,7 +167,7 @@ def _nodes(stage: Stage, where: int | str) -> Sequence[Node]:
 
 
 def _logged(stage: Stage, node: Node, *parts: str) -> list[str]:
-    lines = node.log_since(stage.clock_started).splitlines()
+    lines = node.log(since=stage.clock_started).splitlines()
     return [line for line in lines if all(part in line for part in parts)]
 
 

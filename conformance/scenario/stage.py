@@ -20,7 +20,7 @@ from kafka_chaos.conformance.scenario.fault_steps import FaultSteps
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
-from kafka_chaos.harness.cluster.broker.answers import NONE, error_name
+from kafka_chaos.harness.cluster.broker.client import NONE, error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step

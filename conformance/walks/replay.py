@@ -19,7 +19,7 @@ from kafka_chaos.conformance.walks.group import BROKERS, CLIENTS, ClientStep, Gr
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
-from kafka_chaos.harness.cluster.broker.answers import error_name
+from kafka_chaos.harness.cluster.broker.client import error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
 
 _CONFIGS: Mapping[str, object] = {

@@ -41,4 +41,4 @@ with warnings.catch_warnings():
     from kafka.record.default_records import DefaultRecordBatch
     from kafka.record.legacy_records import LegacyRecordBatch
     from kafka.record.memory_records import MemoryRecordsBuilder
-    from kafka.record.util import calc_crc32c
+    from kafka.record.util import calc_crc32c, decode_varint

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.command.waiting import wait_until
@@ -132,23 +131,6 @@ _LEAST: Mapping[str, Callable[[Iterable[str]], str]] = {
 }
 """The keys that predictions for existing topics depend on, and where brokers differ, which value promises least:
 of texts, `false` is less than `true`."""
-_ANSWER_TIMEOUT = 20.0
-_MAY_NOT = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-
-
-def described(client: AdminClient, kind: ResourceType, name: str) -> Mapping[str, Any] | None:
-    """The configuration of a topic or a broker, by key; None where this client may not read it."""
-    resource = ConfigResource(kind, name)
-    try:
-        found: Mapping[str, Any] = client.describe_configs([resource], request_timeout=_ANSWER_TIMEOUT)[
-            resource
-        ].result()
-    except KafkaException as error:
-        if error.args[0].code() in _MAY_NOT:
-            return None
-        what = f"{kind.name.lower()} {name}"
-        raise EnvironmentFailure(f"the configuration of {what} can't be read: {error.args[0].str()}") from error
-    return found
 
 
 def given_by(entries: Mapping[str, Any]) -> dict[str, str]:
@@ -157,7 +139,7 @@ def given_by(entries: Mapping[str, Any]) -> dict[str, str]:
 
 
 def configured(
-    experiment: Experiment, client_configs: Mapping[str, str], admin: ClusterAdmin, client: AdminClient
+    experiment: Experiment, client_configs: Mapping[str, str], admin: ClusterAdmin
 ) -> tuple[Experiment, tuple[str, ...]]:
     """The experiment with what its brokers have, as far as predictions depend on it, and what could not be read. Its
     topics have their own.
@@ -165,7 +147,7 @@ def configured(
     Raises `UsageFailure` for what the model does not know, of brokers or of clients, unless it is assumed.
     """
     brokers_known = wait_until(admin.live_brokers, "the brokers to be named", timeout=30)
-    found = {broker: described(client, ResourceType.BROKER, str(broker)) for broker in sorted(brokers_known)}
+    found = {broker: admin.described(ResourceType.BROKER, str(broker)) for broker in sorted(brokers_known)}
     unread = [f"of broker {broker}" for broker, entries in found.items() if entries is None]
     brokers = {broker: entries for broker, entries in found.items() if entries is not None}
     _refuse_unknown(experiment, client_configs, brokers)
@@ -178,7 +160,7 @@ def configured(
     if any(lane.transactional for _, lane, _ in experiment.lanes()) and (state := admin.partitions(TRANSACTION_STATE)):
         # It is there: it is as it was made, whatever brokers would make it now.
         read[f"{_STATE_LOG}.replication.factor"] = str(min(len(partition.replicas) for partition in state.values()))
-        if kept := described(client, ResourceType.TOPIC, TRANSACTION_STATE):
+        if kept := admin.described(ResourceType.TOPIC, TRANSACTION_STATE):
             read[f"{_STATE_LOG}.min.isr"] = kept["min.insync.replicas"].value
         else:
             unread.append(f"of topic {TRANSACTION_STATE}")

@@ -22,50 +22,45 @@ from kafka_chaos.harness.cluster.containers.labels import owner_is_alive, run_la
 _SHOWN = 200
 
 
-def run_command(what: str, text: str, *, timeout: float, environment: Mapping[str, str]) -> str:
-    """Let `sh -c` run a command: its output. `what` names it in messages, such as `broker-1: kill`.
-
-    Raises `ClusterFailure` if it ends with another exit code than 0, or does not end within `timeout` seconds.
-    """
-    # A session of its own: Ctrl-C is for the run, which still has to heal, and a time-out ends whatever it started.
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", text],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, **environment},
-        start_new_session=True,
-    )
-    try:
-        output, _ = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise ClusterFailure(f"{what}: the command did not end within {timeout:g} s") from None
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    said = output.decode(errors="replace").strip()
-    if process.returncode != 0:
-        last = said.rpartition("\n")[2][-_SHOWN:]
-        raise ClusterFailure(f"{what}: the command ended with exit code {process.returncode}: {last or 'no output'}")
-    return said
-
-
 _KIND = "attached"
 
 
 @dataclass(frozen=True, slots=True)
-class Healing:
-    """A command that heals a node: `what` names it in messages."""
+class ShellCommand:
+    """A command for `sh -c`. `what` names it in messages, such as `broker-1: kill`."""
 
     what: str
     text: str
     timeout: float
     environment: Mapping[str, str]
 
-    def run(self) -> None:
-        """Heal; raises `ClusterFailure`."""
-        run_command(self.what, self.text, timeout=self.timeout, environment=self.environment)
+    def run(self) -> str:
+        """Run it: its output.
+
+        Raises `ClusterFailure` if it ends with another exit code than 0, or does not end within `timeout` seconds.
+        """
+        # A session of its own: Ctrl-C is for the run, which still has to heal, and a time-out ends whatever it started.
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", self.text],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **self.environment},
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=self.timeout)
+        except subprocess.TimeoutExpired:
+            raise ClusterFailure(f"{self.what}: the command did not end within {self.timeout:g} s") from None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+        said = output.decode(errors="replace").strip()
+        if process.returncode != 0:
+            last = said.rpartition("\n")[2][-_SHOWN:] or "no output"
+            raise ClusterFailure(f"{self.what}: the command ended with exit code {process.returncode}: {last}")
+        return said
 
 
 @dataclass
@@ -77,7 +72,7 @@ class BreakJournal:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def broken(self, healing: Healing) -> int:
+    def broken(self, healing: ShellCommand) -> int:
         """Write down what heals what is about to be broken: a number for `healed`."""
         with self._lock:
             file, number = JournalFile(_KIND, self.run_id), next(self._numbers)
@@ -124,8 +119,8 @@ def heal_abandoned() -> list[str]:
     return ran
 
 
-def _unhealed(lines: list[dict[str, object]]) -> list[Healing]:
+def _unhealed(lines: list[dict[str, object]]) -> list[ShellCommand]:
     healed = {line["number"] for line in lines if line["step"] == "healed"}
     keys = ("what", "text", "timeout", "environment")
     broken = [line for line in lines if line["step"] == "broken" and line["number"] not in healed]
-    return [Healing(*(line[key] for key in keys)) for line in broken]  # type: ignore[arg-type]
+    return [ShellCommand(*(line[key] for key in keys)) for line in broken]  # type: ignore[arg-type]

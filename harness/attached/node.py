@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.command.errors import ClusterFailure
-from kafka_chaos.harness.attached.journal import BreakJournal, Healing, run_command
+from kafka_chaos.harness.attached.journal import BreakJournal, ShellCommand
 from kafka_chaos.harness.attached.nodes_file import Command, NodeEntry
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
@@ -94,10 +94,7 @@ class AttachedNode:
         with self._lock:
             heals = HEALED_BY[command]
             if heals not in self._broken:
-                healing = self._command(heals)
-                environment = self._environment(peers)
-                named = Healing(f"{self.name}: {heals}", healing.run, healing.timeout, environment)
-                self._broken[heals] = self.journal.broken(named)
+                self._broken[heals] = self.journal.broken(self._command(heals, peers))
             self._run(command, peers=peers)
 
     def mend(self, peers: Sequence[str] = ()) -> None:
@@ -137,16 +134,12 @@ class AttachedNode:
             self.journal.healed(number)
 
     def _run(self, command: str, *, peers: Sequence[str] = ()) -> str:
-        found = self._command(command)
-        what = f"{self.name}: {command}"
-        return run_command(what, found.run, timeout=found.timeout, environment=self._environment(peers))
+        return self._command(command, peers).run()
 
-    def _command(self, key: str) -> Command:
+    def _command(self, key: str, peers: Sequence[str]) -> ShellCommand:
         command: Command | None = getattr(self.entry, key)
         if command is None:
             raise ClusterFailure(f"{self.name}: there is no command `{key}`")
-        return command
-
-    def _environment(self, peers: Sequence[str]) -> dict[str, str]:
-        number = str(self.number)
-        return {"NODE": self.name, "NODE_ID": number, "NODE_ADDRESS": self.address, "PEERS": " ".join(peers)}
+        of_node = {"NODE": self.name, "NODE_ID": str(self.number), "NODE_ADDRESS": self.address}
+        environment = {**of_node, "PEERS": " ".join(peers)}
+        return ShellCommand(f"{self.name}: {key}", command.run, command.timeout, environment)

@@ -1,6 +1,7 @@
 """`kafka-chaos runs list|show|diff`: run directories on the terminal."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,9 @@ def list_command(root: Path, as_json: bool) -> None:
 
     table = plain_table("run", "started", "verdict", "lanes", "found", folds="found")
     for run in runs:
-        totals: dict[str, int] = {}
+        totals = Counter[str]()
         for lane in run.lanes:
-            for anomaly, count in run.counts(lane).items():
-                totals[anomaly] = totals.get(anomaly, 0) + count
+            totals.update(run.counts(lane))
         found = ", ".join(f"{anomaly} {count:,}" for anomaly, count in totals.items()) or _nothing(run.verdict)
         verdict = Text(run.verdict, style=_STYLES.get(run.verdict, ""))
         table.add_row(run.name, run.started, verdict, str(len(run.lanes)), found)

@@ -68,35 +68,30 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        self._answer(with_body=True)
-
-    def do_HEAD(self) -> None:
-        self._answer(with_body=False)
-
     def log_message(self, format: str, *args: Any) -> None:
         """Log no requests: the terminal is the user's."""
 
-    def _answer(self, *, with_body: bool) -> None:
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
         host = (self.headers.get("Host") or "").rpartition(":")[0]
         if host not in (ADDRESS, "localhost"):
             # Against DNS rebinding: no foreign page may read runs by resolving to this machine.
-            self._send(
-                HTTPStatus.FORBIDDEN, "text/plain", b"this server answers only requests from this machine\n", with_body
-            )
+            self._send(HTTPStatus.FORBIDDEN, "text/plain", b"this server answers only requests from this machine\n")
             return
         asked = unquote(urlsplit(self.path).path)
         if (page := _PAGES.get(asked)) is not None:
-            self._send(HTTPStatus.OK, "text/html", page(self.server.root).encode(), with_body)
+            self._send(HTTPStatus.OK, "text/html", page(self.server.root).encode())
             return
         path = servable(self.server.root, asked)
         if path is None:
-            self._send(HTTPStatus.NOT_FOUND, "text/plain", b"no such file of a run\n", with_body)
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", b"no such file of a run\n")
             return
         kind = _TEXT.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        self._send(HTTPStatus.OK, kind, path.read_bytes(), with_body)
+        self._send(HTTPStatus.OK, kind, path.read_bytes())
 
-    def _send(self, status: HTTPStatus, kind: str, body: bytes, with_body: bool) -> None:
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
@@ -104,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
-        if with_body:
+        if self.command != "HEAD":
             self.wfile.write(body)
 
 

@@ -18,14 +18,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    ResourceType,
 )
 
-from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.configuration import config_text
 from kafka_chaos.harness.signals import new_client, signals_held_back
 
 METADATA_TIMEOUT = 2.0
+_CONFIGS_TIMEOUT = 20.0
+_MAY_NOT = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
@@ -90,12 +93,9 @@ class ClusterAdmin:
     ) -> None:
         """Create a topic whose partition i has the replicas `replica_assignment[i]`, preferred leader first."""
         name = self.topic(topic)
-        new_topic = NewTopic(
-            name,
-            num_partitions=len(replica_assignment),
-            replica_assignment=[list(replicas) for replicas in replica_assignment],
-            config={key: config_text(value) for key, value in configs.items()},
-        )
+        assigned = [list(replicas) for replicas in replica_assignment]
+        texts = {key: config_text(value) for key, value in configs.items()}
+        new_topic = NewTopic(name, num_partitions=len(assigned), replica_assignment=assigned, config=texts)
         what, exists = f"topic {name} could not be created", KafkaError.TOPIC_ALREADY_EXISTS
         self._answer(what, self._client.create_topics, new_topic, name, done=exists)
 
@@ -135,6 +135,19 @@ class ClusterAdmin:
         what = f"the configs of {topic} could not be read"
         found = self._answer(what, self._client.describe_configs, resource, resource)
         return found[key].value if key in found else None
+
+    def described(self, kind: ResourceType, name: str) -> Mapping[str, Any] | None:
+        """The configuration of a topic or a broker, by key; None where this client may not read it."""
+        resource = ConfigResource(kind, name)
+        try:
+            answers = self._ask(self._client.describe_configs, [resource], timeout=_CONFIGS_TIMEOUT)
+            found: Mapping[str, Any] = answers[resource].result()
+        except KafkaException as error:
+            if error.args[0].code() in _MAY_NOT:
+                return None
+            what = f"{kind.name.lower()} {name}"
+            raise EnvironmentFailure(f"the configuration of {what} can't be read: {error.args[0].str()}") from error
+        return found
 
     def topics(self) -> list[str]:
         """The names of all topics that are not Kafka's own; none while nobody answers in time."""

@@ -29,7 +29,7 @@ from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.containers.network import create_network, free_ports, node_addresses
 from kafka_chaos.harness.cluster.containers.versions import check_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, MetadataMode
-from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode, zookeeper_addresses
+from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.security import PLAINTEXT, SecuredListener, add_user, make_listener
 from kafka_chaos.harness.signals import signals_held_back
@@ -127,11 +127,6 @@ class Cluster(Members):
         return BrokerClient(self.client_address(broker), timeout=timeout, configs=self.client_configs)
 
     @property
-    def zookeeper_addresses(self) -> str:
-        """The addresses of all ZooKeeper servers, on 127.0.0.1."""
-        return zookeeper_addresses(self)
-
-    @property
     def mode(self) -> MetadataMode:
         """The parts that differ between the metadata modes."""
         assert self._mode is not None, "the cluster was not started"
@@ -221,9 +216,11 @@ class Cluster(Members):
             return {}
         from kafka_chaos.faults.storage.devices.disk import make_disks
 
-        brokers = {broker: properties.broker_name(broker) for broker in range(1, self.spec.brokers + 1)}
+        brokers = {broker: properties.node_name("broker", broker) for broker in range(1, self.spec.brokers + 1)}
         numbers = range(1, self.spec.controllers + 1)
-        controllers = {properties.CONTROLLER_IDS + number: properties.controller_name(number) for number in numbers}
+        controllers = {
+            properties.CONTROLLER_IDS + number: properties.node_name("controller", number) for number in numbers
+        }
         return make_disks(
             self.run_id,
             labels,
@@ -301,7 +298,6 @@ def _mode(build: NodeBuilder) -> MetadataMode:
 
 
 def _node_names(spec: ClusterLayout) -> list[str]:
-    server_name = properties.controller_name if spec.metadata_mode == KRAFT else properties.zookeeper_name
-    names = [server_name(number) for number in range(1, spec.servers + 1)]
-    names += [properties.controller_name(number) for number in range(1, spec.migration_controllers + 1)]
-    return [*names, *(properties.broker_name(number) for number in range(1, spec.brokers + 1))]
+    server = "controller" if spec.metadata_mode == KRAFT else "zookeeper"
+    counts = ((server, spec.servers), ("controller", spec.migration_controllers), ("broker", spec.brokers))
+    return [properties.node_name(role, number) for role, count in counts for number in range(1, count + 1)]

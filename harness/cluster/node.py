@@ -113,7 +113,7 @@ class Node:
         return not state["Running"] and text in self._log_of_start(state)
 
     def _log_of_start(self, state: dict[str, Any]) -> str:
-        return self.log_since(datetime.fromisoformat(state["StartedAt"]).timestamp())
+        return self.log(since=datetime.fromisoformat(state["StartedAt"]).timestamp())
 
     def state(self) -> dict[str, Any]:
         """The container's state (`State` of docker inspect)."""
@@ -240,13 +240,9 @@ class Node:
             raise ClusterFailure(f"{self.name}: `{' '.join(command)}` ended with {code}: {output.strip()}")
         return output
 
-    def log(self, *, tail: int | str = "all") -> str:
-        """Standard output and error of all starts so far."""
-        return b"".join(bytes(one.logs(tail=tail)) for one in self._containers).decode(errors="replace")
-
-    def log_since(self, since: float) -> str:
-        """Standard output and error from `since` on, in seconds since the epoch."""
-        return b"".join(bytes(one.logs(since=since)) for one in self._containers).decode(errors="replace")
+    def log(self, *, tail: int | str = "all", since: float | None = None) -> str:
+        """Standard output and error of all starts so far, or from `since` on, in seconds since the epoch."""
+        return b"".join(bytes(one.logs(tail=tail, since=since)) for one in self._containers).decode(errors="replace")
 
     def log_stream(self, *, since: float | None = None) -> Iterator[bytes]:
         """The whole log, or from `since` on (seconds since the epoch), in pieces: it may be too large to hold.

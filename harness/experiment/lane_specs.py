@@ -154,14 +154,8 @@ class LaneSpec(Spec):
 
     def replica_assignment(self, brokers: int) -> list[list[int]]:
         """Per partition that it begins with, the brokers that hold it, preferred leader first."""
-        return [
-            [
-                (first + step - 1) % brokers + 1
-                for first in [self.leader or (partition % brokers) + 1]
-                for step in range(self.replication_factor)
-            ]
-            for partition in range(self.first_partitions)
-        ]
+        firsts = [self.leader or partition % brokers + 1 for partition in range(self.first_partitions)]
+        return [[(first + step - 1) % brokers + 1 for step in range(self.replication_factor)] for first in firsts]
 
 
 def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:

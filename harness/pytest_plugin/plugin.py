@@ -93,7 +93,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, and a filter as in `harness/workload/clients/abandoned.py`. Refuses unknown defects to accept."""
+    """The marker, and a filter as in `workload/clients/recorded_producer.py`. Refuses unknown defects to accept."""
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("filterwarnings", "ignore:Producer abort_transaction failed during close:RuntimeWarning")
     if accepted := config.getoption(ACCEPT_KNOWN):

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +37,19 @@ Producing = Callable[[ProducerHandle], object]
 Consuming = Callable[[ConsumerHandle], object]
 
 
+@dataclass(eq=False)
 class Runs:
     """The runs of one test; a call makes a run."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        out: Path,
-        seed: int | None,
-        nodeid: str,
-        accept_known: Collection[str] = (),
-        engine: str = Engine.SPARK,
-    ) -> None:
-        self._cluster = cluster
-        self._out = out
-        self._seed = seed
-        self._nodeid = nodeid
-        self._accept_known = accept_known
-        self._engine = Engine(engine)
+    cluster: Cluster
+    _: KW_ONLY
+    out: Path
+    seed: int | None
+    nodeid: str
+    accept_known: Collection[str] = ()
+    engine: str = Engine.SPARK
+
+    def __post_init__(self) -> None:
         self._notes: list[str] = []
         self._made: list[Path] = []
 
@@ -93,26 +88,26 @@ class Runs:
     ) -> ChaosRun:
         experiment = self._experiment(lanes, faults, load)
         applications = _applications(experiment, producer, consumer)
-        check_output(self._out, experiment, option="--kafka-chaos-out")
-        restore(self._cluster)
-        before = set(self._out.glob("*")) if self._out.is_dir() else set()
+        check_output(self.out, experiment, option="--kafka-chaos-out")
+        restore(self.cluster)
+        before = set(self.out.glob("*")) if self.out.is_dir() else set()
         with TerminalListener(Console(file=sys.stdout, width=_WIDTH)) as listener:
             try:
                 result = run_experiment(
                     experiment,
-                    root=self._out,
+                    root=self.out,
                     listeners=[listener],
-                    cluster=self._cluster,
+                    cluster=self.cluster,
                     applications=applications,
                     replay=self._again(experiment),
-                    accept_known=self._accept_known,
-                    engine=self._engine,
+                    accept_known=self.accept_known,
+                    engine=Engine(self.engine),
                 )
             finally:
-                self._made += sorted(path for path in set(self._out.glob("*")) - before if not path.is_symlink())
-                delete_topics(self._cluster, [lane.topic_name for _, lane, _ in experiment.lanes()])
+                self._made += sorted(path for path in set(self.out.glob("*")) - before if not path.is_symlink())
+                delete_topics(self.cluster, [lane.topic_name for _, lane, _ in experiment.lanes()])
         self._notes += [
-            f"{self._nodeid}: lane {lane.lane}: violation accepted as known: {', '.join(lane.accepted_defects)}"
+            f"{self.nodeid}: lane {lane.lane}: violation accepted as known: {', '.join(lane.accepted_defects)}"
             for lane in result.verdict.lanes
             if lane.accepted_defects
         ]
@@ -125,21 +120,21 @@ class Runs:
         """
         if keep:
             return self._notes + [
-                f"{self._nodeid}: {path / REPORT_FILE if (path / REPORT_FILE).exists() else path}"
+                f"{self.nodeid}: {path / REPORT_FILE if (path / REPORT_FILE).exists() else path}"
                 for path in self._made
                 if (path / VERDICT_FILE).exists()
             ]
         for path in self._made:
             shutil.rmtree(path, ignore_errors=True)
-        latest = self._out / LATEST
+        latest = self.out / LATEST
         if latest.is_symlink() and not latest.exists():
-            remaining = sorted(path.name for path in self._out.iterdir() if (path / LANES_FILE).is_file())
+            remaining = sorted(path.name for path in self.out.iterdir() if (path / LANES_FILE).is_file())
             if remaining:
-                point_latest(self._out, remaining[-1])
+                point_latest(self.out, remaining[-1])
             else:
                 latest.unlink()
-        if self._out.is_dir() and not any(self._out.iterdir()):
-            self._out.rmdir()
+        if self.out.is_dir() and not any(self.out.iterdir()):
+            self.out.rmdir()
         return self._notes
 
     def _experiment(self, lanes: list[PlannedLane | str], faults: list[PlannedFault], load: Load) -> Experiment:
@@ -152,22 +147,18 @@ class Runs:
                 raise UsageFailure(f"faults[{index}]: {fault!r}: expected kill(…), stop(…), pause(…) or partition(…)")
         if not isinstance(load, Load):
             raise UsageFailure(f"load: {load!r}: expected load(rate=…, seconds=…)")
-        spec = self._cluster.spec
+        spec = self.cluster.spec
         try:
             schedule = [fault.entry(load) for fault in faults]
         except ValueError as error:
             raise UsageFailure(f"faults: {error}") from error
         document: dict[str, Any] = {
-            "name": re.sub(r"[^a-zA-Z0-9._-]+", "-", self._nodeid.rpartition("::")[2]).strip("-")[:100] or "test",
-            "description": self._nodeid,
-            "seed": random.SystemRandom().randrange(2**31) if self._seed is None else self._seed,
+            "name": re.sub(r"[^a-zA-Z0-9._-]+", "-", self.nodeid.rpartition("::")[2]).strip("-")[:100] or "test",
+            "description": self.nodeid,
+            "seed": random.SystemRandom().randrange(2**31) if self.seed is None else self.seed,
             "cluster": {
                 **{key: getattr(spec, key) for key in ClusterSpec.model_fields if key != "links"},
                 "zookeepers": spec.servers if spec.metadata_mode == ZOOKEEPER else 0,
-                "broker_versions": dict(spec.broker_versions),
-                "broker_configs": dict(spec.broker_configs),
-                "configs_of": {broker: dict(configs) for broker, configs in spec.configs_of.items()},
-                "assume": list(spec.assume),
             },
             "workload": load.entry(),
             "lanes": [
@@ -184,7 +175,7 @@ class Runs:
         return experiment_of(document, "kafka_chaos_run")
 
     def _again(self, experiment: Experiment) -> str:
-        return f"pytest {shlex.quote(self._nodeid)} --kafka-chaos-seed {experiment.seed}"
+        return f"pytest {shlex.quote(self.nodeid)} --kafka-chaos-seed {experiment.seed}"
 
     def _replay(self, experiment: Experiment, path: Path, applications: Mapping[str, Application]) -> str:
         """Runs the test again with this seed. Without an application, the command line can replay the run, too."""

@@ -165,10 +165,8 @@ def _sequences(evidence: Evidence) -> list[tuple[str, Markup]]:
     """Diagrams of the first requests that faults hit, each with its title; none without a trace."""
     if not has_trace(evidence.path):
         return []
-    return [
-        (title, sequence.draw(requests, title))
-        for title, requests in sequence.around_faults(read_trace(evidence.path), SEQUENCES)
-    ]
+    found = sequence.around_faults(read_trace(evidence.path), SEQUENCES)
+    return [(title, sequence.draw(requests, title)) for title, requests in found]
 
 
 def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:

@@ -1,35 +1,20 @@
 """Places, numbers and times in pictures; their shapes are in the templates.
 
-Guarantee: text and attributes of any origin come out escaped and without characters that XML lacks; coordinates are
-rounded to a tenth of a unit; equal input gives equal text.
+Guarantee: text of any origin comes out without characters that XML lacks; coordinates are rounded to a tenth of a unit;
+equal input gives equal text.
 """
 
-import html
 import math
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
-Number = float | int
 _TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)
 
 
-def element(name: str, *children: Markup | str, **attributes: Number | str | None) -> Markup:
-    """An element. `class_` becomes class, other underscores become hyphens; None leaves an attribute out."""
-    parts = [
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(clean(trim(value)))}"'
-        for key, value in attributes.items()
-        if value is not None
-    ]
-    inside = "".join(one if isinstance(one, Markup) else html.escape(clean(one), quote=False) for one in children)
-    return Markup(f"<{name}{''.join(parts)}>{inside}</{name}>" if inside else f"<{name}{''.join(parts)} />")
-
-
-def trim(value: Number | str) -> str:
+def trim(value: float) -> str:
     """A number without digits that nobody can see."""
-    return value if isinstance(value, str) else f"{round(value, 1):g}" if abs(value) < 1e5 else f"{value:.0f}"
+    return f"{round(value, 1):g}" if abs(value) < 1e5 else f"{value:.0f}"
 
 
 def clean(words: str) -> str:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, WaitTimeout, counted
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ConfigurationUnread
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.harness.attached.cluster import AttachedCluster, configured, described, given_by
+from kafka_chaos.harness.attached.cluster import AttachedCluster, configured, given_by
 from kafka_chaos.harness.attached.faults import by_commands, require_commands
 from kafka_chaos.harness.attached.journal import heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode
@@ -34,7 +34,6 @@ from kafka_chaos.harness.run.directory import new_run_id
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
-from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 _ANSWER_TIMEOUT = 5.0
@@ -71,10 +70,8 @@ def run_attached(
         admin = ClusterAdmin(cluster.bootstrap_servers, topics=topics, configs=dict(cluster.client_configs))
     except KafkaException as error:
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
-    configs = {"log_level": 0, **cluster.client_configs, "bootstrap.servers": cluster.bootstrap_servers}
-    client = new_client(AdminClient, configs)
-    _check_topics(experiment, cluster, admin, client)
-    experiment, unread = configured(experiment, cluster.client_configs, admin, client)
+    _check_topics(experiment, cluster, admin)
+    experiment, unread = configured(experiment, cluster.client_configs, admin)
     broken = _breakable(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
@@ -126,14 +123,9 @@ class _Stages:
         (run.directory.path / RESERVATIONS).unlink()
         run.say("reading the records of this run back")
         for _, lane, _ in run.experiment.lanes():
-            read_log(
-                lane,
-                bootstrap_servers=self.cluster.bootstrap_servers,
-                configs=self.cluster.client_configs,
-                start_offsets=starts[lane.lane],
-                end_offsets=self.admin.end_offsets(lane.lane, range(lane.partitions)),
-                folder=run.directory.path / "log",
-            )
+            ends = self.admin.end_offsets(lane.lane, range(lane.partitions))
+            configs = {**self.cluster.client_configs, "bootstrap.servers": self.cluster.bootstrap_servers}
+            read_log(lane, configs, starts[lane.lane], ends, run.directory.path / "log")
 
     def _load(self, phase: PhaseSpec, starts: Mapping[str, Mapping[int, int]]) -> None:
         run = self.run
@@ -191,7 +183,7 @@ def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
                     )
 
 
-def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin, client: AdminClient) -> None:
+def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
     """Compare every lane with its topic: a prediction for other settings would be wrong."""
     try:
         wait_until(admin.live_brokers, "the cluster to answer", timeout=_ANSWER_TIMEOUT)
@@ -203,7 +195,7 @@ def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin
     _check_mode(experiment, cluster, admin)
     for number, phase in enumerate(experiment.phases):
         for index, lane in enumerate(phase.lanes):
-            for key, wanted, found in _compared(lane, admin, client):
+            for key, wanted, found in _compared(lane, admin):
                 if wanted != found:
                     raise ExperimentError(
                         ("phases", number, "lanes", index, key),
@@ -221,7 +213,7 @@ def _check_mode(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) 
         raise ExperimentError(("cluster", "metadata_mode"), message)
 
 
-def _compared(lane: LaneSpec, admin: ClusterAdmin, client: AdminClient) -> Iterator[tuple[str, object, object]]:
+def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object, object]]:
     try:
         partitions = admin.known_partitions(lane.lane, timeout=_ANSWER_TIMEOUT)
     except WaitTimeout:
@@ -229,7 +221,7 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin, client: AdminClient) -> Itera
         raise UsageFailure(missing) from None
     yield "partitions", lane.partitions, len(partitions)
     yield "replication_factor", lane.replication_factor, min(len(state.replicas) for state in partitions.values())
-    entries = described(client, ResourceType.TOPIC, lane.topic_name)
+    entries = admin.described(ResourceType.TOPIC, lane.topic_name)
     if entries is None:
         raise EnvironmentFailure(
             f"this client may not read the configuration of topic {lane.topic_name}: give it describe-configs"

@@ -25,38 +25,20 @@ _TIMEOUT = 120.0
 
 
 def read_log(
-    lane: LaneSpec,
-    *,
-    bootstrap_servers: str,
-    configs: Mapping[str, object],
-    start_offsets: Mapping[int, int],
-    end_offsets: Mapping[int, int],
-    folder: Path,
-) -> int:
-    """Read a lane's records from `start_offsets` up to (excluding) `end_offsets` into `folder`; returns the count."""
-    consumer = new_client(
-        Consumer,
-        {
-            "group.id": "kafka-chaos-log",
-            "log_level": 0,
-            **configs,
-            "bootstrap.servers": bootstrap_servers,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "enable.partition.eof": True,
-            "isolation.level": "read_uncommitted",
-        },
-    )
-    writer, codec, count = HistoryWriter(folder), IdentityCodec(lane.lane), 0
+    lane: LaneSpec, configs: Mapping[str, object], starts: Mapping[int, int], ends: Mapping[int, int], folder: Path
+) -> None:
+    """Read a lane's records from offsets `starts` up to (excluding) `ends` into `folder`. `configs`: the client's."""
+    usual = {"group.id": "kafka-chaos-log", "log_level": 0}
+    reads = {"auto.offset.reset": "error", "enable.partition.eof": True, "isolation.level": "read_uncommitted"}
+    consumer = new_client(Consumer, {**usual, **configs, **reads, "enable.auto.commit": False})
+    writer, codec = HistoryWriter(folder), IdentityCodec(lane.lane)
     try:
-        messages = _messages(consumer, lane.topic_name, start_offsets, end_offsets)
+        messages = _messages(consumer, lane.topic_name, starts, ends)
         while rows := [_row(lane.lane, codec, message) for message in islice(messages, _MOST_ROWS)]:
             writer.write(pa.Table.from_pylist(rows, schema=LOG_SCHEMA))
-            count += len(rows)
     finally:
         consumer.close()
         writer.close()
-    return count
 
 
 def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Message]:
@@ -77,12 +59,6 @@ def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: M
 
 
 def _row(lane: str, codec: IdentityCodec, message: Any) -> dict[str, Any]:
+    place = {"lane": lane, "partition": message.partition(), "offset": message.offset()}
     producer_id, seq = codec.carried(message.value(), message.headers())
-    return {
-        "lane": lane,
-        "partition": message.partition(),
-        "offset": message.offset(),
-        "producer_id": producer_id,
-        "seq": seq,
-        "key": None,
-    }
+    return {**place, "producer_id": producer_id, "seq": seq, "key": None}

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.events import Event, LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
@@ -63,36 +64,26 @@ def read_broker_log(
         kind = next((one for one in ("truncated", "elected", "offline") if one in found), None)
         if kind is None or (match := found[kind])["topic"] not in lanes:
             continue
-        ts_ns = _nanoseconds(match["time"]) + monotonic_at_epoch_ns
         place = (match["topic"], int(match["partition"]))
+        ts_ns = _nanoseconds(match["time"]) + monotonic_at_epoch_ns
+        at: dict[str, Any] = {"ts_ns": ts_ns, "lane": place[0], "partition": place[1]}
         if kind == "truncated":
             yield LogTruncated(
-                ts_ns=ts_ns,
+                **at,
                 broker=broker,
-                lane=place[0],
-                partition=place[1],
                 offset=int(match["offset"]),
                 reason=reasons.get(place, "not given"),
                 # A new follower truncates before it fetches. What a second truncation drops, it fetched since.
                 log_end=log_ends.pop(place, None),
             )
         elif kind == "offline":
-            yield PartitionOffline(
-                ts_ns=ts_ns, controller=broker, lane=place[0], partition=place[1], leader_epoch=int(match["epoch"])
-            )
+            yield PartitionOffline(**at, controller=broker, leader_epoch=int(match["epoch"]))
         else:
             log_ends.pop(place, None)
             epoch = int(match["epoch"])
             isr = match.groupdict().get("isr", requested.get((*place, epoch), ""))
-            yield LeaderElected(
-                ts_ns=ts_ns,
-                broker=broker,
-                lane=place[0],
-                partition=place[1],
-                leader_epoch=epoch,
-                start_offset=int(match["offset"]),
-                isr=_brokers(isr),
-            )
+            start, brokers = int(match["offset"]), _brokers(isr)
+            yield LeaderElected(**at, broker=broker, leader_epoch=epoch, start_offset=start, isr=brokers)
 
 
 def _brokers(isr: str) -> tuple[int, ...]:

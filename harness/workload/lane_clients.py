@@ -50,7 +50,7 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
             lane,
             lambda number, transactional_id: _producer(lane, load, number, 0, transactional_id),
             workload=load.workload,
-            rows=load.tables.transactions,
+            rows=load.tables.transactions.add,
             on_notice=load.on_notice,
             seed=load.seed,
         )

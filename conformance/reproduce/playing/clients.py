@@ -7,7 +7,7 @@ from kafka_chaos.conformance.reproduce.claims import StoryStep
 from kafka_chaos.conformance.reproduce.playing.producer import PRODUCER
 from kafka_chaos.conformance.reproduce.playing.stage import TIMEOUT, Part, Stage, TraceNotReproduced
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.answers import NONE
+from kafka_chaos.harness.cluster.broker.client import NONE
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.storage.segments import read_segment, records_of
 

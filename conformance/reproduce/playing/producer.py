@@ -16,8 +16,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.identity import encode_identity
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.wire.kafka_python import InitProducerIdRequest
-from kafka_chaos.harness.cluster.broker.answers import NONE, error_name
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, error_name
 
 PRODUCER, OTHER = 0, 1
 """The producer of the story's records, and one whose records only keep followers behind: no story is about those."""
@@ -32,7 +31,7 @@ class ProduceConnection(BrokerClient):
         super().__init__(address, timeout=_ANSWER_TIMEOUT)
         self._answers: dict[int, Any] = {}
         # Known before a broker is frozen that would not tell.
-        self._newest_versions()
+        _ = self._newest_versions
 
     def send(self, topic: str, value: bytes, *, acks: str, sequence: Mapping[str, int]) -> int:
         """Send one record, and wait for nothing; `sequence`: of an idempotent producer. The request's number."""

@@ -16,8 +16,7 @@ from kafka_chaos.conformance.scenario.groups.members import HEARTBEAT_MS, Member
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import AFTER, Group
-from kafka_chaos.harness.cluster.broker.answers import CoordinatorKind
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, CoordinatorKind
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup

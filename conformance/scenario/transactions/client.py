@@ -17,8 +17,7 @@ from kafka_chaos.contract.wire.kafka_python import (
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
-from kafka_chaos.harness.cluster.broker.answers import NONE
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 
 _INIT_PRODUCER_ID = 5
 _ADD_PARTITIONS = 3

@@ -21,7 +21,7 @@ from kafka_chaos.conformance.scenario.clients import read_partitions
 from kafka_chaos.conformance.scenario.transactions.client import TransactionClient
 from kafka_chaos.conformance.scenario.transactions.producers import Producers, coordinator_of, leader_of
 from kafka_chaos.contract.command.errors import ClusterFailure
-from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, error_name
+from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.reference_model.lockstep.observation.clients import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, error_name
+from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.reference_model.lockstep.observation.clients import ProducerObservation

@@ -5,7 +5,7 @@ from typing import Any
 
 from kafka_chaos.conformance.controllers.capture import Capture, Exchange
 from kafka_chaos.conformance.scenario.stage import Stage
-from kafka_chaos.harness.cluster.broker.answers import error_name
+from kafka_chaos.harness.cluster.broker.client import error_name
 
 
 def deletes_replica(exchange: Exchange, state: Mapping[str, Any]) -> bool:

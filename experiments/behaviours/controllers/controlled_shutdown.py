@@ -63,7 +63,7 @@ def controlled_shutdown(play: Play) -> None:
             middle[name] = statistics.median(gap for topic in topics for gap in availability.gaps(topic))
             restarted = time.time()
             stage.start(1)
-            clean = "no clean shutdown file was found" not in stage.node(1).log_since(restarted)
+            clean = "no clean shutdown file was found" not in stage.node(1).log(since=restarted)
             stage.expect("Logs are recovered at the next start", not clean, name == "SIGKILL")
             stage.fact("broker 1's log at its next start", _loading(stage, restarted))
             stage.expect("All replicas have m1", stage.logs(), [["m1"]] * 3)
@@ -101,5 +101,5 @@ def _await_other_leaders(stage: Stage, topic: str) -> None:
 
 
 def _loading(stage: Stage, since: float) -> list[str]:
-    lines = stage.node(1).log_since(since).splitlines()
+    lines = stage.node(1).log(since=since).splitlines()
     return [line for line in lines if "clean shutdown file" in line or "Loaded " in line]

@@ -16,7 +16,7 @@ from kafka_chaos.experiments.behaviours.controllers.captured import (
     note_requests,
     states_of,
 )
-from kafka_chaos.harness.cluster.broker.answers import NONE
+from kafka_chaos.harness.cluster.broker.client import NONE
 from kafka_chaos.harness.cluster.configuration.server_properties import SECOND_BROKER_DATA
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 

@@ -10,7 +10,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.experiments.behaviours.upgrading.load import LoadBeside, count
-from kafka_chaos.harness.cluster.configuration.server_properties import REPLICATION_PORT, broker_name
+from kafka_chaos.harness.cluster.configuration.server_properties import REPLICATION_PORT, node_name
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.reference_model.lockstep.cluster_model import step
@@ -113,7 +113,13 @@ def _levels(stage: Stage) -> dict[str, int]:
 def _raise_features(stage: Stage) -> None:
     stage.node(1).must_execute(
         *("java", "-cp", "/opt/kafka/jars/*", "org.apache.kafka.tools.FeatureCommand"),
-        *("--bootstrap-server", f"{broker_name(1)}:{REPLICATION_PORT}", "upgrade", "--release-version", RELEASE),
+        *(
+            "--bootstrap-server",
+            f"{node_name('broker', 1)}:{REPLICATION_PORT}",
+            "upgrade",
+            "--release-version",
+            RELEASE,
+        ),
     )
 
 
@@ -127,7 +133,7 @@ def await_controller(stage: Stage, text: str, since: float) -> None:
     """Wait until a controller has logged this since then."""
     nodes = stage.lease.cluster.controllers.values()
     what = f"a controller to log {text!r}"
-    wait_until(lambda: any(text in node.log_since(since) for node in nodes), what, timeout=60, interval=0.2)
+    wait_until(lambda: any(text in node.log(since=since) for node in nodes), what, timeout=60, interval=0.2)
 
 
 def expect_nothing_lost(stage: Stage, load: LoadBeside, *, records: int) -> None:

@@ -588,15 +588,10 @@ def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
             continue
         for first in range(0, len(records), MOST_TOLD):
             told = records[first : first + MOST_TOLD]
-            read = [identities.decode(value, headers) for _, _, _, value, headers in told]
-            tell(
-                "read",
-                partition=[partition for partition, *_ in told],
-                offset=[offset for _, offset, *_ in told],
-                leader_epoch=[epoch for _, _, epoch, *_ in told],
-                producer_id=[producer_id for producer_id, _ in read],
-                seq=[seq for _, seq in read],
-            )
+            partitions, offsets, epochs, values, headers = zip(*told, strict=True)
+            producer_ids, seqs = zip(*map(identities.decode, values, headers), strict=True)
+            columns = {"partition": partitions, "offset": offsets, "leader_epoch": epochs}
+            tell("read", **columns, producer_id=producer_ids, seq=seqs)
         if not records and begin.get("isolation"):
             now = library.positions()
             if news := [(number, at) for number, at in now.items() if at is not None and stands.get(number) != at]:

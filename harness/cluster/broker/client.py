@@ -6,6 +6,9 @@ an answer is what this broker says at this moment.
 
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
 from typing import Any, Self, TypeVar
 
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
@@ -21,7 +24,6 @@ from kafka_chaos.contract.wire.kafka_python import (
     ProduceRequest,
 )
 from kafka_chaos.faults.cluster import Leadership, Partition
-from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, MetadataAnswer, QuorumAnswer
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in, over_tls
 
 _LIST_OFFSETS = 6
@@ -39,6 +41,46 @@ DEBUGGING_CONSUMER = -2
 ENOUGH = 1 << 20
 
 T = TypeVar("T")
+
+
+class CoordinatorKind(IntEnum):
+    """The kind of a coordinator's key: a consumer group, or a transactional id."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataAnswer:
+    """A broker's metadata of a partition: `error` is the partition's, `leader` None where it knows none."""
+
+    error: int
+    leader: int | None
+    leader_epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumAnswer:
+    """The controllers' quorum (KRaft): node id of the leader, which is the active controller, or −1, and its epoch."""
+
+    leader: int
+    leader_epoch: int
+
+
+NONE = 0
+NOT_LEADER_OR_FOLLOWER = 6
+
+_NAMES = {NONE: "NONE", NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER"}
+"""Where kafka-python has none, or a former one."""
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code."""
+    from kafka.errors import kafka_errors
+
+    known = kafka_errors.get(code)
+    return _NAMES.get(code) or (known.message if known is not None else f"error {code}")
 
 
 class BrokerClient:
@@ -59,7 +101,6 @@ class BrokerClient:
     ) -> None:
         host, _, port = address.rpartition(":")
         self.address = address
-        self._newest: dict[int, int] = {}
         self._protocol = KafkaProtocol(client_id=client_id)
         try:
             self._socket = over_tls(socket.create_connection((host, int(port)), timeout), host, configs or {})
@@ -99,37 +140,34 @@ class BrokerClient:
 
     def metadata_mode(self) -> str:
         """The mode of its cluster: only brokers in KRaft mode pass DescribeQuorum on (KIP-595)."""
-        return KRAFT if DescribeQuorumRequest.API_KEY in self._newest_versions() else ZOOKEEPER
+        return KRAFT if DescribeQuorumRequest.API_KEY in self._newest_versions else ZOOKEEPER
 
     def _version(self, request: Any, wanted: int) -> int:
         """The version of a request to use: `wanted`, or the newest that this broker knows if that is older."""
-        return min(wanted, self._newest_versions()[request.API_KEY])
+        return min(wanted, self._newest_versions[request.API_KEY])
 
+    @cached_property
     def _newest_versions(self) -> dict[int, int]:
         """By API key, the newest version that this broker knows."""
-        if not self._newest:
-            known = self.request(ApiVersionsRequest(version=0)).api_keys
-            self._newest = {api.api_key: api.max_version for api in known}
-        return self._newest
+        return {api.api_key: api.max_version for api in self.request(ApiVersionsRequest(version=0)).api_keys}
 
     def latest_offset(self, topic: str, partition: int = 0) -> tuple[int, int]:
         """(error, offset) of ListOffsets for the latest offset, which only a leader answers."""
         return self.latest_offsets({topic: [partition]})[topic, partition]
 
     def latest_offsets(
-        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False
+        self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False, replica_id: int = CONSUMER
     ) -> dict[tuple[str, int], tuple[int, int]]:
         """The same of many partitions in one request: (topic, partition) to (error, offset).
 
         `committed`: of a consumer that reads what is committed, whose end is the last stable offset.
         """
-        found = self._list_offsets(partitions, committed=committed)
+        found = self._list_offsets(partitions, committed=committed, replica_id=replica_id)
         return {place: (one.error_code, one.offset) for place, one in found.items()}
 
     def log_ends(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """Where this broker's own replicas end, its high watermark or not: (topic, partition) to (error, offset)."""
-        found = self._list_offsets(partitions, replica_id=DEBUGGING_CONSUMER)
-        return {place: (one.error_code, one.offset) for place, one in found.items()}
+        return self.latest_offsets(partitions, replica_id=DEBUGGING_CONSUMER)
 
     def high_watermarks(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """Of the partitions that this broker leads: (topic, partition) to (leader epoch, high watermark).

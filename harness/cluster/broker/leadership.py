@@ -11,8 +11,7 @@ from kafka_chaos.contract.wire.kafka_python import (
     ListPartitionReassignmentsRequest,
 )
 from kafka_chaos.faults.cluster import Leadership, Partition
-from kafka_chaos.harness.cluster.broker.answers import NONE
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 
 Connect = Callable[[int], BrokerClient]

@@ -82,13 +82,13 @@ def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, con
 def voters(spec: ClusterLayout) -> dict[int, str]:
     """The host names of the controllers of a layout in KRaft mode, by node id."""
     if spec.controllers:
-        return {CONTROLLER_IDS + number: controller_name(number) for number in range(1, spec.controllers + 1)}
-    return {number: broker_name(number) for number in range(1, spec.voters + 1)}
+        return {CONTROLLER_IDS + number: node_name("controller", number) for number in range(1, spec.controllers + 1)}
+    return {number: node_name("broker", number) for number in range(1, spec.voters + 1)}
 
 
 def zookeepers(spec: ClusterLayout) -> list[str]:
     """The host names of ZooKeeper's servers."""
-    return [zookeeper_name(number) for number in range(1, spec.servers + 1)]
+    return [node_name("zookeeper", number) for number in range(1, spec.servers + 1)]
 
 
 def zookeeper_connect(spec: ClusterLayout) -> str:
@@ -144,19 +144,9 @@ def zookeeper_properties(spec: ClusterLayout) -> str:
     return _text(values)
 
 
-def broker_name(broker: int) -> str:
-    """The host name of a broker on the cluster's network."""
-    return f"broker-{broker}"
-
-
-def controller_name(number: int) -> str:
-    """The host name of a KRaft controller on the cluster's network."""
-    return f"controller-{number}"
-
-
-def zookeeper_name(number: int) -> str:
-    """The host name of a ZooKeeper server on the cluster's network."""
-    return f"zookeeper-{number}"
+def node_name(role: str, number: int) -> str:
+    """The host name of a broker, a KRaft controller or a ZooKeeper server on the cluster's network."""
+    return f"{role}-{number}"
 
 
 def _texts(configs: Mapping[str, object]) -> dict[str, str]:

@@ -55,7 +55,9 @@ def ensure_image(
     tag = image_tag(kafka_version, clock=clock)
     if not is_built(kafka_version, clock=clock):
         if clock:
-            _build_clock(docker_client(), tag, ensure_image(kafka_version, say=say), say)
+            arguments = {"BROKER_IMAGE": ensure_image(kafka_version, say=say)}
+            say(f"building the image {tag}")
+            _build_folder(docker_client(), _RECIPE / "clock", tag, arguments)
         else:
             _build(docker_client(), tag, kafka_version, say)
     return tag
@@ -135,11 +137,6 @@ def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[st
         say(f"building the image {tag}")
         arguments = {"BASE_IMAGE": base, "KAFKA_VERSION": kafka_version, "METADATA_MODES": " ".join(version.modes)}
         _build_folder(client, context, tag, arguments)
-
-
-def _build_clock(client: DockerClient, tag: str, broker_image: str, say: Callable[[str], None]) -> None:
-    say(f"building the image {tag}")
-    _build_folder(client, _RECIPE / "clock", tag, {"BROKER_IMAGE": broker_image})
 
 
 def _build_folder(client: DockerClient, folder: Path, tag: str, arguments: Mapping[str, str]) -> None:

@@ -76,11 +76,6 @@ def known_version(number: str) -> KafkaVersion:
     return VERSIONS[number]
 
 
-def versions_of(mode: str) -> tuple[str, ...]:
-    """The versions that can be run in a metadata mode, the newest first."""
-    return tuple(version.number for version in VERSIONS.values() if mode in version.modes)
-
-
 def cluster_named(text: str) -> dict[str, str]:
     """The keys of a cluster for a version with its metadata mode, written `VERSION/MODE`; raises `UsageFailure`."""
     number, slash, mode = text.partition("/")
@@ -98,7 +93,8 @@ def check_version(number: str, mode: str) -> KafkaVersion:
         refused = f"has no ZooKeeper: set metadata_mode to {KRAFT}, or choose"
     else:
         refused = "can't be run in KRaft mode here: expected"
-    raise UsageFailure(f"version {quoted(number)} of Kafka {refused} one of {', '.join(versions_of(mode))}")
+    able = ", ".join(one.number for one in VERSIONS.values() if mode in one.modes)
+    raise UsageFailure(f"version {quoted(number)} of Kafka {refused} one of {able}")
 
 
 def _parts(number: str) -> tuple[int, ...]:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.answers import QuorumAnswer
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, QuorumAnswer
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, CONTROLLER_OPTIONS, NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
@@ -53,14 +52,14 @@ class KRaftMode:
         """Brokers, and controllers of their own where the layout asks for some."""
         controllers = {number: self.controller(number) for number in range(1, self.spec.controllers + 1)}
         brokers = {
-            broker: self._node("broker", broker, properties.broker_name(broker), next(self._build.ports))
+            broker: self._node("broker", broker, properties.node_name("broker", broker), next(self._build.ports))
             for broker in range(1, self.spec.brokers + 1)
         }
         return Members(brokers, controllers=controllers)
 
     def controller(self, number: int, configs: Mapping[str, object] | None = None) -> Node:
         """A controller that is no broker; `configs` go over the cluster's own."""
-        name = properties.controller_name(number)
+        name = properties.node_name("controller", number)
         return self._node("controller", properties.CONTROLLER_IDS + number, name, None, configs)
 
     def _node(

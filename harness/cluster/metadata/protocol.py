@@ -45,6 +45,11 @@ class Members:
         """Where clients reach each broker, by id: its address stays the same across restarts."""
         return {broker: f"127.0.0.1:{node.host_port}" for broker, node in self.brokers.items()}
 
+    @property
+    def zookeeper_addresses(self) -> str:
+        """The addresses of all ZooKeeper servers, on 127.0.0.1."""
+        return ",".join(f"127.0.0.1:{node.host_port}" for node in self.zookeepers.values())
+
 
 class Metadata(Protocol):
     """The metadata of a running cluster, as its controller has it. Raises `ClusterFailure` where nobody answers."""

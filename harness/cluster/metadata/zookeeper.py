@@ -62,7 +62,7 @@ class ZooKeeperMode:
         """A session with ZooKeeper."""
         from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
-        return ZooKeeper(zookeeper_addresses(members))
+        return ZooKeeper(members.zookeeper_addresses)
 
     def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
         """The brokers of the ephemeral nodes that one of ZooKeeper's servers lists."""
@@ -103,7 +103,7 @@ class ZooKeeperMode:
     def _zookeeper(self, number: int) -> Node:
         alone = _SERVER_STARTED[0 if self._spec.version.at_least("2.4") else 1]
         started = "LEADER ELECTION TOOK" if self._spec.servers > 1 else alone
-        name, host_port = properties.zookeeper_name(number), next(self._build.ports)
+        name, host_port = properties.node_name("zookeeper", number), next(self._build.ports)
         node = self._build.node("zookeeper", number, name, started, host_port=host_port)
         node.testcontainer = self._build.container(
             node,
@@ -118,7 +118,7 @@ class ZooKeeperMode:
         return node
 
     def _broker(self, broker: int) -> Node:
-        name, host_port = properties.broker_name(broker), next(self._build.ports)
+        name, host_port = properties.node_name("broker", broker), next(self._build.ports)
         node = self._build.node("broker", broker, name, STARTED, host_port=host_port)
         node.testcontainer = self._container(node, self._spec.version_of(broker), self._spec.protocol_configs)
         return node
@@ -134,11 +134,6 @@ class ZooKeeperMode:
             # Partitions are rules inside the broker's own network namespace.
             cap_add=["NET_ADMIN"],
         )
-
-
-def zookeeper_addresses(members: Members) -> str:
-    """The addresses of all ZooKeeper servers, on 127.0.0.1."""
-    return ",".join(f"127.0.0.1:{node.host_port}" for node in members.zookeepers.values())
 
 
 def _ephemeral_nodes(members: Members) -> str | None:

@@ -18,7 +18,6 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.cluster import Registration
 from kafka_chaos.harness.cluster.metadata.protocol import PartitionRecord
 
-NOBODY = -1
 _CONTROLLER = "/controller"
 _CONTROLLER_EPOCH = "/controller_epoch"
 _SECRET = 0xB3415C00

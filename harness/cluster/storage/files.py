@@ -43,7 +43,8 @@ def stream_files(
         return
     state = node.state()
     serving = state["Running"] and not state["Paused"]
-    pieces = _from_inside(node, folder, asked) if serving else _from_engine(node, folder)
+    inside, archive_of = _from_inside, node.container.get_archive
+    pieces = inside(node, folder, asked) if serving else archive_of(folder, chunk_size=1 << 20)[0]
     with tarfile.open(fileobj=Pipe(pieces), mode="r|") as archive:
         for member in archive:
             # The engine's names begin with the folder's own.
@@ -59,11 +60,6 @@ def stream_files(
 
 def _is_at(name: str, paths: tuple[str, ...]) -> bool:
     return any(path == "." or name == path or name.startswith(f"{path}/") for path in paths)
-
-
-def _from_engine(node: Node, folder: str) -> Iterator[bytes]:
-    pieces, _ = node.container.get_archive(folder, chunk_size=1 << 20)
-    yield from pieces
 
 
 def _from_inside(node: Node, folder: str, paths: tuple[str, ...]) -> Iterator[bytes]:
@@ -100,10 +96,10 @@ def parse_offsets(file: str, text: str) -> dict[tuple[str, int], int]:
     """`topic partition offset` lines as (topic, partition) → offset."""
     found: dict[tuple[str, int], int] = {}
     for number, fields in _entries(file, text, "topic partition offset"):
-        place = (fields[0], _whole(file, number, "partition", fields[1], at_least=0))
+        place = (fields[0], _whole(file, number, "partition", fields[1]))
         if place in found:
             raise CheckpointError(f"{file}, line {number}: {place[0]}-{place[1]} occurs twice")
-        found[place] = _whole(file, number, "offset", fields[2], at_least=0)
+        found[place] = _whole(file, number, "offset", fields[2])
     return found
 
 
@@ -111,10 +107,7 @@ def parse_leader_epochs(file: str, text: str) -> tuple[tuple[int, int], ...]:
     """`epoch start-offset` lines as (leader epoch, start offset), oldest first."""
     chain: list[tuple[int, int]] = []
     for number, fields in _entries(file, text, "epoch start-offset"):
-        entry = (
-            _whole(file, number, "epoch", fields[0], at_least=0),
-            _whole(file, number, "start-offset", fields[1], at_least=0),
-        )
+        entry = (_whole(file, number, "epoch", fields[0]), _whole(file, number, "start-offset", fields[1]))
         if chain and (entry[0] <= chain[-1][0] or entry[1] < chain[-1][1]):
             raise CheckpointError(
                 f"{file}, line {number}: epoch {entry[0]} from {entry[1]} on is older than "
@@ -130,12 +123,12 @@ def _entries(file: str, text: str, form: str) -> list[tuple[int, list[str]]]:
         return []
     # Not splitlines: that breaks also at characters that Kafka doesn't take for an end of line.
     lines = text.removesuffix("\n").split("\n")
-    version = _whole(file, 1, "version", lines[0], at_least=0)
+    version = _whole(file, 1, "version", lines[0])
     if version != VERSION:
         raise CheckpointError(f"{file}, line 1: version {version}, expected {VERSION}")
     if len(lines) < 2:
         raise CheckpointError(f"{file}, line 2: missing, expected the number of entries")
-    count = _whole(file, 2, "number of entries", lines[1], at_least=0)
+    count = _whole(file, 2, "number of entries", lines[1])
     if len(lines) - 2 != count:
         raise CheckpointError(f"{file}, line 2: {count} entries announced, {len(lines) - 2} lines follow")
     entries = []
@@ -147,7 +140,7 @@ def _entries(file: str, text: str, form: str) -> list[tuple[int, list[str]]]:
     return entries
 
 
-def _whole(file: str, line: int, what: str, text: str, *, at_least: int) -> int:
-    if not (text.isascii() and text.removeprefix("-").isdigit()) or int(text) < at_least:
-        raise CheckpointError(f"{file}, line {line}: {what} is {text!r}, expected a whole number of {at_least} or more")
+def _whole(file: str, line: int, what: str, text: str) -> int:
+    if not (text.isascii() and text.removeprefix("-").isdigit()) or int(text) < 0:
+        raise CheckpointError(f"{file}, line {line}: {what} is {text!r}, expected a whole number of 0 or more")
     return int(text)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from kafka_chaos.contract.identity import IDENTITY_BYTES, MAGIC
 from kafka_chaos.contract.lane.transactions import DATA, RECORD_KINDS
+from kafka_chaos.contract.wire.kafka_python import decode_varint
 from kafka_chaos.harness.cluster.storage.segments import HEADER_SIZE, Batch
 from kafka_chaos.harness.identity import IdentityCodec
 
@@ -75,14 +76,9 @@ class IdentityReader:
     def _one_by_one(self, batch: Batch) -> Identities:
         records = batch.records()
         identities = [self._codec.carried(record.value, record.headers) for record in records]
-        return Identities(
-            np.array([record.offset for record in records], dtype=np.int64),
-            np.full(len(records), batch.leader_epoch, dtype=np.int64),
-            np.array([producer_id for producer_id, _ in identities], dtype=np.int64),
-            np.array([seq for _, seq in identities], dtype=np.int64),
-            np.full(len(records), batch.idempotent_epoch, dtype=np.int64),
-            np.full(len(records), _DATA, dtype=np.int64),
-        )
+        offsets = np.array([record.offset for record in records], dtype=np.int64)
+        producer_ids, seqs = np.array(identities, dtype=np.int64).reshape(-1, 2).T
+        return _of(batch, offsets, producer_ids, seqs)
 
     def _by_columns(
         self, batches: Sequence[Batch], plain: Sequence[tuple[int, int]]
@@ -112,17 +108,7 @@ class IdentityReader:
         for number in np.flatnonzero(fits & ~broken).tolist():
             index, here = plain[int(number)][0], slice(bounds[number], bounds[number + 1])
             batch = batches[index]
-            yield (
-                index,
-                Identities(
-                    batch.base_offset + deltas[here],
-                    np.full(batch.count, batch.leader_epoch, dtype=np.int64),
-                    producer_ids[here],
-                    seqs[here],
-                    np.full(batch.count, batch.idempotent_epoch, dtype=np.int64),
-                    np.full(batch.count, _DATA, dtype=np.int64),
-                ),
-            )
+            yield index, _of(batch, batch.base_offset + deltas[here], producer_ids[here], seqs[here])
 
     def _identities(self, data: Bytes, values: Numbers, sizes: Numbers) -> tuple[Numbers, Numbers]:
         # In a batch whose proof failed, a value may be taken to begin too near the end: what is read of it is not used.
@@ -141,37 +127,33 @@ class IdentityReader:
         return producer_ids, seqs
 
 
+def _of(batch: Batch, offsets: Numbers, producer_ids: Numbers, seqs: Numbers) -> Identities:
+    """With what the batch says of all its records."""
+    common = (batch.leader_epoch, batch.idempotent_epoch, _DATA)
+    leader_epochs, producer_epochs, kinds = (np.full(len(offsets), one, dtype=np.int64) for one in common)
+    return Identities(offsets, leader_epochs, producer_ids, seqs, producer_epochs, kinds)
+
+
 def _plain_value_size(batch: Batch) -> int | None:
     """The size of the first record's value, if that may carry an identity; None for what is better read by record."""
     if batch.compression != "none" or batch.legacy:
         return None
     data, position = batch.data, HEADER_SIZE
     try:
-        _, position = _varint(data, position)
+        _, position = decode_varint(data, position)
         position += 1
         for _ in ("timestamp delta", "offset delta"):
-            _, position = _varint(data, position)
-        key_size, position = _varint(data, position)
-        size, _ = _varint(data, position + max(0, key_size))
-    except IndexError:
+            _, position = decode_varint(data, position)
+        key_size, position = decode_varint(data, position)
+        size, _ = decode_varint(data, position + max(0, key_size))
+    except (IndexError, ValueError):
         return None
     return size if IDENTITY_BYTES <= size <= len(data) else None
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number and the position behind it: groups of seven bits, the lowest first, signs folded in."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
-
-
 def _varints(data: Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
-    """The same for many positions at once; positions beyond the data read its last byte."""
+    """Numbers and the positions behind them, as `decode_varint` reads one; positions beyond the data read its last
+    byte."""
     last = len(data) - 1
     positions = positions.copy()
     values = np.zeros(len(positions), dtype=np.int64)

@@ -139,16 +139,14 @@ def base_offset_of(file: str) -> int:
 def read_segment(file: str, data: bytes) -> Segment:
     """The batches of a segment file named `file` with the content `data`."""
     batches: list[Batch] = []
-    torn: TornTail | None = None
     position = 0
     while position < len(data):
         found = _read_batch(file, data, position)
         if isinstance(found, TornTail):
-            torn = found
-            break
+            return Segment(file, base_offset_of(file), tuple(batches), found)
         batches.append(found)
         position += found.size
-    return Segment(file, base_offset_of(file), tuple(batches), torn)
+    return Segment(file, base_offset_of(file), tuple(batches), None)
 
 
 def records_of(batches: tuple[Batch, ...]) -> Iterator[Record]:
@@ -174,7 +172,8 @@ def _read_batch(file: str, data: bytes, position: int) -> Batch | TornTail:
         return TornTail(position, f"the {what} has {size} bytes, {left} are there", cut_short=True)
     whole = data[position : position + size]
     header = LegacyRecordBatch(whole, magic) if legacy else DefaultRecordBatch(whole[:HEADER_SIZE])
-    if not (header.validate_crc() if legacy else _has_its_checksum(whole, header)):
+    checked = memoryview(whole)[DefaultRecordBatch.ATTRIBUTES_OFFSET :]
+    if not (header.validate_crc() if legacy else calc_crc32c(checked) == header.crc):
         return TornTail(position, f"the {what}'s checksum differs")
     codec = header.compression_type
     compression = CODECS[codec] if codec < len(CODECS) else f"codec {codec}"
@@ -194,10 +193,6 @@ def _read_batch(file: str, data: bytes, position: int) -> Batch | TornTail:
         transactional=header.is_transactional,
         control=header.is_control_batch,
     )
-
-
-def _has_its_checksum(whole: bytes, header: Any) -> bool:
-    return bool(calc_crc32c(memoryview(whole)[DefaultRecordBatch.ATTRIBUTES_OFFSET :]) == header.crc)
 
 
 def _decoded(place: str, data: bytes) -> tuple[Any, ...]:

@@ -58,28 +58,21 @@ def draw_group(
 
 @dataclass(frozen=True)
 class _Span:
-    """A holding as it is drawn: from `start` to `end`, and whether it was given back."""
+    """A holding as it is drawn: until `end`, and whether it was given back."""
 
     holding: Holding
     end: int
     is_given_back: bool
     colour: int
 
-    @property
-    def start(self) -> int:
-        return self.holding.start_ns
-
-    @property
-    def member(self) -> str:
-        return self.holding.member
-
     def words(self, frame: Frame) -> str:
-        first, last = self.holding.generations
+        held = self.holding
+        first, last = held.generations
         numbers = f" {first}" if first == last else f"s {first} to {last}"
         generation = "" if first is None else f", generation{numbers}"
         ending = "" if self.is_given_back else ", never given back"
         return (
-            f"member {self.member} holds partition {self.holding.partition} from {frame.clock(self.start)} to "
+            f"member {held.member} holds partition {held.partition} from {frame.clock(held.start_ns)} to "
             f"{frame.clock(self.end)}{generation}{ending}"
         )
 
@@ -127,9 +120,10 @@ def _gaps(spans: Sequence[_Span]) -> list[tuple[int, int]]:
     """The times of at least half a second in which nobody held a partition that somebody had held before."""
     gaps: list[tuple[int, int]] = []
     end: int | None = None
-    for span in sorted(spans, key=lambda span: span.start):
-        if end is not None and span.start - end >= SHORTEST_GAP_NS:
-            gaps.append((end, span.start))
+    for span in sorted(spans, key=lambda span: span.holding.start_ns):
+        start = span.holding.start_ns
+        if end is not None and start - end >= SHORTEST_GAP_NS:
+            gaps.append((end, start))
         end = span.end if end is None else max(end, span.end)
     return gaps
 
@@ -138,7 +132,7 @@ def _describe(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange
     parts = describe_faults(frame)
     parts += [f"member {change.member} {change.change} at {frame.clock(change.ts_ns)}" for change in changes[:12]]
     for partition, spans in held.items():
-        states = [f"member {span.holding.member} from {frame.clock(span.start)}" for span in spans[:8]]
+        states = [f"member {span.holding.member} from {frame.clock(span.holding.start_ns)}" for span in spans[:8]]
         nobody = [f"nobody for {duration(end - start)} from {frame.clock(start)}" for start, end in _gaps(spans)[:4]]
         parts.append(f"partition {partition}: {', '.join([*states, *nobody]) or 'nobody'}")
     return "; ".join(parts)

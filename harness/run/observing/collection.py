@@ -8,8 +8,7 @@ from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.answers import NONE
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, MechanismUnknown
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS

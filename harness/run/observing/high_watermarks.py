@@ -7,12 +7,13 @@ delay the reports of others. All threads end with the block.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from kafka_chaos.contract.events import HighWatermark, LastStableOffset
-from kafka_chaos.harness.cluster.broker.answers import NONE
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -51,44 +52,28 @@ class HighWatermarkRecorder(Background):
         )
 
     def _follow(self, broker: int, address: str) -> None:
-        known: dict[tuple[str, int], tuple[int, int]] = {}
-        stable: dict[tuple[str, int], int] = {}
+        known: dict[tuple[object, ...], object] = {}
         while not self.stop.is_set():
             try:
                 with BrokerClient(address, timeout=_ANSWER_TIMEOUT, configs=self._configs) as client:
                     while not self.stop.wait(_INTERVAL):
-                        self._ask(broker, client, known)
-                        self._ask_for_stable(broker, client, stable)
+                        for event in self._answers(broker, client):
+                            place, told = (type(event), event.lane, event.partition), replace(event, ts_ns=0)
+                            if known.get(place) != told:
+                                known[place] = told
+                                self._events.emit(event)
+                                with self._lock:
+                                    self.reports += isinstance(event, HighWatermark)
             except BrokerUnreachable:
                 self.stop.wait(_INTERVAL)
 
-    def _ask(self, broker: int, client: BrokerClient, known: dict[tuple[str, int], tuple[int, int]]) -> None:
-        for (topic, partition), found in client.high_watermarks(self._partitions).items():
-            if known.get((topic, partition)) == found:
-                continue
-            known[topic, partition] = found
-            leader_epoch, high_watermark = found
-            self._events.emit(
-                HighWatermark(
-                    lane=self._lane_of[topic],
-                    partition=partition,
-                    broker=broker,
-                    leader_epoch=leader_epoch,
-                    high_watermark=high_watermark,
-                )
-            )
-            with self._lock:
-                self.reports += 1
-
-    def _ask_for_stable(self, broker: int, client: BrokerClient, known: dict[tuple[str, int], int]) -> None:
-        if not self._transactional:
-            return
-        for (topic, partition), (error, offset) in client.latest_offsets(self._transactional, committed=True).items():
-            if error != NONE or known.get((topic, partition)) == offset:
-                continue
-            known[topic, partition] = offset
-            self._events.emit(
-                LastStableOffset(
-                    lane=self._lane_of[topic], partition=partition, broker=broker, last_stable_offset=offset
-                )
-            )
+    def _answers(self, broker: int, client: BrokerClient) -> Iterator[HighWatermark | LastStableOffset]:
+        for (topic, partition), (epoch, mark) in client.high_watermarks(self._partitions).items():
+            at: dict[str, Any] = {"lane": self._lane_of[topic], "partition": partition, "broker": broker}
+            yield HighWatermark(**at, leader_epoch=epoch, high_watermark=mark)
+        if self._transactional:
+            stable = client.latest_offsets(self._transactional, committed=True)
+            for (topic, partition), (error, offset) in stable.items():
+                if error == NONE:
+                    at = {"lane": self._lane_of[topic], "partition": partition, "broker": broker}
+                    yield LastStableOffset(**at, last_stable_offset=offset)

@@ -65,16 +65,9 @@ class ApplicationMembers:
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The committed offsets of its clients' groups, by group and partition; raises `ClusterFailure`."""
-        return {
-            group: committed_by(
-                group,
-                self._read.topic_name,
-                self._read.partitions,
-                bootstrap_servers=self._load.bootstrap_servers,
-                configs=self._load.client_configs,
-            )
-            for group in self._inputs.group_ids or {self._group_id}
-        }
+        read, groups = self._read, self._inputs.group_ids or {self._group_id}
+        configs = {**self._load.client_configs, "bootstrap.servers": self._load.bootstrap_servers}
+        return {group: committed_by(group, read.topic_name, read.partitions, configs) for group in groups}
 
     def close(self) -> None:
         """End the function."""

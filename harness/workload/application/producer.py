@@ -23,11 +23,10 @@ from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.transactions import ClientTransactions
-from kafka_chaos.harness.workload.clients.abandoned import abandon_client
 from kafka_chaos.harness.workload.clients.defect_watch import watch_of, watched
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
 from kafka_chaos.harness.workload.clients.producers import Acknowledged
-from kafka_chaos.harness.workload.clients.recorded_producer import retries
+from kafka_chaos.harness.workload.clients.recorded_producer import abandon_client, retries
 from kafka_chaos.harness.workload.history.reservations import ReservedSeqs
 from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, RowBuffer
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -151,17 +150,18 @@ class RecordingProducer:
         if self._recorder.inputs is not None and topic == self._recorder.topic:
             made_of = self._input(self._recorder.inputs, source, pairs)
             pairs = [(key, carried) for key, carried in pairs if key != IDENTITY_HEADER]
+        options: dict[str, Any] = {"partition": partition, "timestamp": timestamp}
         if topic != self._recorder.topic:
-            self._send(topic, value, key, partition, report, timestamp, pairs)
+            self._client.produce(topic, value, key, headers=pairs, on_delivery=report, **options)
             return
         # Under a lock: seqs must enter the client's queue in order.
         with self._lock:
             seq = self.sent
             self._reserved.up_to(seq + 1)
             row = self._rows[seq] = {**self._row(seq, key, partition), **made_of}
-            identity = (IDENTITY_HEADER, self._recorder.codec.encode(self.producer_id, seq))
+            options["headers"] = [*pairs, (IDENTITY_HEADER, self._recorder.codec.encode(self.producer_id, seq))]
             try:
-                self._send(topic, value, key, partition, self._delivery(seq, report), timestamp, [*pairs, identity])
+                self._client.produce(topic, value, key, on_delivery=self._delivery(seq, report), **options)
             except BufferError:
                 del self._rows[seq]
                 raise
@@ -211,21 +211,6 @@ class RecordingProducer:
         value, carriers = (None, headers) if source is None else (source.value(), source.headers())
         producer_id, seq = inputs.codec.carried(value, carriers)
         return {"source_producer_id": producer_id, "source_seq": seq}
-
-    def _send(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int,
-        report: Report | None,
-        timestamp: int,
-        headers: list[Any],
-    ) -> None:
-        options: dict[str, Any] = {"partition": partition, "timestamp": timestamp, "headers": headers}
-        if report is not None:
-            options["on_delivery"] = report
-        self._client.produce(topic, value, key, **options)
 
     def _row(self, seq: int, key: str | bytes | None, partition: int) -> dict[str, Any]:
         return {

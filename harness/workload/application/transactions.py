@@ -7,7 +7,7 @@ from confluent_kafka import KafkaException
 
 from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.workload.history.writer import RowBuffer
-from kafka_chaos.harness.workload.transactions.rows import TransactionRows
+from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 
 
 class ClientTransactions:
@@ -19,7 +19,7 @@ class ClientTransactions:
         self._rows: TransactionRows | None = None
         if rows is not None and transactional_id is not None:
             self._rows = TransactionRows(
-                lane=lane, producer_id=producer_id, transactional_id=transactional_id, rows=rows
+                lane=lane, producer_id=producer_id, transactional_id=transactional_id, rows=rows.add
             )
 
     @property

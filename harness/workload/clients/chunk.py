@@ -84,7 +84,8 @@ class Chunk:
 class SentRows:
     """The rows of one producer's records, from 0 on, in chunks. It belongs to one thread but for `acknowledged`.
 
-    `transactions`: the first seq of each transaction.
+    `transactions`: the first seq of each transaction. `failed`: records that are certainly not written; `uncertain`:
+    those that may or may not be, for want of an acknowledgement.
     """
 
     def __init__(self, lane: str, producer_id: int, partitions: InTurn, writer: HistoryWriter) -> None:

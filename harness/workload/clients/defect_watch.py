@@ -17,6 +17,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
@@ -55,26 +56,14 @@ class Watch:
     def reads(self, line: str) -> None:
         """Read a line."""
         if (implicit := _IMPLICIT.search(line)) is not None and implicit["topic"] == self.topic:
-            self._tell(
-                "KAFKA-15591",
-                f"librdkafka: {implicit['told']}",
-                partition=int(implicit["partition"]),
-                messages=int(implicit["messages"]),
-            )
+            place = {key: int(implicit[key]) for key in ("partition", "messages")}
+            self._tell("KAFKA-15591", f"librdkafka: {implicit['told']}", **place)
         elif (renewal := _RENEWAL.search(line)) is not None:
             self._tell("librdkafka-4953", f"librdkafka renews the producer epoch: {renewal['why']}")
 
-    def _tell(self, defect: str, evidence: str, *, partition: int | None = None, messages: int | None = None) -> None:
-        self.on_precondition(
-            DefectPrecondition(
-                defect=defect,
-                lane=self.lane,
-                producer_id=self.producer_id,
-                evidence=evidence,
-                partition=partition,
-                messages=messages,
-            )
-        )
+    def _tell(self, defect: str, evidence: str, **place: Any) -> None:
+        of: dict[str, Any] = {"lane": self.lane, "producer_id": self.producer_id, **place}
+        self.on_precondition(DefectPrecondition(defect=defect, evidence=evidence, **of))
 
 
 @dataclass(slots=True)
@@ -88,8 +77,8 @@ class RepeatWatch(Watch):
         for defect in self.defects:
             found = _TOLD_BY[defect.id].search(line)
             if found is not None and (place := found.groupdict()).get("topic", self.topic) == self.topic:
-                partition = int(place["partition"]) if "partition" in place else None
-                self._tell(defect.id, f"{defect.component}: {place['told']}", partition=partition)
+                at = {"partition": int(place["partition"])} if "partition" in place else {}
+                self._tell(defect.id, f"{defect.component}: {place['told']}", **at)
 
 
 class _Handler(logging.Handler):

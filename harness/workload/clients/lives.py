@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Generic, TypeVar
 
 from kafka_chaos.harness.workload.clients.following import Follower
@@ -78,6 +78,7 @@ def living(places: Sequence[Place[C]]) -> list[C]:
     return [client for place in places if (client := place.client) is not None]
 
 
+@dataclass(eq=False)
 class FurtherConsumers:
     """The consumers of a lane that come and go beside the one that stays, looked after by a thread of their own.
 
@@ -85,23 +86,18 @@ class FurtherConsumers:
     Each reads the whole topic from its start. Those that live when `stop` is called live on, to read it to its end.
     """
 
-    def __init__(
-        self,
-        connect: Callable[[int, int], Follower],
-        *,
-        lane: str,
-        lives: Sequence[Life],
-        on_notice: Callable[[str], None],
-        began: Callable[[], float | None],
-    ) -> None:
-        self.places: list[Place[Follower]] = [Place(number, life) for number, life in enumerate(lives, start=1)]
-        self._connect = connect
-        self._lane = lane
-        self._on_notice = on_notice
-        self._began = began
+    connect: Callable[[int, int], Follower]
+    _: KW_ONLY
+    lane: str
+    lives: Sequence[Life]
+    on_notice: Callable[[str], None]
+    began: Callable[[], float | None]
+
+    def __post_init__(self) -> None:
+        self.places: list[Place[Follower]] = [Place(number, life) for number, life in enumerate(self.lives, start=1)]
         self._number = 0
         self._stop = threading.Event()
-        self._worker = Worker(self._run, name=f"consumers-{lane}")
+        self._worker = Worker(self._run, name=f"consumers-{self.lane}")
 
     def start(self) -> None:
         """The load has begun."""
@@ -132,17 +128,17 @@ class FurtherConsumers:
     def _run(self) -> None:
         while not self._stop.wait(_TICK):
             now = time.monotonic()
-            if (began := self._began()) is not None:
+            if (began := self.began()) is not None:
                 for place in self.places:
                     place.step(now, now - began, start=self._start, end=self._end)
 
     def _start(self, place: int) -> Follower:
         self._number += 1
-        return self._connect(self._number, place)
+        return self.connect(self._number, place)
 
     def _end(self, place: int, ended: Follower, is_killed: bool) -> None:
         if is_killed:
-            self._on_notice(f"{self._lane}: the consumer in place {place} is killed")
+            self.on_notice(f"{self.lane}: the consumer in place {place} is killed")
             ended.close()
         else:
             ended.leave()

@@ -4,17 +4,19 @@ Rows go to the writer at most `FLUSH_INTERVAL` seconds after their outcome. The 
 memory: a chunk of rows is freed once all its records have an outcome.
 """
 
+import ctypes
 import struct
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.clients.abandoned import abandon_client
 from kafka_chaos.harness.workload.clients.chunk import CHUNK, SentRows
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, watched
 from kafka_chaos.harness.workload.clients.outcome import outcome_of_refusal, outcome_of_report
@@ -26,6 +28,10 @@ _BATCH = 256
 _PURGE_TIMEOUT = 1.0
 _SEQ_OF = struct.Struct(">q").unpack_from
 _SEQ_AT = 12
+
+# What a producer warns of that failed for good: nobody can do anything about it. For pytest, which has filters of its
+# own, the plugin has the same one.
+warnings.filterwarnings("ignore", message="Producer abort_transaction failed during close", category=RuntimeWarning)
 
 
 class RecordedProducer:
@@ -59,7 +65,7 @@ class RecordedProducer:
         self._partitions = InTurn(partitions, first=first_partition)
         self._known = partitions
         self._codec = IdentityCodec(lane, record_size)
-        self._rows = SentRows(lane, producer_id, self._partitions, writer)
+        self.rows = SentRows(lane, producer_id, self._partitions, writer)
         self._retries = retries(configs)
         # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
@@ -82,17 +88,7 @@ class RecordedProducer:
     @property
     def acknowledged(self) -> int:
         """Records acknowledged so far."""
-        return self._rows.acknowledged
-
-    @property
-    def failed(self) -> int:
-        """Records that are certainly not written."""
-        return self._rows.failed
-
-    @property
-    def uncertain(self) -> int:
-        """Records that may or may not be written, for want of an acknowledgement."""
-        return self._rows.uncertain
+        return self.rows.acknowledged
 
     @property
     def unanswered(self) -> int:
@@ -117,13 +113,13 @@ class RecordedProducer:
 
     def transaction_begins(self) -> int:
         """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
-        self._rows.transactions.append(self.sent)
-        return len(self._rows.transactions) - 1
+        self.rows.transactions.append(self.sent)
+        return len(self.rows.transactions) - 1
 
     def poll(self, timeout: float) -> int:
         """Serve delivery reports for up to `timeout` seconds, and pass on rows when due."""
         served = self._serve(timeout)
-        self._rows.flush_when_due()
+        self.rows.flush_when_due()
         return served
 
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
@@ -136,7 +132,7 @@ class RecordedProducer:
             self.poll(0.1)
         left = self._purge()
         self.client.close()
-        self._rows.write_rest(self.sent)
+        self.rows.write_rest(self.sent)
         return left
 
     def abandon(self, *, open_transaction: bool) -> int:
@@ -146,7 +142,7 @@ class RecordedProducer:
         """
         left = self._purge()
         abandon_client(self.client, open_transaction=open_transaction)
-        self._rows.write_rest(self.sent)
+        self.rows.write_rest(self.sent)
         return left
 
     def _purge(self) -> int:
@@ -182,18 +178,18 @@ class RecordedProducer:
         partitions, to = self._partitions.count, self._partitions.first
         now_ns = time.monotonic_ns
         seq = first
-        chunk = self._rows.chunk_of(seq)
+        chunk = self.rows.chunk_of(seq)
         for value in values:
             row = seq % CHUNK
             if row == 0 and seq != first:
-                chunk = self._rows.chunk_of(seq)
+                chunk = self.rows.chunk_of(seq)
             chunk.invoke_ns[row] = now_ns()
             try:
                 produce(topic, value, None, to + seq % partitions, delivered)
             except BufferError:
                 break
             except KafkaException as error:
-                self._rows.settle(seq, outcome_of_refusal(), error.args[0].name())
+                self.rows.settle(seq, outcome_of_refusal(), error.args[0].name())
             seq += 1
         self.sent = seq
         return seq - first
@@ -203,7 +199,7 @@ class RecordedProducer:
 
         The first uses only local variables: the speed of the load depends on these few lines.
         """
-        rows, answered, now_ns = self._rows, self._answered, time.monotonic_ns
+        rows, answered, now_ns = self.rows, self._answered, time.monotonic_ns
         chunks = rows.chunks
         last = longest = 0
 
@@ -229,6 +225,21 @@ class RecordedProducer:
                 rows.is_done(seq)
 
         return delivered, lambda: longest
+
+
+def abandon_client(client: Producer, *, open_transaction: bool) -> None:
+    """End a producer whose records were delivered or purged.
+
+    With an `open_transaction`, closing it would wait for an abort, without end if no coordinator answers. Freeing it
+    without closing it corrupts the memory of the process (confluent-kafka 2.16.1, after it was fenced). So it stays
+    with the process, idle, and its transaction stays open.
+    """
+    if open_transaction:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+        return
+    # Where warnings are errors, it raises both.
+    with suppress(KafkaException, RuntimeWarning, SystemError):
+        client.close()
 
 
 def retries(configs: Mapping[str, object]) -> bool:

@@ -158,14 +158,8 @@ class GroupLoad(Progress):
     def committed(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
         work = self._work
-        offsets = committed_by(
-            work.group_id,
-            work.topic,
-            work.partitions,
-            bootstrap_servers=work.bootstrap_servers,
-            configs=work.client_configs,
-        )
-        return {work.group_id: offsets}
+        configs = {**work.client_configs, "bootstrap.servers": work.bootstrap_servers}
+        return {work.group_id: committed_by(work.group_id, work.topic, work.partitions, configs)}
 
     def close(self) -> None:
         """End every member at once, and the thread."""

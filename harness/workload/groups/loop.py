@@ -153,17 +153,6 @@ class Outputs:
                 self._tell("outcome", outcome=outcome, error=error, seq=seq, offset=offset, ns=ns)
 
 
-class _TransactionRows:
-    """Rows of `transactions/` on their way to the harness."""
-
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Send a row."""
-        self._tell("transaction", row=row)
-
-
 class LoopProcessing:
     """A loop member's processing of a batch. Raises `ProducerLost`: then another member has to take its place."""
 
@@ -187,7 +176,7 @@ class LoopProcessing:
             self._transactions = TransactionalProducer(
                 self._outputs,
                 transactional_id=str(settings.configs["transactional.id"]),
-                rows=_TransactionRows(tell),
+                rows=lambda row: tell("transaction", row=row),
                 give_up=give_up,
             )
             self._transactions.init()

@@ -6,37 +6,69 @@ does so with a batch in its hands; one that is told to crash dies amid processin
 Sources: KIP-62, KIP-429; librdkafka's documentation of rebalance callbacks and of `enable.partition.eof`.
 """
 
+import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from kafka_chaos.contract.command.errors import ExitCode
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.groups.assignment import Assignment, Tell
 from kafka_chaos.harness.workload.groups.commits import Commits, next_offsets
-from kafka_chaos.harness.workload.groups.settings import MemberSettings
+from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_FREEZE, ORDER_LEAVE, MemberSettings
 
 _POLL_TIMEOUT = 0.1
 _MOST_PER_POLL = 500
+_LEAVES_WITHIN = 20.0
 
 Identities = list[tuple[int, int]]
 
 
-class Orders(Protocol):
-    """The orders of the harness to the member since the last call."""
+class CommandInbox:
+    """The harness's orders to the member, as they came in on `source` so far."""
+
+    def __init__(self, source: TextIO) -> None:
+        self._freezes = 0
+        self._crashes = False
+        self._leaves_by: float | None = None
+        self._source = source
+        threading.Thread(target=self._listen, daemon=True).start()
 
     def freezes(self) -> bool:
-        """Whether it is told to freeze; true once for each order."""
+        """Whether to freeze; true once for each order."""
+        if self._freezes:
+            self._freezes -= 1
+            return True
+        return False
 
     def crashes(self) -> bool:
-        """Whether it is told to die."""
+        """Whether to die."""
+        return self._crashes
 
     def leaves(self) -> bool:
-        """Whether it is told to leave."""
+        """Whether to leave."""
+        return self._leaves_by is not None
+
+    def gives_up(self) -> bool:
+        """Whether nothing should be waited for any longer."""
+        return self._leaves_by is not None and time.monotonic() > self._leaves_by
+
+    def _listen(self) -> None:
+        for line in self._source:
+            order = json.loads(line)["order"]
+            if order == ORDER_FREEZE:
+                self._freezes += 1
+            elif order == ORDER_CRASH:
+                self._crashes = True
+            elif order == ORDER_LEAVE and self._leaves_by is None:
+                self._leaves_by = time.monotonic() + _LEAVES_WITHIN
+        os._exit(ExitCode.INTERRUPTED)
 
 
 class Processing(Protocol):
@@ -81,7 +113,7 @@ class Member:
         *,
         connect: Callable[[dict[str, Any]], Consumer],
         tell: Tell,
-        orders: Orders,
+        orders: CommandInbox,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._settings = settings
@@ -92,27 +124,20 @@ class Member:
         self._ends: dict[int, int] = {}
         self._is_news = False
         self._last_ns = 0
-        self._client = connect(
+        self.client = connect(
             {
                 **settings.configs,
                 "error_cb": self._disturbed,
                 **({"on_commit": self._committed} if settings.commits == AUTO else {}),
             }
         )
-        self.assignment = Assignment(settings.name, self._client, tell)
-        self.commits = Commits(self._client, settings.topic, self.assignment, tell)
+        self.assignment = Assignment(settings.name, self.client, tell)
+        self.commits = Commits(self.client, settings.topic, self.assignment, tell)
         self.process: Processing = PlainProcessing(self)
-
-    @property
-    def client(self) -> Consumer:
-        """Its consumer."""
-        return self._client
 
     def run(self) -> None:
         """Work until it is told to leave; then leave in order. Raises `MemberLost`."""
-        self._client.subscribe(
-            [self._settings.topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
-        )
+        self.client.subscribe([self._settings.topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
         while not self._orders.leaves():
             self.step()
         self.process.close()
@@ -120,13 +145,13 @@ class Member:
 
     def leave(self) -> None:
         """Leave the group in order."""
-        self._client.close()
+        self.client.close()
         self.assignment.taken(self.assignment.held)
 
     def step(self) -> None:
         """One poll, and what it gives."""
         self.process.serve()
-        messages = self._client.consume(self.process.most, _POLL_TIMEOUT)
+        messages = self.client.consume(self.process.most, _POLL_TIMEOUT)
         records = [message for message in messages if message.error() is None]
         for message in messages:
             self._note(message)
@@ -183,7 +208,7 @@ class Member:
             self._ends.pop(partition, None)
             if partition in self.assignment.held:
                 try:
-                    self._client.seek(TopicPartition(self._settings.topic, partition, offset))
+                    self.client.seek(TopicPartition(self._settings.topic, partition, offset))
                 except KafkaException as failure:
                     # The partition is being taken: its next owner reads it again.
                     self._tell("notice", text=f"seek: {failure.args[0].name()}")

@@ -8,71 +8,20 @@ import logging
 import os
 import signal
 import sys
-import threading
-import time
 import traceback
-from typing import Any, TextIO
+from typing import Any
 
 from confluent_kafka import Consumer, libversion
 
 from kafka_chaos.contract.command.errors import ExitCode
 from kafka_chaos.harness.workload.groups.loop import LoopProcessing
-from kafka_chaos.harness.workload.groups.member import Member, MemberLost
-from kafka_chaos.harness.workload.groups.settings import (
-    ORDER_CRASH,
-    ORDER_FREEZE,
-    ORDER_LEAVE,
-    REPLACE_ME,
-    MemberSettings,
-)
+from kafka_chaos.harness.workload.groups.member import CommandInbox, Member, MemberLost
+from kafka_chaos.harness.workload.groups.settings import REPLACE_ME, MemberSettings
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost
-
-_LEAVES_WITHIN = 20.0
 
 # The client logs what it also reports; a broken cluster would fill the terminal.
 _SILENT = logging.Logger("kafka_chaos.member")
 _SILENT.addHandler(logging.NullHandler())
-
-
-class CommandInbox:
-    """The orders that came in on `source` so far."""
-
-    def __init__(self, source: TextIO) -> None:
-        self._freezes = 0
-        self._crashes = False
-        self._leaves_by: float | None = None
-        self._source = source
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def freezes(self) -> bool:
-        """Whether to freeze; true once for each order."""
-        if self._freezes:
-            self._freezes -= 1
-            return True
-        return False
-
-    def crashes(self) -> bool:
-        """Whether to die."""
-        return self._crashes
-
-    def leaves(self) -> bool:
-        """Whether to leave."""
-        return self._leaves_by is not None
-
-    def gives_up(self) -> bool:
-        """Whether nothing should be waited for any longer."""
-        return self._leaves_by is not None and time.monotonic() > self._leaves_by
-
-    def _listen(self) -> None:
-        for line in self._source:
-            order = json.loads(line)["order"]
-            if order == ORDER_FREEZE:
-                self._freezes += 1
-            elif order == ORDER_CRASH:
-                self._crashes = True
-            elif order == ORDER_LEAVE and self._leaves_by is None:
-                self._leaves_by = time.monotonic() + _LEAVES_WITHIN
-        os._exit(ExitCode.INTERRUPTED)
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ an outcome (`info`), and its transaction open: in doubt if its commit may have b
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
@@ -44,6 +45,7 @@ class Progress(Acknowledged):
                     del self._at_end[partition]
 
 
+@dataclass(eq=False, kw_only=True)
 class MemberRows:
     """The rows of one member of `group`, which reads `lane`.
 
@@ -51,24 +53,18 @@ class MemberRows:
     recorded where `tables` have commits. `on_change` learns when it freezes and thaws.
     """
 
-    def __init__(
-        self,
-        *,
-        group: str,
-        lane: str,
-        isolation: str,
-        output: tuple[str, int, str | None] | None,
-        tables: LoadTables,
-        progress: Progress,
-        on_change: Callable[[str], None] = lambda change: None,
-    ) -> None:
-        self._of = {"lane": lane, "group": group}
-        self._isolation = isolation
-        self._output = output
-        assert tables.assignments is not None
-        self._tables, self._assignments = tables, tables.assignments
-        self._progress = progress
-        self._on_change = on_change
+    group: str
+    lane: str
+    isolation: str
+    output: tuple[str, int, str | None] | None
+    tables: LoadTables
+    progress: Progress
+    on_change: Callable[[str], None] = lambda change: None
+
+    def __post_init__(self) -> None:
+        self._of = {"lane": self.lane, "group": self.group}
+        assert self.tables.assignments is not None
+        self._assignments = self.tables.assignments
         self._holds: dict[tuple[str, int], dict[str, Any]] = {}
         self._asked: dict[int, list[dict[str, Any]]] = {}
         self._open: dict[int, dict[str, Any]] = {}
@@ -92,58 +88,40 @@ class MemberRows:
 
     def ends(self) -> None:
         """The member has ended: what has no row by now gets one."""
-        self._progress.loses(self)
+        self.progress.loses(self)
         for assigned in self._holds.values():
             self._assignments.add(assigned)
         for commit in self._asked.values():
             self._add_commit(commit, {}, None, "info")
         for sent in self._open.values():
-            self._tables.outputs.add({**sent, "outcome": "info"})
+            self.tables.outputs.add({**sent, "outcome": "info"})
         if self._begun is not None:
             self._ended(self._begun)
 
     def _changes(self, change: str) -> None:
-        self._on_change(change)
+        self.on_change(change)
 
     def _given(self, consumer: str, member: str, generation: int | None, partitions: list[int], ns: int) -> None:
-        self._progress.loses(self)
+        self.progress.loses(self)
         named = {**self._of, "consumer": consumer, "member": member, "generation": generation}
         for partition in partitions:
-            row = {**named, "partition": partition, "isolation": self._isolation, "start_ns": ns}
+            row = {**named, "partition": partition, "isolation": self.isolation, "start_ns": ns}
             self._holds[consumer, partition] = row
-        if self._tables.reservations is not None:
-            self._tables.reservations.assigned([self._holds[consumer, partition] for partition in partitions])
+        if self.tables.reservations is not None:
+            self.tables.reservations.assigned([self._holds[consumer, partition] for partition in partitions])
 
     def _taken(self, consumer: str, partitions: list[int], ns: int) -> None:
-        self._progress.loses(self, partitions)
+        self.progress.loses(self, partitions)
         for partition in partitions:
             self._assignments.add({**self._holds.pop((consumer, partition)), "end_ns": ns})
 
     def _at_end(self, offsets: list[list[int]]) -> None:
-        self._progress.reaches(self, offsets)
+        self.progress.reaches(self, offsets)
 
-    def _read(
-        self,
-        consumer: str,
-        partition: list[int],
-        offset: list[int],
-        producer_id: list[int],
-        seq: list[int],
-        leader_epoch: list[int | None],
-        ns: int,
-    ) -> None:
-        rows = consumed_rows(
-            self._of["lane"],
-            consumer,
-            ns,
-            partition=partition,
-            offset=offset,
-            producer_id=producer_id,
-            seq=seq,
-            leader_epoch=leader_epoch,
-        )
-        self._tables.consumed.write(rows)
-        self._progress.consumed += len(offset)
+    def _read(self, consumer: str, ns: int, leader_epoch: list[int | None], **columns: list[int]) -> None:
+        rows = consumed_rows(self.lane, consumer, ns, leader_epoch=leader_epoch, **columns)
+        self.tables.consumed.write(rows)
+        self.progress.consumed += rows.num_rows
 
     def _commit(
         self,
@@ -167,17 +145,17 @@ class MemberRows:
     def _add_commit(
         self, rows: list[dict[str, Any]], failed: Mapping[int, tuple[str, str]], ns: int | None, otherwise: str
     ) -> None:
-        if self._tables.commits is None:
+        if self.tables.commits is None:
             return
         for row in rows:
             outcome, error = failed.get(row["partition"], (otherwise, None))
-            self._tables.commits.add({**row, "complete_ns": ns, "outcome": outcome, "error": error})
+            self.tables.commits.add({**row, "complete_ns": ns, "outcome": outcome, "error": error})
 
     def _sent(
         self, first_seq: int, partition: list[int], sources: list[list[int]], transaction: int | None, ns: int
     ) -> None:
-        assert self._output is not None
-        lane, producer_id, transactional_id = self._output
+        assert self.output is not None
+        lane, producer_id, transactional_id = self.output
         if transaction is not None and self._begun is None:
             # Nobody asks for its commit before its offsets are sent.
             self._begun = {"lane": lane, "producer_id": producer_id, "transaction": transaction, "begin_ns": ns}
@@ -187,18 +165,18 @@ class MemberRows:
             row = {**made, "seq": first_seq + step, "partition": partition[step]}
             row |= {"source_producer_id": source_producer_id, "source_seq": source_seq}
             self._open[first_seq + step] = row
-        self._progress.sent += len(sources)
+        self.progress.sent += len(sources)
 
     def _outcome(
         self, outcome: str, error: str | None, seq: list[int], offset: list[int | None], ns: list[int]
     ) -> None:
         for one, at, known_ns in zip(seq, offset, ns, strict=True):
             learned = {"offset": at, "complete_ns": known_ns, "outcome": outcome, "error": error}
-            self._tables.outputs.add({**self._open.pop(one), **learned})
+            self.tables.outputs.add({**self._open.pop(one), **learned})
             if outcome == "ok":
-                self._progress.acknowledges(known_ns)
+                self.progress.acknowledges(known_ns)
 
     def _ended(self, row: dict[str, Any]) -> None:
-        assert self._tables.transactions is not None
-        self._tables.transactions.add(row)
+        assert self.tables.transactions is not None
+        self.tables.transactions.add(row)
         self._begun = None

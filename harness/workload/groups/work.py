@@ -107,15 +107,12 @@ def member_configs(group: Group) -> dict[str, Any]:
     }
 
 
-def committed_by(
-    group_id: str, topic: str, partitions: int, *, bootstrap_servers: str, configs: Mapping[str, str]
-) -> dict[int, int]:
+def committed_by(group_id: str, topic: str, partitions: int, configs: Mapping[str, str]) -> dict[int, int]:
     """The offsets that a group has committed, by partition; a partition without is left out.
 
-    Raises `ClusterFailure` if nobody tells.
+    `configs`: how clients connect. Raises `ClusterFailure` if nobody tells.
     """
-    connected = {**configs, "bootstrap.servers": bootstrap_servers, "group.id": group_id, "log_level": 0}
-    client = new_client(Consumer, connected)
+    client = new_client(Consumer, {**configs, "group.id": group_id, "log_level": 0})
     try:
         found = client.committed([TopicPartition(topic, one) for one in range(partitions)], timeout=_COMMITTED_TIMEOUT)
     except KafkaException as failure:

@@ -23,27 +23,12 @@ class Reservations:
         self._file = (run_directory / RESERVATIONS).open("a", encoding="utf-8")
         self._lock = threading.Lock()
 
-    def reserve(
-        self,
-        *,
-        lane: str,
-        producer_id: int,
-        first_seq: int,
-        count: int,
-        now_ns: int,
-        transactional_id: object | None = None,
-    ) -> None:
-        """Reserve `count` seqs from `first_seq` on, at `now_ns`."""
-        entry = {"lane": lane, "producer_id": producer_id, "first_seq": first_seq, "count": count, "ns": now_ns}
-        if transactional_id is not None:
-            entry["transactional_id"] = transactional_id
-        self._write(entry)
-
     def assigned(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """A member of a group was given partitions: the rows of `assignments/` that it will have."""
-        self._write({"assigned": rows})
+        self.write({"assigned": rows})
 
-    def _write(self, entry: Mapping[str, Any]) -> None:
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """Write an entry: a range of seqs, for example."""
         with self._lock:
             self._file.write(json.dumps(entry) + "\n")
             self._file.flush()
@@ -68,14 +53,9 @@ class ReservedSeqs:
         """Reserve the seqs below `end`, and some more if there are any to reserve."""
         if end > self._end:
             count = max(RESERVED, end - self._end)
-            self.reservations.reserve(
-                lane=self.lane,
-                producer_id=self.producer_id,
-                first_seq=self._end,
-                count=count,
-                now_ns=time.monotonic_ns(),
-                transactional_id=self.transactional_id,
-            )
+            entry = {"lane": self.lane, "producer_id": self.producer_id, "first_seq": self._end, "count": count}
+            named = {} if self.transactional_id is None else {"transactional_id": self.transactional_id}
+            self.reservations.write({**entry, "ns": time.monotonic_ns(), **named})
             self._end += count
 
 

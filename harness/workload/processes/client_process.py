@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ _ENDS_WITHIN = 10.0
 _STATE = re.compile(r"^State:\s*(\S.*)$", re.MULTILINE)
 
 
+@dataclass(eq=False)
 class ClientProcess:
     """Implements `kafka_chaos.faults.cluster.NodeControl` for a client in a place: of its group, or of its lane.
 
@@ -29,65 +31,60 @@ class ClientProcess:
     packets = None
     clock = None
 
-    def __init__(
-        self,
-        process: SupervisedProcess,
-        place: int,
-        *,
-        falls: Callable[[], None] = lambda: None,
-        rises: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._process = process
-        self._falls = falls
-        self._rises = rises
-        self.name = process.name
-        self.number = place
+    process: SupervisedProcess
+    number: int
+    _: KW_ONLY
+    falls: Callable[[], None] = lambda: None
+    rises: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.name = self.process.name
 
     def state(self) -> dict[str, Any]:
         """As the kernel tells: Running, Paused, Pid, ExitCode, and State as in /proc."""
-        code = self._process.exit_code
+        code = self.process.exit_code
         if code is not None:
-            return {"Status": "exited", "Running": False, "Paused": False, "Pid": self._process.pid, "ExitCode": code}
+            return {"Status": "exited", "Running": False, "Paused": False, "Pid": self.process.pid, "ExitCode": code}
         shown = self._in_proc()
         stopped = shown.startswith("T")
         return {
             "Status": "paused" if stopped else "running",
             "Running": True,
             "Paused": stopped,
-            "Pid": self._process.pid,
+            "Pid": self.process.pid,
             "ExitCode": 0,
             "State": shown,
         }
 
     def _in_proc(self) -> str:
         try:
-            found = _STATE.search(Path(f"/proc/{self._process.pid}/status").read_text())
+            found = _STATE.search(Path(f"/proc/{self.process.pid}/status").read_text())
         except OSError:
             return ""
         return "" if found is None else found[1]
 
     def is_running(self) -> bool:
         """Whether it has not ended."""
-        return self._process.exit_code is None
+        return self.process.exit_code is None
 
     def kill(self) -> None:
         """SIGKILL, and wait for its end; nobody replaces it until `start`."""
         if self.is_running():
-            self._falls()
-            self._process.kill()
+            self.falls()
+            self.process.kill()
             wait_until(lambda: not self.is_running(), f"{self.name} to end after SIGKILL", timeout=_ENDS_WITHIN)
 
     def pause(self) -> None:
         """SIGSTOP: all its threads stop, those of its client too."""
-        self._process.signal(signal.SIGSTOP)
+        self.process.signal(signal.SIGSTOP)
 
     def unpause(self) -> None:
         """SIGCONT."""
-        self._process.signal(signal.SIGCONT)
+        self.process.signal(signal.SIGCONT)
 
     def start(self) -> None:
         """Let a new one take its place, if it was killed by a fault."""
-        self._rises()
+        self.rises()
 
     def stop(self) -> None:
         """Refused: no fault asks for it."""

@@ -9,7 +9,7 @@ from typing import Any
 from kafka_chaos.harness.workload.clients.following import Follower, not_at_the_end
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.producer import Start, whole_numbers
-from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach, SupervisedProcess
+from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach
 
 _LEAVES_WITHIN = 10.0
 
@@ -27,16 +27,16 @@ class ProcessConsumer(Follower):
         self._start = start
         self._is_down = False
         self.begins()
-        self._process = start(self)
+        self.process = start(self)
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """The same; then the process leaves. One that claims to be beyond the end has a problem."""
         super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
         for number, end in end_offsets.items():
             if (at := self.position[number]) > end:
-                self._process.breaks(f"says that it stands beyond the end of partition {number}: at {at} of {end}")
+                self.process.breaks(f"says that it stands beyond the end of partition {number}: at {at} of {end}")
                 break
-        self._process.leaves(_LEAVES_WITHIN)
+        self.process.leaves(_LEAVES_WITHIN)
 
     def goes_on(self) -> bool:
         """Whether its process does."""
@@ -48,27 +48,22 @@ class ProcessConsumer(Follower):
 
     def breaks(self, problem: str) -> None:
         """The same."""
-        self._process.breaks(problem)
-
-    @property
-    def process(self) -> SupervisedProcess:
-        """The process."""
-        return self._process
+        self.process.breaks(problem)
 
     def leave(self) -> None:
         """The same."""
-        self._process.leaves(_LEAVES_WITHIN)
+        self.process.leaves(_LEAVES_WITHIN)
         self.ended()
 
     def close(self) -> None:
         """Kill it, if it has not ended."""
-        self._process.kill()
-        self._process.join()
+        self.process.kill()
+        self.process.join()
         self.ended()
 
     def processes(self) -> list[ClientProcess]:
         """Its process, if it runs, for faults to hit."""
-        process = ClientProcess(self._process, 1, falls=self._falls, rises=self._rises)
+        process = ClientProcess(self.process, 1, falls=self._falls, rises=self._rises)
         return [process] if process.is_running() else []
 
     def _falls(self) -> None:
@@ -78,10 +73,10 @@ class ProcessConsumer(Follower):
         """Another consumer reads from the start, under a new name, if a fault has ended this one."""
         if self._is_down:
             self._is_down = False
-            self._process.join()
+            self.process.join()
             self.begins()
             self._has_ended.clear()
-            self._process = self._start(self)
+            self.process = self._start(self)
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
         """Take an event; see `Taker`."""

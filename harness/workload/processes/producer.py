@@ -65,8 +65,8 @@ class ProcessProducer(Acknowledged):
         self._watch = watch
         self._lock = threading.Lock()
         self._has_ended = threading.Event()
-        self._process = start(self)
-        self.client = ProcessTransactions(self._process, lambda: self.unanswered, self._may_answer)
+        self.process = start(self)
+        self.client = ProcessTransactions(self.process, lambda: self.unanswered, self._may_answer)
 
     @property
     def unanswered(self) -> int:
@@ -76,16 +76,11 @@ class ProcessProducer(Acknowledged):
     @property
     def failed_for_good(self) -> str:
         """Why it sends no more; empty while it does."""
-        return self._process.problem or ""
-
-    @property
-    def process(self) -> SupervisedProcess:
-        """The process."""
-        return self._process
+        return self.process.problem or ""
 
     def breaks(self, problem: str) -> None:
         """Something is wrong with it."""
-        self._process.breaks(problem)
+        self.process.breaks(problem)
 
     def send(self, count: int) -> int:
         """Hand out up to `count` records, fewer if many are without an outcome. Returns how many."""
@@ -101,7 +96,7 @@ class ProcessProducer(Acknowledged):
                 np.frombuffer(self._rows.chunk_of(seq).invoke_ns, dtype=np.int64)[rows] = now
             # Before it has the order, which it may answer at once.
             self.sent = first + count
-        if not self._process.order("produce", first_seq=first, count=count):
+        if not self.process.order("produce", first_seq=first, count=count):
             with self._lock:
                 self.sent = first
             return 0
@@ -125,7 +120,7 @@ class ProcessProducer(Acknowledged):
         silent = self.unanswered
         if silent and not cancelled.is_set():
             self.breaks(f"{silent} of {self.sent} records never got an outcome")
-        self._process.leaves(0.0 if cancelled.is_set() else _LEAVES_WITHIN)
+        self.process.leaves(0.0 if cancelled.is_set() else _LEAVES_WITHIN)
         return self._write_rest()
 
     def _write_rest(self) -> int:
@@ -141,8 +136,8 @@ class ProcessProducer(Acknowledged):
 
     def abandon(self, *, open_transaction: bool) -> int:
         """Kill it. Returns how many records became info. Writes the last rows: nothing is sent afterwards."""
-        self._process.kill()
-        self._process.join()
+        self.process.kill()
+        self.process.join()
         return self._write_rest()
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,6 +43,7 @@ class Taker(Protocol):
         """The client has ended: nothing more comes."""
 
 
+@dataclass(eq=False)
 class SupervisedProcess:
     """A client that runs `command`, is given the order `begin` at once, and whose events `taker` gets, in a thread.
 
@@ -51,36 +53,27 @@ class SupervisedProcess:
     that. `may_end`: it is no problem if it ends before it is told to leave.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        begin: Mapping[str, Any],
-        taker: Taker,
-        *,
-        name: str,
-        on_notice: Callable[[str], None],
-        on_ready: Callable[[str, str], None] = lambda client, version: None,
-        on_problem: Callable[[SupervisedProcess, str], None] = lambda process, problem: None,
-        version: str = "",
-        may_end: bool = False,
-        log: Path | None = None,
-    ) -> None:
-        self.name = name
-        self.problem: str | None = None
-        self.is_ready = False
-        self._taker = taker
-        self._on_notice = on_notice
-        self._on_ready = on_ready
-        self._on_problem = on_problem
-        self._version = version
-        self._may_end = may_end
-        self._log = log
+    command: Sequence[str]
+    begin: Mapping[str, Any]
+    taker: Taker
+    _: KW_ONLY
+    name: str
+    on_notice: Callable[[str], None]
+    on_ready: Callable[[str, str], None] = lambda client, version: None
+    on_problem: Callable[[SupervisedProcess, str], None] = lambda process, problem: None
+    version: str = ""
+    may_end: bool = False
+    log: Path | None = None
+    problem: str | None = field(default=None, init=False)
+    is_ready: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
         self._said: deque[str] = deque(maxlen=_LAST_LINES)
         self._writing = threading.Lock()
-        errors = None if log is None else log.open("ab")
+        errors = None if self.log is None else self.log.open("ab")
         try:
             self._process = subprocess.Popen(
-                command,
+                self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -92,9 +85,9 @@ class SupervisedProcess:
         finally:
             if errors is not None:
                 errors.close()
-        self._thread = threading.Thread(target=self._listen, name=f"client-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._listen, name=f"client-{self.name}", daemon=True)
         self._thread.start()
-        self.order("begin", protocol=PROTOCOL, **begin)
+        self.order("begin", protocol=PROTOCOL, **self.begin)
 
     @property
     def exit_code(self) -> int | None:
@@ -127,7 +120,7 @@ class SupervisedProcess:
 
     def kill(self) -> None:
         """End it at once; that is no problem of its own."""
-        self._may_end = True
+        self.may_end = True
         self.signal(signal.SIGKILL)
 
     def join(self, timeout: float | None = None) -> bool:
@@ -149,17 +142,17 @@ class SupervisedProcess:
 
     def ask_to_leave(self) -> None:
         """Tell it to end in order."""
-        self._may_end = True
+        self.may_end = True
         self.order("leave")
 
     def terminate(self) -> None:
         """Send it SIGTERM, which asks for the same."""
-        self._may_end = True
+        self.may_end = True
         self.signal(signal.SIGTERM)
 
     def orphan(self) -> None:
         """Close its standard input, as if the harness had died."""
-        self._may_end = True
+        self.may_end = True
         assert self._process.stdin is not None
         self._process.stdin.close()
 
@@ -180,15 +173,15 @@ class SupervisedProcess:
         """Something is wrong with it; only the first such thing is kept."""
         if self.problem is None:
             self.problem = problem
-            self._on_problem(self, problem)
+            self.on_problem(self, problem)
 
     @property
     def last_lines(self) -> tuple[str, ...]:
         """Its last reports, and the last lines of its log."""
         written: list[str] = []
-        if self._log is not None and self._log.exists():
-            with self._log.open("rb") as log:
-                log.seek(max(0, self._log.stat().st_size - _OF_THE_LOG))
+        if self.log is not None and self.log.exists():
+            with self.log.open("rb") as log:
+                log.seek(max(0, self.log.stat().st_size - _OF_THE_LOG))
                 written = log.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
         return tuple(line[:_OF_A_LINE] for line in (*self._said, *written))
 
@@ -203,9 +196,9 @@ class SupervisedProcess:
                 elif len(line) == MOST_OF_A_LINE:
                     self.breaks(f"said a line of more than {MOST_OF_A_LINE:,} characters")
         finally:
-            if not self._may_end:
+            if not self.may_end:
                 self.breaks(f"ended unexpectedly, {self._end()}")
-            self._taker.ends()
+            self.taker.ends()
 
     def _end(self) -> str:
         try:
@@ -226,16 +219,16 @@ class SupervisedProcess:
         event = json.loads(line)
         kind = event.pop("event")
         if kind == "notice":
-            self._on_notice(f"{self.name}: {event['text']}")
+            self.on_notice(f"{self.name}: {event['text']}")
         elif kind == "error":
             self.breaks(str(event["text"]))
         elif kind == "ready":
             self.is_ready = True
             client, version = str(event["client"]), str(event["version"])
-            self._on_ready(client, version)
-            if self._version and not f"{version}.".startswith(f"{self._version}."):
-                raise ProtocolBreach(f"its library is {client} {version}, not {self._version}")
+            self.on_ready(client, version)
+            if self.version and not f"{version}.".startswith(f"{self.version}."):
+                raise ProtocolBreach(f"its library is {client} {version}, not {self.version}")
         elif not self.is_ready:
             raise ProtocolBreach(f"the event {kind!r} came before the event 'ready'")
         else:
-            self._taker.takes(kind, event)
+            self.taker.takes(kind, event)

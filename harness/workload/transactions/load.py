@@ -16,8 +16,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, ManyProducers
-from kafka_chaos.harness.workload.history.writer import RowBuffer
-from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TakeRow, TransactionalProducer
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.01
@@ -39,7 +38,7 @@ class TransactionalProducing(ManyProducers):
         connect: Callable[[int, str], LaneProducer],
         *,
         workload: WorkloadSpec,
-        rows: RowBuffer,
+        rows: TakeRow,
         on_notice: Callable[[str], None],
         seed: int,
     ) -> None:
@@ -106,7 +105,7 @@ class _Incarnations:
     id: str
     settings: Transactional
     connect: Callable[[str], LaneProducer]
-    rows: RowBuffer
+    rows: TakeRow
     interval: float
     restarts: list[float]
     give_up: Callable[[], bool]

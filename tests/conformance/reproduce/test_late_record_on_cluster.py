@@ -12,7 +12,7 @@ from kafka_chaos.conformance.scenario.transactions.client import Producer, Trans
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
-from kafka_chaos.harness.cluster.broker.answers import NONE, CoordinatorKind, error_name
+from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from tests.clusters import needs_links
 

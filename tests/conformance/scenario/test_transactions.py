@@ -118,7 +118,7 @@ class Client(TransactionClient):
     """A client whose broker gives one answer, and whose requests are kept."""
 
     def __init__(self, newest: dict[int, int], answer: Any) -> None:
-        self._newest = newest
+        self._newest_versions = newest
         self._answer = answer
         self.sent: list[Any] = []
 

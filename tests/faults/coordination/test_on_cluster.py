@@ -14,8 +14,7 @@ from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassi
 from kafka_chaos.faults.fault import Nodes, Proof
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.broker import leadership
-from kafka_chaos.harness.cluster.broker.answers import NONE
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane

@@ -11,7 +11,7 @@ import pytest
 from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.command.journal import JournalFile, journal_folder, journaled_runs
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.attached.journal import heal_abandoned, run_command
+from kafka_chaos.harness.attached.journal import ShellCommand, heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode
 from tests.harness.attached.shell_cluster import cluster_of
 
@@ -78,7 +78,7 @@ def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: P
     assert list(journaled_runs("attached")) == []
     note = tmp_path / "pid"
     with pytest.raises(ClusterFailure):
-        run_command("x", f"sleep 60 & echo $! > {note}; wait", timeout=2, environment={})
+        ShellCommand("x", f"sleep 60 & echo $! > {note}; wait", 2, {}).run()
     process = int(note.read_text())
     wait_until(lambda: not _alive(process), "the command's own child to end", timeout=5)
 
@@ -92,7 +92,7 @@ def _alive(process: int) -> bool:
 
 def test_a_command_that_fails_is_named_and_its_text_is_not_shown() -> None:
     with pytest.raises(ClusterFailure) as failure:
-        run_command("broker-1: kill", "true secret; echo one; echo no such host >&2; exit 3", timeout=5, environment={})
+        ShellCommand("broker-1: kill", "true secret; echo one; echo no such host >&2; exit 3", 5, {}).run()
     assert str(failure.value) == "broker-1: kill: the command ended with exit code 3: no such host"
 
 

@@ -192,7 +192,6 @@ USUAL = {
 }
 READ: dict[str, str] = {"broker.rack": "here"}
 MAY_NOT: dict[str, str] = {}
-NO_CLIENT: Any = None
 
 
 def read(
@@ -207,19 +206,19 @@ def read(
     """The lane after its brokers were read. `state`: the replicas of __transaction_state, 0 where it is not there."""
     given = dict(enumerate([of_broker and USUAL | of_broker for of_broker in brokers], 7))
 
-    def described(_: object, kind: Any, name: str) -> dict[str, Any] | None:
+    def described(kind: Any, name: str) -> dict[str, Any] | None:
         if not name.startswith("__") and not given[int(name)]:
             return None
         entries = {"min.insync.replicas": "1"} if name.startswith("__") else given[int(name)]
         return {key: SimpleNamespace(value=value, is_default=USUAL.get(key) == value) for key, value in entries.items()}
 
-    monkeypatch.setattr(attached_cluster, "described", described)
     admin: Any = SimpleNamespace(
+        described=described,
         live_brokers=lambda: set(given),
         partitions=lambda _: {0: SimpleNamespace(replicas=tuple(range(state)))} if state else {},
     )
     experiment = parse_experiment(CONFIGS_TEXT.format(lane=lane, more=more, cluster=cluster), "a.yaml")
-    found, doubts = attached_cluster.configured(experiment, client_configs or {}, admin, NO_CLIENT)
+    found, doubts = attached_cluster.configured(experiment, client_configs or {}, admin)
     assert list(doubts) == [f"of broker {broker}" for broker, configs in given.items() if not configs]
     ((phase, _, known),) = found.lanes()
     assert phase.outside(found.cluster.spec()) == known.faults

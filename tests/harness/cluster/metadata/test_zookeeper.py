@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from kafka_chaos.contract.command.errors import ClusterFailure
-from kafka_chaos.harness.cluster.broker.answers import QuorumAnswer
+from kafka_chaos.harness.cluster.broker.client import QuorumAnswer
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.metadata import kraft
 from kafka_chaos.harness.cluster.metadata.kraft import Quorum

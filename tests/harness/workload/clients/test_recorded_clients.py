@@ -78,7 +78,7 @@ def test_every_record_has_a_row_over_several_chunks(
     assert Counter(row["outcome"] for row in rows) == {"ok": records}
     assert [row["offset"] for row in rows] == list(range(records))
     assert all(row["invoke_ns"] <= row["complete_ns"] for row in rows)  # type: ignore[operator]
-    assert (producer.acknowledged, producer.failed, producer.uncertain) == (records, 0, 0)
+    assert (producer.acknowledged, producer.rows.failed, producer.rows.uncertain) == (records, 0, 0)
 
     writer = HistoryWriter(tmp_path / "consumed")
     consumer = follow(topic, cluster, writer)
@@ -174,14 +174,14 @@ def test_a_refusal_before_the_append_fails_for_certain_only_without_retries(
     produce: Produce, shrunken_topic: str, tmp_path: Path
 ) -> None:
     producer = produce(shrunken_topic, 3, acks="all", retries=0)
-    assert (producer.failed, producer.uncertain) == (3, 0)
+    assert (producer.rows.failed, producer.rows.uncertain) == (3, 0)
     rows = rows_of(tmp_path / "produced")
     assert {(row["outcome"], row["error"], row["offset"]) for row in rows} == {("fail", "NOT_ENOUGH_REPLICAS", None)}
 
 
 def test_the_same_refusal_with_retries_is_uncertain(produce: Produce, shrunken_topic: str, tmp_path: Path) -> None:
     producer = produce(shrunken_topic, 3, acks="all", message_timeout_ms=2_000)
-    assert (producer.failed, producer.uncertain) == (0, 3)
+    assert (producer.rows.failed, producer.rows.uncertain) == (0, 3)
     assert {row["outcome"] for row in rows_of(tmp_path / "produced")} == {"info"}
 
 
@@ -209,7 +209,7 @@ def test_a_time_out_after_the_send_is_uncertain_and_the_record_may_be_there(
         producer = produce(topic, 1, acks="all", message_timeout_ms=1_500, socket_timeout_ms=1_000, timeout=10)
     finally:
         leader.unpause()
-    assert (producer.failed, producer.uncertain) == (0, 1)
+    assert (producer.rows.failed, producer.rows.uncertain) == (0, 1)
     wait_until(lambda: leader.number in cluster.registered_brokers(), "the broker to be registered", timeout=30)
     admin.await_full_isr([topic])
     assert admin.end_offsets(topic, [0])[0] >= before

@@ -125,8 +125,8 @@ def test_an_error_of_a_source_is_raised(tmp_path: Path) -> None:
 def test_reserved_records_without_a_row_become_info_after_a_crash(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path / "produced")
     reservations = Reservations(tmp_path)
-    reservations.reserve(lane="a", producer_id=0, first_seq=0, count=4, now_ns=11)
-    reservations.reserve(lane="b", producer_id=3, first_seq=4, count=2, now_ns=22)
+    reservations.write({"lane": "a", "producer_id": 0, "first_seq": 0, "count": 4, "ns": 11})
+    reservations.write({"lane": "b", "producer_id": 3, "first_seq": 4, "count": 2, "ns": 22})
     writer.write(produced([0, 2]))
     writer.close()
     reservations.close()
@@ -142,8 +142,8 @@ def test_reserved_records_without_a_row_become_info_after_a_crash(tmp_path: Path
 def test_transactions_and_assignments_without_a_row_get_one_after_a_crash(tmp_path: Path) -> None:
     writers = {name: HistoryWriter(tmp_path / name) for name in ("produced", "consumed", "transactions", "assignments")}
     reservations = Reservations(tmp_path)
-    reserved = {"lane": "a", "first_seq": 0, "count": 4, "now_ns": 11}
-    reservations.reserve(**reserved, producer_id=0, transactional_id="a-0")  # type: ignore[arg-type]
+    reserved = {"lane": "a", "first_seq": 0, "count": 4, "ns": 11}
+    reservations.write({**reserved, "producer_id": 0, "transactional_id": "a-0"})
     reservations.close()
     sent = {"lane": "a", "producer_id": 0, "outcome": "ok"}
     rows = [{**sent, "seq": seq, "invoke_ns": 100 + seq, "transaction": seq // 2} for seq in range(4)]
@@ -184,9 +184,8 @@ def test_reservations_in_pieces_and_several_producers_of_a_lane_are_told_apart(t
     reservations = Reservations(tmp_path)
     for producer_id in (0, 1):
         for first in (0, 256):
-            reservations.reserve(
-                lane="a", producer_id=producer_id, first_seq=first, count=256, now_ns=10 * producer_id + first
-            )
+            range_ = {"first_seq": first, "count": 256, "ns": 10 * producer_id + first}
+            reservations.write({"lane": "a", "producer_id": producer_id, **range_})
     reservations.close()
     writer = HistoryWriter(tmp_path / "produced")
     writer.write(produced(list(range(300)), producer_id=0))

@@ -60,10 +60,6 @@ def produce(begin: Begin, folder: Path) -> tuple[list[dict[str, Any]], list[dict
     settings = {"producer_id": 1, "first_partition": 0, "record_size": 64, "acks": "all", "idempotence": True}
     times = {"max_in_flight": 5, "linger_ms": 5, "delivery_timeout_ms": 20_000, "transaction_timeout_ms": 20_000}
 
-    class Rows:
-        def add(self, row: dict[str, Any]) -> None:
-            transactions.append(row)
-
     records = ProcessProducer(
         begin("producer", **settings, **times, transactional_id="pay-0"),
         lane="pay",
@@ -73,7 +69,7 @@ def produce(begin: Begin, folder: Path) -> tuple[list[dict[str, Any]], list[dict
         reservations=reservations,
         transactional_id="pay-0",
     )
-    producer = TransactionalProducer(records, transactional_id="pay-0", rows=Rows(), give_up=lambda: False)
+    producer = TransactionalProducer(records, transactional_id="pay-0", rows=transactions.append, give_up=lambda: False)
     producer.init()
     for commits in (True, False):
         producer.begin()

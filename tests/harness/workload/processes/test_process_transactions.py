@@ -50,11 +50,8 @@ class Transacting:
         )
         self.gives_up = threading.Event()
         self.transactions = TransactionalProducer(
-            self.records, transactional_id="orders-0", rows=self, give_up=self.gives_up.is_set
+            self.records, transactional_id="orders-0", rows=self.rows.append, give_up=self.gives_up.is_set
         )
-
-    def add(self, row: dict[str, Any]) -> None:
-        self.rows.append(row)
 
     def begins(self, count: int = 4) -> None:
         self.transactions.begin()

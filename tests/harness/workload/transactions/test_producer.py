@@ -14,8 +14,7 @@ from confluent_kafka import KafkaError
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients import recorded_producer
-from kafka_chaos.harness.workload.clients.abandoned import abandon_client
-from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer, abandon_client
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.settings import producer_configs
@@ -52,7 +51,7 @@ class Bench:
     def producer(self, failures: Failures | None = None) -> TransactionalProducer:
         self.failures.append(failures or {})
         records = self.records({**NOBODY, "transactional.id": "pay-0"}, number=len(self.clients))
-        return TransactionalProducer(records, transactional_id="pay-0", rows=self.rows, give_up=lambda: self.over)
+        return TransactionalProducer(records, transactional_id="pay-0", rows=self.rows.add, give_up=lambda: self.over)
 
     def records(self, configs: Mapping[str, object], *, number: int) -> RecordedProducer:
         return RecordedProducer(
@@ -206,7 +205,7 @@ def load(bench: Bench) -> Load:
             lane,
             connect,
             workload=WorkloadSpec(rate=2_000, duration=seconds),
-            rows=bench.rows,
+            rows=bench.rows.add,
             on_notice=notices.append,
             seed=7,
         )
