@@ -7,6 +7,7 @@ The counts so far are written after every run, so that an interrupted nightly ru
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -22,6 +23,7 @@ from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.nightly.collecting import lane_runs_of
 from kafka_chaos.harness.nightly.summary import LaneCount, LaneViolation, RunEntry, Summary, write_summary
 from kafka_chaos.harness.nightly.trend import write_trend
+from kafka_chaos.harness.replay.actions import ACTIONS, actions_of
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.listeners.waiting import duration
 from kafka_chaos.harness.run.directory import versions
@@ -88,6 +90,7 @@ class Nightly:
         self._kafka_version = ""
         self._known = [] if self.record is None else read_record(self.record)
         self._score = Score()
+        self._actions = Counter(dict.fromkeys(ACTIONS, 0))
 
     def run(self) -> Summary:
         """Run until the time is over; also writes the summary into `folder`, and the trend page into `out`."""
@@ -114,6 +117,7 @@ class Nightly:
             runs=tuple(self.runs),
             lanes=tuple(LaneCount.of(experiment, *seen) for (experiment, _), seen in self.lanes.items()),
             forecasts=self._score.to_json() if self._known else None,
+            actions=dict(self._actions),
         )
 
     def described(self) -> str:
@@ -136,6 +140,7 @@ class Nightly:
         try:
             result = self.run_one(experiment, self.folder / "runs", self.listeners)
             self._remember(result.path)
+            self._actions.update({action for of_lane in actions_of(result.path).values() for action in of_lane})
             verdict = result.verdict
             broken = [lane for lane in verdict.lanes if lane.verdict is Verdict.VIOLATION]
             entry = replace(

@@ -5,7 +5,7 @@ Guarantee: a run counts for an anomaly only if that anomaly was judged. Failed a
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -93,6 +93,8 @@ class Summary:
     """The content of summary.json: a `night`, named by its start, its `runs` in order, and what its `lanes` showed.
 
     `forecasts`: how good those were that the record of runs gave before (`forecasting.Score`); None without a record.
+    `actions`: in how many runs the evidence of each action of the model is there, of all that leave some
+    (`replay.actions.ACTIONS`).
     """
 
     format_version: Literal[1] = 1
@@ -104,6 +106,7 @@ class Summary:
     runs: tuple[RunEntry, ...]
     lanes: tuple[LaneCount, ...]
     forecasts: Mapping[str, Any] | None = None
+    actions: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The object of summary.json."""

@@ -1,6 +1,7 @@
 """A nightly run: what is repeated, what is counted, with which intervals, and what the trend shows."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.event_bus import Listener
@@ -20,6 +21,7 @@ from kafka_chaos.harness.nightly import nightly_run as nightly
 from kafka_chaos.harness.nightly.command import DEFAULT_EXPERIMENTS
 from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in
 from kafka_chaos.harness.nightly.trend import write_trend
+from kafka_chaos.harness.replay.actions import ACTIONS
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.reference_model.forecast.lane_runs import read_record
 from kafka_chaos.reference_model.forecast.shares import Share
@@ -125,6 +127,21 @@ def test_runs_are_added_to_a_record_and_compared_with_what_it_said(
     # One lane that lost records was known before: Jeffreys prior, and the same lane again in full.
     assert second.to_json()["forecasts"]["forecasts"] == 1
     assert "1 forecast of 1 lane: Brier score" in second.to_markdown()
+
+
+def test_actions_of_the_model_are_counted_by_run_and_those_never_observed_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = [{"one": Counter(elect=5, kill=1), "two": Counter(elect=1)}, {"one": Counter(elect=1)}]
+    monkeypatch.setattr(nightly, "actions_of", lambda path: seen.pop())
+    runs = Runs([0, 0, EnvironmentFailure("no broker")])
+    summary = nightly_of(tmp_path, runs, repeats=3).run()
+    assert summary.actions.keys() == ACTIONS.keys()
+    assert {action: number for action, number in summary.actions.items() if number} == {"elect": 2, "kill": 1}
+    text = summary.to_markdown()
+    assert "- `elect`: 2\n" in text
+    assert "`elect`," not in text.partition("Never observed: ")[2]
+    assert "`shrink_isr`" in text.partition("Never observed: ")[2]
 
 
 def test_experiments_are_repeated_in_turn_until_the_next_run_would_not_fit(tmp_path: Path) -> None:
