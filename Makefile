@@ -142,6 +142,7 @@ bench: demo
 	$(BIN)/python benchmarks/cluster_start.py
 	$(BIN)/python benchmarks/killed_runs.py
 	$(BIN)/python benchmarks/planted_truncations.py
+	$(BIN)/python benchmarks/planted_stalls.py
 	$(BIN)/python benchmarks/shrunk_runs.py
 	$(BIN)/python benchmarks/links.py
 	$(BIN)/python benchmarks/load.py

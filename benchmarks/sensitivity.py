@@ -3,9 +3,9 @@
     python benchmarks/sensitivity.py [--jobs N] [--longest-first]
 
 Lanes that differ in their faults alone are searched together for what their predictions forbid
-(`predict/sensitivity.py`), under every mix of faults that a schedule may come to. docs/sensitivity.json has every
-answer, each with the digest of the model that gave it, and keeps those of a run that ended early: the next one
-continues. Answers of another model are searched again, and stay until then.
+(`predict/sensitivity.py`), under every mix of faults that a schedule may come to. sensitivity.json, beside this file,
+has every answer, each with the digest of the model that gave it, and keeps those of a run that ended early: the next
+one continues. Answers of another model are searched again, and stay until then, unless nobody asks for them any more.
 The largest searches are those of idempotent producers with clean elections: half a million states, and 1 GB.
 """
 
@@ -39,7 +39,7 @@ from kafka_chaos.reference_model.predict.sensitivity import (  # noqa: E402
 )
 from tests.reference_model.standard_lanes import of_experiments  # noqa: E402
 
-RECORD = ROOT / "docs" / "sensitivity.json"
+RECORD = ROOT / "benchmarks" / "sensitivity.json"
 MAX_STATES = 12_000_000
 
 
@@ -96,6 +96,7 @@ def main() -> int:
     arguments = parser.parse_args()
     asked = questions()
     entries = json.loads(RECORD.read_text("utf-8"))["searches"] if RECORD.exists() else []
+    entries = [entry for entry in entries if not asked.keys().isdisjoint(entry["lanes"])]
     answered = {key for entry in entries if entry["model"] == model_digest()[:16] for key in entry["lanes"]}
     missing = searches([question for key, question in asked.items() if key not in answered])
     missing.sort(

@@ -145,7 +145,7 @@ class PhaseRun:
         self.events.emit(event_types.Step(text="waiting for the outcome of records in flight"))
         load.stop()
         timeout = self.phase.workload.settle_timeout
-        self.admin.await_full_isr(self.lanes, timeout=timeout)
+        self._await_full_isr(timeout)
         loops = [lane for lane in self.phase.lanes if lane.loop is not None]
         ends = self._ends([lane for lane in self.phase.lanes if lane.loop is None])
         if loops:
@@ -154,6 +154,16 @@ class PhaseRun:
             ends |= self._ends(loops)
         load.drain(ends, timeout=timeout)
         self.gaps = {name: lane.producer.longest_gap_ns / 1e9 for name, lane in load.lanes.items()}
+
+    def _await_full_isr(self, timeout: float) -> None:
+        """Wait for every replica to be in sync. One that stays behind is reported, and judged as `isr_not_restored`."""
+        try:
+            self.admin.await_full_isr(self.lanes, timeout=timeout)
+        except WaitTimeout as waited:
+            states = [state for lane in self.lanes for state in self.admin.partitions(lane).values()]
+            if not states or any(state.leader is None for state in states):
+                raise
+            self.events.emit(event_types.ClientNotice(text=str(waited)))
 
     def _ends(self, lanes: Sequence[LaneSpec]) -> dict[str, dict[int, int]]:
         """The lanes' end offsets by partition, once their transactions have ended and everything is replicated."""

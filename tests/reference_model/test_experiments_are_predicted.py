@@ -105,7 +105,8 @@ def test_predictions_that_forbid_different_anomalies_are_not_searched_together()
 def test_in_the_record_no_larger_scope_changes_a_prediction() -> None:
     record = json.loads(BENCHMARK["RECORD"].read_text("utf-8"))
     assert all(BENCHMARK["unchanged"](entry) for entry in record["searches"])
-    assert len({key for entry in record["searches"] for key in entry["lanes"]}) > 180
+    answered = {key for entry in record["searches"] for key in entry["lanes"]}
+    assert BENCHMARK["questions"]().keys() <= answered, "run benchmarks/sensitivity.py"
 
 
 @pytest.mark.slow

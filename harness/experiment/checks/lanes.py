@@ -116,8 +116,14 @@ def _client_keys(lane: LaneSpec) -> Refusals:
             message = "set it with the lane's own key, or leave it out: the harness sets it"
             yield ("producer_configs", key), message
     if lane.producer_configs and lane.client == IN_PROCESS:
+        configs = {**lane.producer_configs, "enable.idempotence": lane.idempotence, "log_level": 0}
+        if lane.transactional is not None:
+            # Whatever the lane gives, its records time out before their transaction (workload.settings).
+            timeout_ms = lane.transactional.timeout_ms
+            configs |= {"transactional.id": lane.lane, "transaction.timeout.ms": timeout_ms}
+            configs["message.timeout.ms"] = timeout_ms
         try:
-            new_client(Producer, {**lane.producer_configs, "log_level": 0}).close()
+            new_client(Producer, configs).close()
         except (KafkaException, ValueError, TypeError) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
             yield ("producer_configs",), f"the client refuses it: {reason}"

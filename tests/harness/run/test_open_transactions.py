@@ -1,4 +1,4 @@
-"""A transaction that hangs does not hold up a run: the wait for it is bounded, and tells where it stands."""
+"""Neither a hanging transaction nor a follower that stays behind holds up a run: waits are bounded, and say where."""
 
 import threading
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import pytest
 
 from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.contract.events import ClientNotice, Event
-from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.admin import ClusterAdmin, PartitionState
 from kafka_chaos.harness.cluster.broker.login import MechanismUnknown
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -43,6 +43,31 @@ def test_the_end_is_stable_once_no_transaction_is_open() -> None:
 def test_an_open_transaction_is_named_by_its_place() -> None:
     with pytest.raises(WaitTimeout, match="the last stable offset stands still in partition 0 at offset 3 of 9"):
         Offsets([3]).await_stable_end("pay", [0, 1], timeout=0.2)
+
+
+class Lagging(Offsets):
+    """One whose only partition is never in sync."""
+
+    def __init__(self, leader: int | None) -> None:
+        self.leader = leader
+
+    def partitions(self, topic: str) -> dict[int, PartitionState]:
+        return {0: PartitionState(self.leader, (1, 2, 3), (1, 2))}
+
+
+def test_a_run_goes_on_without_a_follower_that_stays_behind_but_not_without_a_leader(tmp_path: Path) -> None:
+    phase, seen = PhaseSpec(phase="main", lanes=(LaneSpec(lane="pay"),)), list[Event]()
+
+    def wait(leader: int | None) -> None:
+        run = PhaseRun(phase, Lagging(leader), "nobody:1", tmp_path, EventBus(seen.append), threading.Event())
+        run._await_full_isr(0.2)
+
+    wait(1)
+    (notice,) = [event.text for event in seen if isinstance(event, ClientNotice)]
+    assert "gave up waiting for all replicas of 1 topics to be in sync" in notice
+    assert "isr=(1, 2)" in notice
+    with pytest.raises(WaitTimeout, match="leader=None"):
+        wait(None)
 
 
 def test_a_run_goes_on_where_no_broker_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,16 @@ def lane_of(lane: str = "", cluster: str = "", more: str = "") -> Lane:
     ("lane", "cluster", "message"),
     [
         (", producer_configs: {queuing.strategy: lifo}", "", r"a\.yaml:3: lanes\[0\]\.producer_configs"),
+        (
+            ", transactional: {size: 2, timeout_ms: 3000}, producer_configs: {socket.timeout.ms: 4000}",
+            "",
+            r"producer_configs: the client refuses it: .*`socket\.timeout\.ms` must be set <= `transaction",
+        ),
+        (
+            ", idempotence: true, producer_configs: {message.send.max.retries: 0}",
+            "",
+            r"producer_configs: the client refuses it: .*`enable\.idempotence`",
+        ),
         (", topic_configs: {message.format.version: '0.10.2'}", "", r"message\.format\.version=0\.10\.2"),
         (GROUPED, "broker_configs: {offsets.retention.minutes: 1}", r"a\.yaml:2: cluster\.broker_configs: off"),
         ("", "configs_of: {2: {replica.selector.class: a.B}}", r"cluster\.configs_of: replica\.selector\.class=a\.B"),

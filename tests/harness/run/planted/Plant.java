@@ -8,11 +8,13 @@ import java.util.concurrent.ConcurrentHashMap;
 import jdk.internal.org.objectweb.asm.ClassReader;
 import jdk.internal.org.objectweb.asm.ClassVisitor;
 import jdk.internal.org.objectweb.asm.ClassWriter;
+import jdk.internal.org.objectweb.asm.Label;
 import jdk.internal.org.objectweb.asm.MethodVisitor;
 import jdk.internal.org.objectweb.asm.Opcodes;
 
 /**
- * A truncation bug for a running broker: a replica drops records that it has acknowledged when it becomes leader.
+ * A bug for a running broker: a replica drops records that it has acknowledged when it becomes leader, or a coordinator
+ * never tells anybody how transactions ended.
  *
  * <p>Its argument is TOPICS;RECORDS;WHEN: once for each partition of these topics, separated by commas, so many records
  * are dropped, rounded up to whole batches: at the first election that finds twice as many (`elected`), or at the first
@@ -24,12 +26,14 @@ public final class Plant {
     private static Set<String> topics;
     private static long records;
     private static boolean afterTruncation;
+    private static boolean withholds;
 
     public static void agentmain(String argument, Instrumentation instrumentation) throws Exception {
         String[] parts = argument.split(";");
         topics = Set.of(parts[0].split(","));
         records = Long.parseLong(parts[1]);
         afterTruncation = parts[2].equals("truncated");
+        withholds = parts[2].equals("markers");
         Module module = Plant.class.getModule();
         Module base = Object.class.getModule();
         String asm = "jdk.internal.org.objectweb.asm";
@@ -45,7 +49,7 @@ public final class Plant {
             String topic = (String) call(partition, "topic");
             String place = topic + "-" + call(partition, "partitionId");
             Object log = call(partition, "log");
-            if (!topics.contains(topic) || (Boolean) call(log, "isEmpty")) {
+            if (withholds || !topics.contains(topic) || (Boolean) call(log, "isEmpty")) {
                 return;
             }
             log = call(log, "get");
@@ -60,6 +64,11 @@ public final class Plant {
         } catch (ReflectiveOperationException problem) {
             System.out.println("planted: failed, " + problem);
         }
+    }
+
+    /** Called whenever the coordinator has ended a transaction: whether the partitions do not learn of it. */
+    public static synchronized boolean withholdsMarkers() {
+        return withholds && --records < 0;
     }
 
     /** Called whenever a log is truncated to an offset. */
@@ -103,7 +112,10 @@ final class Hook implements ClassFileTransformer {
     }
 
     private static boolean hooked(String name) {
-        return name != null && (name.equals("kafka/cluster/Partition") || name.endsWith("/log/UnifiedLog"));
+        return name != null
+                && (name.equals("kafka/cluster/Partition")
+                        || name.endsWith("/log/UnifiedLog")
+                        || name.endsWith("/transaction/TransactionMarkerChannelManager"));
     }
 
     @Override
@@ -119,6 +131,9 @@ final class Hook implements ClassFileTransformer {
                 MethodVisitor next = super.visitMethod(access, method, types, generic, thrown);
                 boolean leads = method.equals("makeLeader") && (access & Opcodes.ACC_STATIC) == 0;
                 boolean truncates = method.equals("truncateTo") && types.startsWith("(J)");
+                if (method.equals("addTxnMarkersToSend") && types.endsWith(")V")) {
+                    return new ReturnAtOnce(next);
+                }
                 return leads || truncates ? new Begin(next, truncates) : next;
             }
         }, 0);
@@ -143,6 +158,23 @@ final class Hook implements ClassFileTransformer {
             } else {
                 visitMethodInsn(Opcodes.INVOKESTATIC, "Plant", "leads", "(Ljava/lang/Object;)V", false);
             }
+        }
+    }
+
+    private static final class ReturnAtOnce extends MethodVisitor {
+        ReturnAtOnce(MethodVisitor next) {
+            super(Opcodes.ASM8, next);
+        }
+
+        @Override
+        public void visitCode() {
+            super.visitCode();
+            Label goesOn = new Label();
+            visitMethodInsn(Opcodes.INVOKESTATIC, "Plant", "withholdsMarkers", "()Z", false);
+            visitJumpInsn(Opcodes.IFEQ, goesOn);
+            visitInsn(Opcodes.RETURN);
+            visitLabel(goesOn);
+            visitFrame(Opcodes.F_SAME, 0, null, 0, null);
         }
     }
 }
