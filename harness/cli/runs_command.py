@@ -136,7 +136,7 @@ def coverage_command(root: Path, as_json: bool, html: Path | None) -> None:
     """
     from kafka_chaos.contract.command.files import write_whole
     from kafka_chaos.harness.cli.coverage import coverage_below, coverage_page
-    from kafka_chaos.harness.replay.actions import ACTIONS
+    from kafka_chaos.harness.report.inputs.actions import ACTIONS
 
     coverage = coverage_below(root)
     if html is not None:

@@ -23,7 +23,7 @@ from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.nightly.collecting import lane_runs_of
 from kafka_chaos.harness.nightly.summary import LaneCount, LaneViolation, RunEntry, Summary, write_summary
 from kafka_chaos.harness.nightly.trend import write_trend
-from kafka_chaos.harness.replay.actions import ACTIONS, actions_of
+from kafka_chaos.harness.report.inputs.actions import ACTIONS, actions_of
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.listeners.waiting import duration
 from kafka_chaos.harness.run.directory import versions

@@ -94,7 +94,7 @@ class Summary:
 
     `forecasts`: how good those were that the record of runs gave before (`forecasting.Score`); None without a record.
     `actions`: in how many runs the evidence of each action of the model is there, of all that leave some
-    (`replay.actions.ACTIONS`).
+    (`report.inputs.actions.ACTIONS`).
     """
 
     format_version: Literal[1] = 1

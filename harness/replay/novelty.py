@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.events import IsrChanged
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
-from kafka_chaos.harness.replay.actions import actions_of, lanes_and_events, outcomes_of
+from kafka_chaos.harness.report.inputs.actions import actions_of, lanes_and_events, outcomes_of
 
 _UNTOLD = re.compile(r"\s|\[[^]]*\] (?:TRACE|DEBUG) ")
 """How a line begins that goes on with the line before it, or is of no level that says what happened."""

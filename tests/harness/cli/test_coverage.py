@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from kafka_chaos.harness.cli import coverage
 from kafka_chaos.harness.cli.coverage import coverage_below, coverage_page
 from kafka_chaos.harness.cli.main import cli
-from kafka_chaos.harness.replay.actions import ACTIONS
+from kafka_chaos.harness.report.inputs.actions import ACTIONS
 from tests.harness.cli.test_runs_command import make
 
 SAFE, FAST = "acks=all · min ISR ? · ? replicas", "acks=1 · min ISR ? · ? replicas"

@@ -21,7 +21,7 @@ from kafka_chaos.harness.nightly import nightly_run as nightly
 from kafka_chaos.harness.nightly.command import DEFAULT_EXPERIMENTS
 from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in
 from kafka_chaos.harness.nightly.trend import write_trend
-from kafka_chaos.harness.replay.actions import ACTIONS
+from kafka_chaos.harness.report.inputs.actions import ACTIONS
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.reference_model.forecast.lane_runs import read_record
 from kafka_chaos.reference_model.forecast.shares import Share

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.harness.replay.actions import ACTIONS, actions_of
+from kafka_chaos.harness.report.inputs.actions import ACTIONS, actions_of
 from kafka_chaos.reference_model.lane.story import SENTENCES
 
 LANES = {"format_version": 2, "lanes": [{"lane": name, "topic": name, "acks": "all"} for name in ("a", "b")]}
