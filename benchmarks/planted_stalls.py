@@ -10,13 +10,9 @@ no violation by its own anomaly, or the other one does not conform.
 
 from __future__ import annotations
 
-import argparse
-import json
-import tempfile
-import time
 from pathlib import Path
 
-from tables import Row, read_rows, write_rows, write_table
+from tables import Row, add_runs, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.ledger import Ledger
@@ -59,18 +55,13 @@ def write(rows: list[Row]) -> None:
     write_table(PAGE, BEGIN, "\n".join(lines), END)
 
 
+def run(out: Path) -> Row:
+    """One run below `out`."""
+    return {"lanes": {lane.lane: row_of(lane) for lane in run_with_stalls(out).lanes}}
+
+
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    arguments.add_argument("runs", nargs="?", type=int, default=10)
-    arguments.add_argument("--minutes", type=float, default=60.0)
-    asked = arguments.parse_args()
-    rows, started = read_rows(RESULTS), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-planted-") as scratch:
-        while len(rows) < asked.runs and time.monotonic() - started < 60 * asked.minutes:
-            verdict = run_with_stalls(Path(scratch))
-            rows.append({"lanes": {lane.lane: row_of(lane) for lane in verdict.lanes}})
-            print(json.dumps(rows[-1]), flush=True)
-            write(rows)
+    rows = add_runs(__doc__ or "", RESULTS, run, len, write)
     if not all(is_good(name, lane) for row in rows for name, lane in row["lanes"].items()):
         raise SystemExit(1)
 

@@ -10,13 +10,9 @@ Exits with 1 where a lane in which the bug took effect is no violation, or one w
 
 from __future__ import annotations
 
-import argparse
-import json
-import tempfile
-import time
 from pathlib import Path
 
-from tables import Row, read_rows, write_rows, write_table
+from tables import Row, add_runs, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.ledger import Ledger
@@ -81,21 +77,14 @@ def write(rows: list[Row]) -> None:
     write_table(PAGE, BEGIN, "\n".join(lines), END)
 
 
+def run(out: Path) -> Row:
+    """One run below `out`."""
+    verdict = planted_run(out)
+    return {"lanes": {lane.lane: row_of(lane, Path(verdict.run_dir)) for lane in verdict.lanes}}
+
+
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    arguments.add_argument("runs", nargs="?", type=int, default=20)
-    arguments.add_argument("--minutes", type=float, default=60.0)
-    asked = arguments.parse_args()
-    rows, started = read_rows(RESULTS), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-planted-") as scratch:
-        while fewest(rows) < asked.runs and time.monotonic() - started < 60 * asked.minutes:
-            begun = time.monotonic()
-            verdict = planted_run(Path(scratch))
-            lanes = {lane.lane: row_of(lane, Path(verdict.run_dir)) for lane in verdict.lanes}
-            rows.append({"seconds": round(time.monotonic() - begun, 1), "lanes": lanes})
-            print(json.dumps(rows[-1]), flush=True)
-            write(rows)
-    if not all(map(is_good, rows)):
+    if not all(map(is_good, add_runs(__doc__ or "", RESULTS, run, fewest, write))):
         raise SystemExit(1)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,32 @@ def measure(
             write([one for one in read_rows(results) if any(one[name] != row[name] for name in identified_by)] + [row])
     if not good:
         raise SystemExit(1)
+
+
+def add_runs(
+    meaning: str,
+    results: Path,
+    run: Callable[[Path], Row],
+    done: Callable[[list[Row]], int],
+    write: Callable[[list[Row]], None],
+) -> list[Row]:
+    """The results, with those of further runs until as many are `done` as the command line asks for.
+
+    Each `run` is given a folder, and all results are written after it. `meaning`: for --help.
+    """
+    arguments = argparse.ArgumentParser(description=meaning.splitlines()[0])
+    arguments.add_argument("runs", nargs="?", type=int, default=20)
+    arguments.add_argument("--minutes", type=float, default=60.0)
+    asked = arguments.parse_args()
+    rows, started = read_rows(results), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-planted-") as scratch:
+        while done(rows) < asked.runs and time.monotonic() - started < 60 * asked.minutes:
+            begun = time.monotonic()
+            row = run(Path(scratch))
+            rows.append({"seconds": round(time.monotonic() - begun, 1), **row})
+            print(json.dumps(rows[-1]), flush=True)
+            write(rows)
+    return rows
 
 
 def read_rows(results: Path) -> list[Row]:

@@ -47,7 +47,6 @@ def lane_settings(
     Where brokers differ, the least that any of them promises counts. `replicas`: of the lane itself, which predictions
     take for those of internal topics where the lane does not say otherwise.
     """
-
     brokers = brokers_configs(cluster)
     flush_all = all(_number(one, "log.flush.interval.messages", 0) == 1 for one in brokers)
 

@@ -43,8 +43,7 @@ def stream_files(
         return
     state = node.state()
     serving = state["Running"] and not state["Paused"]
-    inside, archive_of = _from_inside, node.container.get_archive
-    pieces = inside(node, folder, asked) if serving else archive_of(folder, chunk_size=1 << 20)[0]
+    pieces = _from_inside(node, folder, asked) if serving else node.container.get_archive(folder, chunk_size=1 << 20)[0]
     with tarfile.open(fileobj=Pipe(pieces), mode="r|") as archive:
         for member in archive:
             # The engine's names begin with the folder's own.

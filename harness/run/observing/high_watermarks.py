@@ -8,7 +8,6 @@ delay the reports of others. All threads end with the block.
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.run.observing.monitor import Background
 
 _INTERVAL = 0.25
+Kind = type[HighWatermark] | type[LastStableOffset]
 _ANSWER_TIMEOUT = 1.0
 
 
@@ -52,28 +52,26 @@ class HighWatermarkRecorder(Background):
         )
 
     def _follow(self, broker: int, address: str) -> None:
-        known: dict[tuple[object, ...], object] = {}
+        known: dict[tuple[object, ...], Mapping[str, int]] = {}
         while not self.stop.is_set():
             try:
                 with BrokerClient(address, timeout=_ANSWER_TIMEOUT, configs=self._configs) as client:
                     while not self.stop.wait(_INTERVAL):
-                        for event in self._answers(broker, client):
-                            place, told = (type(event), event.lane, event.partition), replace(event, ts_ns=0)
-                            if known.get(place) != told:
-                                known[place] = told
-                                self._events.emit(event)
+                        for kind, (topic, partition), told in self._answers(client):
+                            if known.get((kind, topic, partition)) != told:
+                                known[kind, topic, partition] = told
+                                lane = self._lane_of[topic]
+                                self._events.emit(kind(lane=lane, partition=partition, broker=broker, **told))
                                 with self._lock:
-                                    self.reports += isinstance(event, HighWatermark)
+                                    self.reports += kind is HighWatermark
             except BrokerUnreachable:
                 self.stop.wait(_INTERVAL)
 
-    def _answers(self, broker: int, client: BrokerClient) -> Iterator[HighWatermark | LastStableOffset]:
-        for (topic, partition), (epoch, mark) in client.high_watermarks(self._partitions).items():
-            at: dict[str, Any] = {"lane": self._lane_of[topic], "partition": partition, "broker": broker}
-            yield HighWatermark(**at, leader_epoch=epoch, high_watermark=mark)
+    def _answers(self, client: BrokerClient) -> Iterator[tuple[Kind, tuple[str, int], dict[str, Any]]]:
+        """The kind of event, the topic's partition, and what the broker says of it."""
+        for place, (epoch, mark) in client.high_watermarks(self._partitions).items():
+            yield HighWatermark, place, {"leader_epoch": epoch, "high_watermark": mark}
         if self._transactional:
-            stable = client.latest_offsets(self._transactional, committed=True)
-            for (topic, partition), (error, offset) in stable.items():
+            for place, (error, offset) in client.latest_offsets(self._transactional, committed=True).items():
                 if error == NONE:
-                    at = {"lane": self._lane_of[topic], "partition": partition, "broker": broker}
-                    yield LastStableOffset(**at, last_stable_offset=offset)
+                    yield LastStableOffset, place, {"last_stable_offset": offset}

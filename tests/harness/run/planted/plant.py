@@ -66,4 +66,8 @@ class Planting:
             self._run_id = event.run_id
         if isinstance(event, PhaseStarted):
             for broker, argument in self._agents.get(event.phase, {}).items():
-                attach(f"kafka-chaos-{self._run_id}-broker-{broker}", argument)
+                attach(self.container(broker), argument)
+
+    def container(self, broker: int) -> str:
+        """The name of a broker's container."""
+        return f"kafka-chaos-{self._run_id}-broker-{broker}"

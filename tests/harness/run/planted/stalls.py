@@ -7,13 +7,13 @@ from unittest.mock import patch
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.contract.engines import Engine
-from kafka_chaos.contract.events import Event, PhaseStarted, RunStarted
+from kafka_chaos.contract.events import Event, PhaseStarted
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.run.runner import run_experiment
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.verification.judging.result import RunVerdict
-from tests.harness.run.planted.plant import attach
+from tests.harness.run.planted.plant import Planting
 
 EXPERIMENT = Path(__file__).with_name("stalls.yaml")
 STALLS = {
@@ -22,35 +22,30 @@ STALLS = {
     "transaction": RecoveryAnomaly.TRANSACTION_NOT_ENDED,
 }
 SOUND = "sound"
+BROKERS = (1, 2, 3)
 READ_BEFORE_PAUSE = 5000
 TRANSACTIONS_BEFORE = 50
 """That the coordinator ends before it stops to write markers."""
 
 
-class Stalling:
+class Stalling(Planting):
     """A listener of a run: once the topics are there, followers of one are throttled, and coordinators lose markers."""
 
     def __init__(self) -> None:
-        self._run_id = ""
+        super().__init__({"main": dict.fromkeys(BROKERS, f"none;{TRANSACTIONS_BEFORE};markers")})
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, RunStarted):
-            self._run_id = event.run_id
+        super().__call__(event)
         if isinstance(event, PhaseStarted):
-            for broker in (1, 2, 3):
-                attach(self._container(broker), f"none;{TRANSACTIONS_BEFORE};markers")
             self._throttle("follower")
-
-    def _container(self, broker: int) -> str:
-        return f"kafka-chaos-{self._run_id}-broker-{broker}"
 
     def _throttle(self, topic: str) -> None:
         """Let followers of a topic that are not in the ISR fetch a byte a second."""
-        named = subprocess.run(["docker", "port", self._container(1)], check=True, capture_output=True, text=True)
+        named = subprocess.run(["docker", "port", self.container(1)], check=True, capture_output=True, text=True)
         admin = AdminClient({"bootstrap.servers": named.stdout.split()[-1]})
         rate = "follower.replication.throttled.rate"
         places = [(ResourceType.TOPIC, topic, "follower.replication.throttled.replicas", "*")]
-        places += [(ResourceType.BROKER, str(broker), rate, "1") for broker in (1, 2, 3)]
+        places += [(ResourceType.BROKER, str(broker), rate, "1") for broker in BROKERS]
         for kind, name, key, value in places:
             entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
             for answer in admin.incremental_alter_configs(
