@@ -16,7 +16,8 @@ WALKS ?= 200
 SCHEDULES ?= 20
 PYTEST := $(BIN)/python -m pytest
 # One worker has the tests on clusters, another those with Spark; both go on with the rest (tests/conftest.py).
-SIDE_BY_SIDE := -n 2 --dist loadgroup --kafka-chaos-cluster-per-worker
+WORKERS := 2
+SIDE_BY_SIDE = -n $(WORKERS) --dist loadgroup --kafka-chaos-cluster-per-worker
 SHARDS := model verification faults cluster runs clients conformance matrix users
 # Tests start many processes: their modules are compiled once, not in each of them.
 unexport PYTHONDONTWRITEBYTECODE
@@ -31,7 +32,8 @@ test: setup
 	@docker/set-up tests
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
 
-# Needs neither an engine nor a JVM nor a browser.
+# Needs neither an engine nor a JVM nor a browser. Some tests wait for processes: four workers share two cores.
+test-unit test-examples: WORKERS := 4
 test-unit: .venv/.installed
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow and not cluster and not spark and not browser"
 

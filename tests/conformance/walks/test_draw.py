@@ -17,6 +17,8 @@ from kafka_chaos.reference_model.lockstep.observation.cluster import observe_sta
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 
+pytestmark = pytest.mark.xdist_group("walks")
+"""In one process, which draws once."""
 SEEDS = range(30)
 
 

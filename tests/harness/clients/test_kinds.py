@@ -148,6 +148,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], list[list[
             return CompletedProcess(command, fails, said if fails else "", "")
 
         monkeypatch.setattr(fetching.subprocess, "run", run)
+        monkeypatch.setattr(fetching.shutil, "which", lambda program: program)
         return called
 
     return answers
@@ -246,7 +247,13 @@ exit 255
 
 @pytest.mark.parametrize(
     "is_real",
-    [False, pytest.param(True, marks=pytest.mark.skipif(FOUND_JARS is None, reason="the compiler is not fetched"))],
+    [
+        False,
+        pytest.param(
+            True,
+            marks=[pytest.mark.spark, pytest.mark.skipif(FOUND_JARS is None, reason="the compiler is not fetched")],
+        ),
+    ],
 )
 def test_the_command_ends_with_70_and_the_compiler_s_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_real: bool, cache: Path

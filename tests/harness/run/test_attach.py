@@ -127,7 +127,8 @@ def test_what_would_break_or_change_the_cluster_is_refused(
         run_attached(parse_experiment(text, "a.yaml"), Attached("127.0.0.1:1"), root=tmp_path)
 
 
-def test_a_cluster_that_does_not_answer_is_reported(tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_answer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_chaos.harness.run.attach._ANSWER_TIMEOUT", 0.5)
     with pytest.raises(EnvironmentFailure, match="does not answer: check the address given to --attach"):
         run_attached(parse_experiment(TEXT.format(topic="x"), "a.yaml"), Attached("127.0.0.1:1"), root=tmp_path)
 

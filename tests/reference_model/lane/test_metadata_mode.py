@@ -28,6 +28,9 @@ from kafka_chaos.reference_model.protocol.rules import rules_in
 from kafka_chaos.reference_model.search import Budget, breadth_first
 from tests.reference_model.asked import answer, shown
 
+pytestmark = pytest.mark.xdist_group("answers")
+"""In one process, which asks for each answer once (`asked.py`)."""
+
 STOCK = Lane(lane="orders", acks="1", min_insync_replicas=2)
 SAFE = replace(STOCK, acks="all")
 UNCLEAN = replace(SAFE, unclean_leader_election=True)

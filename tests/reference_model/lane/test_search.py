@@ -38,7 +38,7 @@ from kafka_chaos.reference_model.protocol.truncation import Log
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 
 MIXES = [
-    ("kill", "kill"),
+    pytest.param(("kill", "kill"), marks=pytest.mark.slow),
     ("power-loss",),
     ("pause",),
     pytest.param(("stop", "power-loss"), marks=pytest.mark.slow),

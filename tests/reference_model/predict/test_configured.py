@@ -52,6 +52,7 @@ def test_before_0_11_brokers_elect_uncleanly_by_default() -> None:
     assert not since.unclean_leader_election
 
 
+@pytest.mark.slow
 def test_more_replicas_in_sync_keep_what_coordinators_acknowledged() -> None:
     """Where leaders are elected from the eligible replicas: elsewhere the last one in sync leads, whatever it lost."""
     lane = replace(TRANSACTIONS, min_insync_replicas=2, faults=("power-loss",), kafka_version="4.3.1")

@@ -19,6 +19,9 @@ from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from tests.reference_model.asked import answer, shown
 
+pytestmark = pytest.mark.xdist_group("answers")
+"""In one process, which asks for each answer once (`asked.py`)."""
+
 CUT_THEN_KILL = (
     LockstepStep.CUT_REPLICATION,
     LockstepStep.APPEND,

@@ -15,6 +15,9 @@ from kafka_chaos.reference_model import Anomaly, Lane, Lockstep, Status, parse_l
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from tests.reference_model.asked import answer
 
+pytestmark = pytest.mark.xdist_group("answers")
+"""In one process, which asks for each answer once (`asked.py`)."""
+
 TABLE = YAML(typ="safe").load(Path(__file__).with_name("truth_table.yaml"))
 """Loading refuses a lane that names an anomaly twice."""
 

@@ -30,8 +30,13 @@ def test_every_anomaly_is_searched_for() -> None:
 
 @pytest.mark.parametrize(
     ("rules", "partitions", "records"),
-    [(V1, 1, 2), (V1, 2, 1), pytest.param(V1, 2, 2, marks=pytest.mark.slow), (V1_UNVERIFIED, 1, 2), (V2, 2, 2)],
-    ids=["v1, two records", "v1, two partitions", "v1, two of both", "v1 unverified, two records", "v2, two of both"],
+    [
+        *((rules, 2, 1) for rules in (V1, V1_UNVERIFIED, V2)),
+        *(
+            pytest.param(*scope, marks=pytest.mark.slow)
+            for scope in ((V1, 1, 2), (V1, 2, 2), (V1_UNVERIFIED, 1, 2), (V2, 2, 2))
+        ),
+    ],
 )
 def test_failing_brokers_and_late_requests_break_nothing_that_is_promised(
     rules: Rules, partitions: int, records: int
@@ -65,6 +70,7 @@ def test_losses_show_the_same_on_two_partitions(rules: Rules) -> None:
     assert (states.complete, states.stories.keys()) == (True, LOST_DATA | {A.ZOMBIE_COMMIT})
 
 
+@pytest.mark.slow
 def test_losses_break_v1_in_the_same_ways() -> None:
     found = asked(V1, data_may_lose=True, several_partitions=False)
     assert found.complete

@@ -16,6 +16,7 @@ from kafka_chaos.reference_model.predict.transactional import IN_TRANSACTIONS, R
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.search import Budget
+from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, Question
 from kafka_chaos.reference_model.transactions.rules import V1
 
 pytestmark = pytest.mark.xdist_group("transactions")
@@ -83,14 +84,22 @@ def test_the_late_end_is_a_known_defect_of_every_client_so_far(size: int, ended:
     assert all(answer.status is Status.FORBIDDEN for answer in answers.values())
 
 
+@pytest.mark.slow
 def test_before_3_6_a_late_record_is_a_known_defect_too() -> None:
+    """Later versions: `test_the_late_end_is_a_known_defect_of_every_client_so_far`."""
     old = predict(replace(ONE, kafka_version="3.5.2")).transactions[A.HANGING_TRANSACTION]
     assert old.status is Status.FORBIDDEN
     assert "KAFKA-14402" in ["+".join(trace.ids) for trace in old.known_defects]
-    assert not predict(replace(ONE, kafka_version="3.6.2")).transactions[A.HANGING_TRANSACTION].known_defects
 
 
 def test_kafka_python_commits_without_what_expired() -> None:
+    smallest = Question(VARIANTS["KAFKA-5385"](V1), several_records=False, several_partitions=False)
+    story = TRANSACTIONS.stories({A.LOST_TRANSACTION}, smallest.setup)[A.LOST_TRANSACTION]
+    assert "its commit was acknowledged; a read_committed consumer was given nothing." in story[-1]
+
+
+@pytest.mark.slow
+def test_the_prediction_for_kafka_python_names_the_commits_without_what_expired() -> None:
     by_python = predict(replace(ONE, client="kafka-python 3.0.12", transactional=Transactional(size=2), partitions=2))
     named = {
         anomaly
