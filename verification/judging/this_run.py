@@ -12,6 +12,7 @@ and be elected, which the model does not know. Pure Python, no Spark.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -61,7 +62,7 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
     from kafka_chaos.reference_model.lane.anomalies import CHECKS
     from kafka_chaos.reference_model.lane.state import Scope
     from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
-    from kafka_chaos.reference_model.predict.prediction import shown_besides
+    from kafka_chaos.reference_model.predict.prediction import AnomalyPrediction, predict, shown_besides
     from kafka_chaos.reference_model.protocol.rules import as_obeyed
     from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted
 
@@ -69,8 +70,11 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
         return ThisRun(prediction)
     seen = observed(run, lane)
     reason = next((one.reason for one in seen if one.reason is not None), None)
-    permitted = frozenset(one for one in CHECKS if prediction.statuses.get(one) == Status.PERMITTED and counts.get(one))
-    if reason is None and not permitted:
+    found = frozenset(
+        one for one, status in prediction.statuses.items() if status == Status.PERMITTED and counts.get(one)
+    )
+    permitted = frozenset(one for one in CHECKS if one in found)
+    if reason is None and not found:
         reason = "nothing was found that is permitted"
     if reason is not None:
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=reason, partitions=seen))
@@ -83,6 +87,16 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
     defects = dict(prediction.known_defects)
     if ruled_out:
         defects |= {one: tuple(trace.ids for trace in traces) for one, traces in known_defects(plain).items()}
+    if found - permitted:
+        # Transactions and groups lose what their partitions lose. Kafka's internal topics are not observed: they may
+        # lose in this run what they may for these faults. A search that takes too long rules out nothing.
+        with suppress(ScopeNotExhausted):
+            whole = predict(lane, scope=Scope(kept_isr=True), budget=Budget(MOST_STATES))
+            of_both: list[tuple[AnyAnomaly, AnomalyPrediction]] = [*whole.transactions.items(), *whole.groups.items()]
+            for anomaly, answer in of_both:
+                if anomaly in found and answer.status is Status.FORBIDDEN:
+                    ruled_out[anomaly] = Status.FORBIDDEN
+                    defects[anomaly] = tuple(trace.ids for trace in answer.known_defects)
     narrowed = replace(prediction, statuses={**prediction.statuses, **ruled_out}, known_defects=defects)
     return ThisRun(narrowed, ObservationsLedger(searched=True, reason=None, partitions=seen), ruled_out)
 

@@ -12,6 +12,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.events import PartitionChanged
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model import predict
 from kafka_chaos.reference_model.lane.state import Scope
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
@@ -224,6 +225,24 @@ def test_nothing_is_searched_for_where_nothing_permitted_was_found() -> None:
     found = judged(states(USUAL), counts={Anomaly.PHANTOM: 1})
     assert found.ledger is not None
     assert (found.ledger.searched, found.ledger.reason) == (False, "nothing was found that is permitted")
+
+
+@pytest.mark.parametrize(
+    ("fault", "ruled_out"), [("kill", {TransactionAnomaly.LOST_TRANSACTION: Status.FORBIDDEN}), ("power-loss", {})]
+)
+def test_transactions_lose_what_their_partitions_lose_and_what_the_coordinator_s_topic_may(
+    fault: str, ruled_out: dict[TransactionAnomaly, Status]
+) -> None:
+    """The ISR of __transaction_state is not observed: a power loss may still cost what it had acknowledged."""
+    lane = replace(
+        LANE, idempotence=True, transactional=Transactional(size=1), unclean_leader_election=True, faults=(fault,)
+    )
+    held = replace(FAULT, kind=fault, model_faults=(fault,))
+    found = judged(states(USUAL), lane=lane, faults=(held,), counts={TransactionAnomaly.LOST_TRANSACTION: 1})
+    assert found.ruled_out == ruled_out
+    narrowed = found.prediction.statuses[TransactionAnomaly.LOST_TRANSACTION]
+    assert narrowed == (Status.FORBIDDEN if ruled_out else Status.PERMITTED)
+    assert (TransactionAnomaly.LOST_TRANSACTION in found.prediction.known_defects) == bool(ruled_out)
 
 
 CASES = [(replace(lane, faults=faults)) for lane, faults in product(LANES.values(), FAULT_SETS)]
