@@ -10,6 +10,7 @@ Exits with 1 where a lane in which the bug took effect is no violation, or one w
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from tables import Row, add_runs, write_rows, write_table
@@ -37,6 +38,7 @@ def row_of(lane: LaneVerdict, run_dir: Path) -> Row:
         "status": lane.predicted[Anomaly.LOST_WRITE].value,
         "complete": all(one.complete for one in ledger.observations.partitions),
         "lost": lost.count if lost else 0,
+        "causes": dict(lost.causes) if lost else {},
         "dropped": any(said in log.read_text(errors="replace") for log in run_dir.glob("logs/broker-*.log")),
     }
 
@@ -62,7 +64,8 @@ def fewest(rows: list[Row]) -> int:
 def write(rows: list[Row]) -> None:
     """Keep the runs, and write their table."""
     write_rows(rows, RESULTS)
-    lines = ["| lane | runs | as expected | loss for these faults | ISRs complete | lost records |", "|" + " --- |" * 6]
+    lines = ["| lane | runs | as expected | loss for these faults | ISRs complete | lost records | causes noted |"]
+    lines.append("|" + " --- |" * 7)
     for name in (*PLANTED, *SOUND):
         found = [row["lanes"][name] for row in rows if name in SOUND or shows(row["lanes"][name])]
         wanted = Verdict.VIOLATION if name in PLANTED else Verdict.CONFORMS
@@ -71,8 +74,11 @@ def write(rows: list[Row]) -> None:
         complete = sum(one["complete"] for one in found)
         lost = sorted(one["lost"] for one in found)
         meant = "violation" if name in PLANTED else "conforms"
+        causes = sum((Counter(one.get("causes", {})) for one in found), Counter[str]())
+        noted = ", ".join(f"{cause} {count:,}" for cause, count in causes.most_common())
         lines.append(
-            f"| `{name}` | {len(found)} | {good} {meant} | {statuses} | {complete} | {lost[0]:,} to {lost[-1]:,} |"
+            f"| `{name}` | {len(found)} | {good} {meant} | {statuses} | {complete} | {lost[0]:,} to {lost[-1]:,} "
+            f"| {noted} |"
         )
     write_table(PAGE, BEGIN, "\n".join(lines), END)
 

@@ -5,7 +5,8 @@
 Each run draws two faults from all kinds that this machine and the metadata mode have, and what was tried least, by all
 runs on record, is drawn most often; eight lanes from acks=0 to idempotence live through them. Runs share a cluster as
 long as it stays whole. What came out is added to docs/random-schedules.json, and the tables in docs/performance.md are
-written from it: the verdicts, and how long after its time each fault was applied. Runs that do not conform keep their
+written from it: the verdicts, what findings were explained by, how near outages came to the bounds of recovery, and how
+long after its time each fault was applied. Runs that do not conform keep their
 directories in runs/random-schedules. Exits with 1 if a run is a violation or leaves something behind.
 """
 
@@ -22,12 +23,14 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fault_times import AT_ONCE, at_once, delays
 from leftovers import left_of
+from suite_stability import commit
 from tables import MODES, Row, read_rows, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Verdict
@@ -48,6 +51,8 @@ RESULTS = ROOT / "docs/random-schedules.json"
 PAGE = ROOT / "docs/performance.md"
 TABLE_BEGINS = "<!-- from docs/random-schedules.json, by benchmarks/random_schedules.py -->"
 TABLE_ENDS = "<!-- end of random schedules -->"
+EVIDENCE_BEGINS = "<!-- evidence, from docs/random-schedules.json, by benchmarks/random_schedules.py -->"
+EVIDENCE_ENDS = "<!-- end of evidence -->"
 TIMES_BEGIN = "<!-- fault times, from docs/random-schedules.json, by benchmarks/random_schedules.py -->"
 TIMES_END = "<!-- end of fault times -->"
 KEPT = ROOT / "runs/random-schedules"
@@ -109,13 +114,35 @@ def is_possible(values: dict[str, Any], kind: str) -> bool:
     return fault_kinds()[kind].unavailable() is None
 
 
+@dataclass
+class Seen:
+    """What the runs of a batch showed: how late their faults were, the findings by cause, and by anomaly of recovery
+    the lanes that were judged, and the largest share of a bound that an outage took."""
+
+    late: Delays = field(default_factory=dict)
+    causes: Counter[str] = field(default_factory=Counter)
+    recovered: Counter[str] = field(default_factory=Counter)
+    nearest: dict[str, float] = field(default_factory=dict)
+
+    def add(self, result: RunResult) -> None:
+        """Note what one more run showed."""
+        for kind, delay in delays(result.path):
+            self.late.setdefault(kind, []).append(round(delay, 1))
+        for lane in result.verdict.lanes:
+            for found in lane.observed.values():
+                self.causes.update(found.causes)
+            for one in (lane.ledger and lane.ledger.recovery) or ():
+                self.recovered[one.anomaly] += 1
+                share = round(one.longest_s / one.bound_s, 2)
+                self.nearest[one.anomaly] = max(share, self.nearest.get(one.anomaly, 0.0))
+
+
 def run_and_tidy(
-    hunt: Hunt, late: Delays, experiment: Experiment, root: Path, listeners: Sequence[Listener]
+    hunt: Hunt, seen: Seen, experiment: Experiment, root: Path, listeners: Sequence[Listener]
 ) -> RunResult:
-    """Run an experiment of the hunt, note how late its faults were, and keep only what has to be looked at."""
+    """Run an experiment of the hunt, note what it showed, and keep only what has to be looked at."""
     result = hunt.run(experiment, root, listeners)
-    for kind, delay in delays(result.path):
-        late.setdefault(kind, []).append(round(delay, 1))
+    seen.add(result)
     if result.verdict.verdict is Verdict.CONFORMS:
         shutil.rmtree(result.path)
     return result
@@ -129,7 +156,7 @@ def tried(rows: Sequence[Row]) -> Counter[str]:
 def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter[str]) -> Row:
     """Run so many schedules, and tell what came out. `before`: how often each kind was tried already."""
     values = experiment_values(version, mode)
-    late: Delays = {}
+    seen = Seen()
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-schedules-") as folder:
         path = Path(folder, "random-schedules.yaml")
         path.write_text(json.dumps(values))
@@ -143,7 +170,7 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
                 seed=seed,
                 repeats=runs,
                 say=lambda text: print(text, flush=True),
-                run_one=lambda experiment, root, listeners: run_and_tidy(hunt, late, experiment, root, listeners),
+                run_one=lambda experiment, root, listeners: run_and_tidy(hunt, seen, experiment, root, listeners),
                 load=hunt.draw,
             )
             summary = nightly.run()
@@ -162,13 +189,17 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
     ]
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "commit": commit(),
         "cluster": f"{version}/{mode}",
         "seed": seed,
         "runs": len(summary.runs),
         "conform": len(summary.runs) - len(not_conforming),
         "others": not_conforming,
         "faults": dict(hunt.tried - before),
-        "milliseconds late": dict(sorted(late.items())),
+        "milliseconds late": dict(sorted(seen.late.items())),
+        "causes": dict(seen.causes),
+        "recovery judged": dict(seen.recovered),
+        "most of a bound": seen.nearest,
         "load average": round(os.getloadavg()[2], 1),
         "permitted and shown": shown(summary),
         "left": dict(left),
@@ -213,6 +244,29 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def table_of_evidence(rows: Sequence[Row]) -> str:
+    """Of the runs whose findings and recovery were noted: findings by cause, and how near outages came to bounds."""
+    noted = [row for row in rows if "causes" in row]
+    if not noted:
+        return "No batch on record noted them yet."
+    runs, conform = total(noted, "runs"), total(noted, "conform")
+    causes = sum((Counter(row["causes"]) for row in noted), Counter[str]())
+    judged = sum((Counter(row["recovery judged"]) for row in noted), Counter[str]())
+    most = {name: max(row["most of a bound"].get(name, 0.0) for row in noted) for name in judged}
+    lines = [
+        f"{runs} schedules, {conform} of which conform.",
+        "",
+        "| cause | lost, moved, duplicated and overtaken records |",
+        "| --- | ---: |",
+        *(f"| `{name}` | {count:,} |" for name, count in causes.most_common()),
+        "",
+        "| promise of recovery | lanes judged | most of its bound that an outage took |",
+        "| --- | ---: | ---: |",
+        *(f"| `{name}` | {count:,} | {most[name]:.0%} |" for name, count in judged.most_common()),
+    ]
+    return "\n".join(lines)
+
+
 def table_of_times(rows: Sequence[Row]) -> str:
     """How late faults were applied: all that are applied at once, and each kind, on a machine without other work."""
     by_kind: Delays = {}
@@ -249,6 +303,7 @@ def main() -> None:
     rows = [*rows, row]
     write_rows(rows, RESULTS)
     write_table(PAGE, TABLE_BEGINS, table(rows), TABLE_ENDS)
+    write_table(PAGE, EVIDENCE_BEGINS, table_of_evidence(rows), EVIDENCE_ENDS)
     write_table(PAGE, TIMES_BEGIN, table_of_times(rows), TIMES_END)
     print(row)
     sys.exit(bool(row["left"]) or any(other["verdict"] == Verdict.VIOLATION for other in row["others"]))
