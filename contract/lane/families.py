@@ -1,5 +1,5 @@
 """All families of anomalies, side by side: those of every lane, of transactions, of groups and loops, of recovery; and
-the names of the causes of lost, duplicated and overtaken records (docs/ledger.md says on what evidence each is named).
+the causes of lost, moved, duplicated and overtaken records (docs/ledger.md says on what evidence each is named).
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ def anomaly_named(name: str) -> AnyAnomaly:
 
 
 class Cause(StrEnum):
-    """Why a record was lost, stored twice or overtaken. In findings/, details follow the name after a colon."""
+    """Why a record was lost, moved, stored twice or overtaken. In findings/, details follow the name after a colon.
+
+    `unobserved`: no event that was seen explains it, and what was not seen may. `unexplained`: all of these were seen.
+    """
 
     TRUNCATION = "truncation"
     ELECTION = "election"
@@ -30,10 +33,10 @@ class Cause(StrEnum):
     FAULT = "fault"
     RETRY = "retry"
     PRODUCER_EPOCH = "producer_epoch"
+    UNOBSERVED = "unobserved"
     UNEXPLAINED = "unexplained"
-    IMPOSSIBLE = "impossible"
 
 
 REPEATED = (Anomaly.DUPLICATE, Anomaly.REORDERED)
-CAUSED = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, *REPEATED)
+CAUSED = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET, *REPEATED)
 """The anomalies whose every case has a cause."""

@@ -178,7 +178,8 @@ def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: AnyA
     in_this_run = str(as_dict(entry.get("in_this_run")).get(anomaly) or predicted)
     note = f"in this run; for these faults it is {predicted}" if in_this_run != predicted else ""
     state = _state(in_this_run, found, verdict, unread=_unread(evidence, anomaly))
-    if state == "confirmed" and as_dict(seen.get("causes")).get(Cause.IMPOSSIBLE):
+    # Only a violation: in a verdict of an older version, `unexplained` means what is `unobserved` now.
+    if state == "confirmed" and verdict is Verdict.VIOLATION and as_dict(seen.get("causes")).get(Cause.UNEXPLAINED):
         state, note = "violation", "no behaviour of the model explains all of these"
     return Cell(anomaly, in_this_run, found, state, note)
 

@@ -113,17 +113,17 @@ def summary_of(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str,
         "longest gap": _longest_gap(over_time),
         "produced": f"{int(entry.get('produced') or 0):,}",
         "acknowledged": f"{int(entry.get('acknowledged') or 0):,}",
-        "unexplained": _unexplained(as_dict(entry.get("anomalies"))),
+        "without a cause": _without_cause(as_dict(entry.get("anomalies"))),
         "others": f"{over_time.total('fail'):,} / {over_time.total('info'):,}" if over_time else "not recorded",
     }
 
 
-def _unexplained(anomalies: Mapping[str, Any]) -> str:
-    """How many lost, duplicated and overtaken records have no cause; a verdict without causes does not tell."""
+def _without_cause(anomalies: Mapping[str, Any]) -> str:
+    """How many lost, moved, duplicated and overtaken records have no cause; a verdict without causes does not tell."""
     causes = [as_dict(as_dict(anomalies[name]).get("causes")) for name in CAUSED if name in anomalies]
     if not all(causes):
         return "not recorded"
-    without = (Cause.UNEXPLAINED, Cause.IMPOSSIBLE)
+    without = (Cause.UNOBSERVED, Cause.UNEXPLAINED)
     return f"{sum(int(counts.get(cause) or 0) for counts in causes for cause in without):,}"
 
 

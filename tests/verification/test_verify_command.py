@@ -121,7 +121,7 @@ def test_several_directories_and_the_worst_exit_code(tmp_path: Path) -> None:
         "count": 1,
         "status": "forbidden",
         "examples": [{"partition": 0, "offset": 20, "producer_id": 0, "seq": 20}],
-        "causes": {"unexplained": 1},
+        "causes": {"unobserved": 1},
     }
     findings = pq.read_table(violating / "findings").to_pylist()
     assert {row["anomaly"] for row in findings} == {"lost_write", "inconsistent_offset"}

@@ -1,4 +1,4 @@
-"""Gives every lost, duplicated or overtaken record its cause, joined by partition, offset and time.
+"""Gives every lost, moved, duplicated or overtaken record its cause, joined by partition, offset and time.
 
 Guarantee: the cause begins with one of the names in `contract.families`. The events' side of the join is small and
 broadcast; findings never leave Spark.
@@ -28,7 +28,8 @@ _IS_DUPLICATE = f"anomaly = '{Anomaly.DUPLICATE}'"
 _IS_REPEATED = f"anomaly IN ({', '.join(map(repr, map(str, REPEATED)))})"
 _KIND = f"CASE WHEN {_IS_REPEATED} THEN 'retries' WHEN offset IS NULL THEN 'sends' ELSE 'drops' END"
 # What a record was truncated or overtaken by came after its acknowledgement; after its sending, if there is none.
-_KNOWN_NS = "IF(outcome = 'ok', complete_ns, invoke_ns)"
+# Which of two records at one offset is the older one is not known: anything that dropped the offset may explain them.
+_KNOWN_NS = f"IF(anomaly = '{Anomaly.INCONSISTENT_OFFSET}', 0, IF(outcome = 'ok', complete_ns, invoke_ns))"
 _BEGUN_NS = f"CASE of_kind WHEN 'drops' THEN {_KNOWN_NS} ELSE invoke_ns END"
 _ENDED_NS = f"CASE of_kind WHEN 'drops' THEN {_KNOWN_NS} WHEN 'sends' THEN invoke_ns ELSE complete_ns END"
 _COVERS = " AND ".join(
@@ -54,7 +55,7 @@ def explained(
     few: bool,
     small: bool,
 ) -> DataFrame:
-    """CASES of lost, duplicated and overtaken records (`contract.families.CAUSED`), each with its cause.
+    """CASES of lost, moved, duplicated and overtaken records (`contract.families.CAUSED`), each with its cause.
 
     `replicas`: those of idempotent producers that show duplicates. `few`, `small`: see `scope.keys`.
     """
@@ -64,7 +65,7 @@ def explained(
     if replicas is not None:
         renewed = _renewed(replicas, cases.where(_IS_DUPLICATE), few=few, small=small)
         found = found.drop("renewed").join(keys(renewed, few=few, small=small), list(IDENTITY), "left")
-    named = f"coalesce(IF({_IS_DUPLICATE}, renewed, NULL), found, '{Cause.UNEXPLAINED}')"
+    named = f"coalesce(IF({_IS_DUPLICATE}, renewed, NULL), found, '{Cause.UNOBSERVED}')"
     text = f"IF(cause IS NULL, {named}, concat({named}, IF(instr({named}, ':') > 0, '; ', ': '), cause)) AS cause"
     return found.selectExpr(*(text if name == "cause" else name for name in CASES.names))
 
@@ -80,7 +81,7 @@ def _with_explanation(
 ) -> DataFrame:
     """CASES with `found`, the first explanation of its partition that covers it, and no `renewed`."""
     sent = produced.select(*IDENTITY, F.col("partition").alias("sent_to"), "invoke_ns", "complete_ns", "outcome")
-    # No case is lost by this: whatever is lost, stored twice or overtaken was produced, once.
+    # No case is lost by this: each of these records was produced, once.
     placed = sent.join(keys(cases, few=few, small=small), list(IDENTITY)).selectExpr("*", f"{_KIND} AS kind")
     place = f"coalesce(partition, sent_to, {_UNKNOWN_PARTITION}) = of_partition"
     at = F.expr(f"lane = of_lane AND {place} AND kind = of_kind")

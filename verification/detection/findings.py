@@ -1,7 +1,7 @@
 """Finds, explains and counts all anomalies of a run: takes the tables, returns CASES and observations.
 
 Guarantee: an anomaly that is not judged in a lane has no case there. The counts are sums over exactly the rows that are
-written. Every lost, duplicated or overtaken record has a cause, be it `unexplained`.
+written. Every lost, moved, duplicated or overtaken record has a cause, be it `unobserved`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

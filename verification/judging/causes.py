@@ -1,4 +1,4 @@
-"""Possible causes of a lost, duplicated or overtaken record: truncations, elections and faults, by partition. No Spark.
+"""Possible causes of lost, moved, duplicated and overtaken records, by partition: truncations, elections, faults.
 
 Guarantee: a cause is named only with the events that show it; docs/ledger.md states the evidence for each.
 `verification.detection.causes` gives each finding the first cause that covers it.
@@ -45,9 +45,9 @@ class Span:
 class PartitionCauses:
     """The explanations for a partition, the best ones first. `partition` None: for records whose partition is unknown.
 
-    `drops`: for lost records with an offset; the last ones explain nothing, but name the leader epoch of the final log
-    that has the offset. `sends`: for lost records without an offset, by the time of sending. `retries`: for duplicates
-    and overtaken records, by the time from the sending to the outcome.
+    `drops`: for lost and moved records with an offset; the last ones explain nothing, but name the leader epoch of the
+    final log that has the offset. `sends`: for lost records without an offset, by the time of sending. `retries`: for
+    duplicates and overtaken records, by the time from the sending to the outcome.
     """
 
     lane: str
@@ -132,16 +132,16 @@ def _kept(run: RunDirectory, lane: Lane, partition: int) -> Drop | None:
         return None
     later = sorted(won, key=lambda one: (one.leader_epoch, one.ts_ns))[1:]
     end = min((one.start_offset for one in later), default=None)
-    return Drop(0, end, None, f"{Cause.IMPOSSIBLE}: no later leader began at or below it, so each of them had it")
+    return Drop(0, end, None, f"{Cause.UNEXPLAINED}: no later leader began at or below it, so each of them had it")
 
 
 def _undisturbed(run: RunDirectory, lane: Lane) -> list[Span]:
-    """Of duplicates and the like without a cause: impossible, while nothing lets their producer send again.
+    """Of duplicates and the like without a cause: unexplained, while nothing lets their producer send again.
 
     librdkafka does that after an error, a lost connection, or time-outs, which end sessions of brokers first. Near
-    faults, elections, changes of an ISR (in any partition of the lane) and pauses of the harness they stay unexplained:
-    for a time-out and a session, since clients and brokers may be behind. It takes all of these to be known. With
-    acks=0, an outcome says nothing of when brokers read the record.
+    faults, elections, changes of an ISR (in any partition of the lane) and pauses of the harness the cause stays
+    unobserved: for a time-out and a session, since clients and brokers may be behind. It takes all of these to be
+    known. With acks=0, an outcome says nothing of when brokers read the record.
     """
     timings, places = run.timings.get(lane.lane), [(lane.lane, number) for number in range(lane.partitions)]
     waits = (timings.request_ms, timings.fetch_ms, timings.delivery_ms) if timings else ()
@@ -158,9 +158,9 @@ def _undisturbed(run: RunDirectory, lane: Lane) -> list[Span]:
     moments += [won.ts_ns for place in places for won in run.events.elected(*place)]
     faults = [(fault.requested[0], fault.healed[-1]) for fault in run.events.concerning(lane.lane)]
     disturbed = [*((at - tail_ns, at) for at in moments), *faults, *run.events.pauses]
-    impossible = f"{Cause.IMPOSSIBLE}: nothing happened for which its producer sends a record again"
-    unexplained = [Span(since, until + tail_ns, str(Cause.UNEXPLAINED)) for since, until in disturbed]
-    return [*unexplained, Span(0, None, impossible, patience_ms * 1_000_000)]
+    unexplained = f"{Cause.UNEXPLAINED}: nothing happened for which its producer sends a record again"
+    unobserved = [Span(since, until + tail_ns, str(Cause.UNOBSERVED)) for since, until in disturbed]
+    return [*unobserved, Span(0, None, unexplained, patience_ms * 1_000_000)]
 
 
 def _took_effect(fault: FaultRecord) -> bool:
@@ -202,6 +202,6 @@ def _named(fault: FaultRecord) -> str:
 def _owners(chain: Sequence[tuple[int, int]]) -> list[Drop]:
     ends: list[int | None] = [*(start for _, start in chain[1:]), None]
     return [
-        Drop(start, end, None, f"{Cause.UNEXPLAINED}: the offset is of leader epoch {epoch}, which began at {start}")
+        Drop(start, end, None, f"{Cause.UNOBSERVED}: the offset is of leader epoch {epoch}, which began at {start}")
         for (epoch, start), end in zip(chain, ends, strict=False)
     ]

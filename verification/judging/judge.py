@@ -63,16 +63,15 @@ def judge(
         forbidden = this_run.prediction.statuses.get(anomaly, status) == Status.FORBIDDEN
         if forbidden and count and (why := permitted_by_them(run, lane).get(anomaly)):
             doubts.append(f"{anomaly} is forbidden for these faults and was found: {count}, but {why}")
-        elif forbidden and count and (run.has_log or anomaly != Anomaly.UNSEEN):
+        elif count and (
+            broken := _broken(anomaly, status, observed[anomaly], forbidden=forbidden, has_log=run.has_log)
+        ):
             defects = explaining(run, lane, this_run.prediction, anomaly, observed[anomaly])
             known = f": {observed[anomaly].examples[0]['cause']}" if anomaly in recovery.judged else ""
             known += f" (known defect: {', '.join(' with '.join(one) for one in defects)})" if defects else ""
-            these = "" if status == Status.FORBIDDEN else f" in this run ({status} for these faults)"
-            violations.append(f"{anomaly} is forbidden{these} and was found: {count}{known}")
+            violations.append(f"{broken}{known}")
             if defects:
                 explained[violations[-1]] = defects
-        elif count and (impossible := observed[anomaly].causes.get(Cause.IMPOSSIBLE)):
-            violations.append(f"{anomaly} is {status}, but no behaviour of the model explains {impossible} of {count}")
         if status == Status.REQUIRED and not count:
             # A required anomaly can't be expected of a run in which no fault took effect.
             unproven = any(fault.problem is not None for fault in run.events.concerning(lane.lane))
@@ -95,6 +94,17 @@ def judge(
         in_this_run=this_run.ruled_out,
         explained=explained,
     )
+
+
+def _broken(anomaly: AnyAnomaly, status: Status, seen: Observation, *, forbidden: bool, has_log: bool) -> str | None:
+    """What a finding violates; None where it violates nothing."""
+    if not forbidden:
+        unexplained = seen.causes.get(Cause.UNEXPLAINED)
+        why = f"{anomaly} is {status}, but no behaviour of the model explains {unexplained} of {seen.count}"
+        return why if unexplained else None
+    these = "" if status == Status.FORBIDDEN else f" in this run ({status} for these faults)"
+    found = f"{anomaly} is forbidden{these} and was found: {seen.count}"
+    return found if has_log or anomaly != Anomaly.UNSEEN else None
 
 
 def _seen(measured: Sequence[Measured]) -> Observation:

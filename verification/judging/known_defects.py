@@ -1,8 +1,9 @@
-"""Which known defects explain a forbidden finding, record by record.
+"""Which known defects explain a finding that is forbidden or unexplained, record by record.
 
-Guarantee: defects are named only if the model says that together they make the anomaly reachable in this lane, and if
-the run shows for each record of the finding what each of them needs: of the same producer, before the record, in the
-brokers' own files. Whatever is not recorded explains nothing. Pure Python, no Spark.
+Guarantee: defects are named only if the model says that together they make the anomaly reachable in this lane, or that
+it is so without them, and if the run shows for each record of the finding what each of them needs: of the same
+producer, before the record, in the brokers' own files. Whatever is not recorded explains nothing. Pure Python, no
+Spark.
 """
 
 from collections import defaultdict
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
@@ -70,10 +71,16 @@ class Recorded:
 def explaining(
     run: RunDirectory, lane: Lane, prediction: LanePrediction, anomaly: AnyAnomaly, seen: Observation
 ) -> tuple[tuple[str, ...], ...]:
-    """The sets of known defects that explain each record of what was found of a forbidden anomaly."""
+    """The sets of known defects that explain each record of what was found of an anomaly.
+
+    The model says which make a forbidden one reachable. Of one that is permitted, and unexplained, it can be each.
+    """
     met = run.events.preconditions.get(lane.lane, ())
     occurred = {one.defect for one in met} & EXPLAINS.keys()
-    named = [defects for defects in prediction.known_defects.get(anomaly, ()) if occurred.issuperset(defects)]
+    possible = prediction.known_defects.get(anomaly, ())
+    if prediction.statuses.get(anomaly) == Status.PERMITTED:
+        possible = tuple((defect,) for defect in sorted(occurred))
+    named = [defects for defects in possible if occurred.issuperset(defects)]
     if not named or not seen.records or len(seen.records) != seen.count:
         return ()
     recorded = recorded_of(run, lane, seen.records, met)

@@ -50,7 +50,7 @@ def explained(found: Sequence[Finding], view: View, causes: Causes, *, idempoten
             continue
         identity = (case.producer_id, case.seq)
         cause = renewed.get(identity) if case.anomaly == Anomaly.DUPLICATE else None
-        cause = cause or _explanation(case, sent[identity], view, causes) or str(Cause.UNEXPLAINED)
+        cause = cause or _explanation(case, sent[identity], view, causes) or str(Cause.UNOBSERVED)
         if one.cause is not None:
             cause += ("; " if ":" in cause else ": ") + one.cause
         texts.append(one._replace(cause=cause))
@@ -67,6 +67,9 @@ def _explanation(case: Case, sent: Produced, view: View, causes: Causes) -> str 
         return _first(known.sends, sent.invoke_ns, sent.invoke_ns)
     # What a record was truncated or overtaken by came after its acknowledgement; after its sending, if there is none.
     known_ns = sent.complete_ns if view.outcome_of(sent) == "ok" else sent.invoke_ns
+    if case.anomaly == Anomaly.INCONSISTENT_OFFSET:
+        # Which of both is the older one is not known: anything that dropped the offset may explain them.
+        known_ns = 0
     return next((drop.cause for drop in known.drops if _covers(drop, case.offset, known_ns)), None)
 
 

@@ -73,7 +73,7 @@ def series_of(name: str, *, buckets: int = 50) -> Series:
         errors=(ErrorCount("info", "Local: Message timed out", 5),),
     )
     lost = FindingRange(name, "lost_write", 0, None, 40, 59, 20, "truncation: broker 1 dropped offsets 40 to 59")
-    doubled = FindingRange(name, "duplicate", 0, None, 70, 70, 1, "unexplained: first at partition 0, offset 65")
+    doubled = FindingRange(name, "duplicate", 0, None, 70, 70, 1, "unobserved: first at partition 0, offset 65")
     unplaced = FindingRange(name, "lost_write", None, 3, 7, 9, 3)
     return Series(lanes={name: lane}, ranges=[lost, doubled, unplaced], ends={(name, 0): 99})
 
@@ -139,7 +139,7 @@ def test_lanes_are_summed_up_and_losses_traced_to_the_epoch_that_dropped_them(tm
     assert page.row("safe")[0].startswith("safe")
     lost = "First case: truncation: broker 1 dropped offsets 40 to 59."
     assert page.row("lost write")[1:4] == ["offset 40 to 59", "20", lost]
-    doubled = "First case: unexplained: first at partition 0, offset 65."
+    doubled = "First case: unobserved: first at partition 0, offset 65."
     assert page.row("duplicate")[1:] == ["offset 70", "1", doubled]
     assert "seq 7 to 9" in page.text
     assert "For the first case, no cause is recorded." in page.text
@@ -161,13 +161,13 @@ def test_records_without_a_cause_are_counted(tmp_path: Path) -> None:
     run = full_run(tmp_path)
     document = json.loads((run / "verdict.json").read_text())
     found = document["lanes"][0]["anomalies"]
-    found["lost_write"]["causes"] = {"truncation": 13, "unexplained": 7}
+    found["lost_write"]["causes"] = {"truncation": 13, "unobserved": 7}
     found["duplicate"]["causes"] = {"retry": 1}
     (run / "verdict.json").write_text(json.dumps(document))
     page = page_of(run, series_of("orders"))
-    headings = next(row for row in page.rows if "Unexplained" in row)
+    headings = next(row for row in page.rows if "Without a cause" in row)
     summaries = {row[0]: row for row in reversed(page.rows) if len(row) == len(headings)}
-    place = headings.index("Unexplained")
+    place = headings.index("Without a cause")
     assert (summaries["orders"][place], summaries["safe"][place]) == ("7", "0")
 
 

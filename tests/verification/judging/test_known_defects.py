@@ -98,6 +98,19 @@ def test_a_finding_that_a_known_defect_explains_is_a_violation_that_names_it(run
     assert "accepted_defects" not in lane.to_json()
 
 
+def test_so_it_is_where_the_finding_is_permitted_and_nothing_else_explains_it(run_dir: Path) -> None:
+    permitted = replace(
+        PREDICTION, statuses={**PREDICTION.statuses, Anomaly.DUPLICATE: Status.PERMITTED}, known_defects={}
+    )
+    unexplained = replace(TWICE, causes={"unexplained": TWICE.count})
+    lane = verdict_of(run_dir, prediction=permitted, duplicate=unexplained)
+    assert lane.reasons[0].endswith(f"no behaviour of the model explains 1 of 1 (known defect: {DEFECT})")
+    assert lane.known_defects == (DEFECT,)
+    unmet = verdict_of(run_dir, {}, prediction=permitted, duplicate=unexplained)
+    assert (unmet.verdict, unmet.known_defects) == (Verdict.VIOLATION, ())
+    assert verdict_of(run_dir, prediction=permitted).verdict is Verdict.CONFORMS
+
+
 @pytest.mark.parametrize(
     ("preconditions", "prediction", "seen"),
     [

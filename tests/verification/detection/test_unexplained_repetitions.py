@@ -1,4 +1,4 @@
-"""What only a repetition explains is impossible where nothing lets a producer send again, and a violation then."""
+"""What only a repetition explains is unexplained where nothing lets a producer send again, and a violation then."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -30,12 +30,12 @@ CALM: dict[str, Any] = {
         request_ms=30, fetch_ms=60, delivery_ms=300,
     ),
 }  # fmt: skip
-NOTHING_HAPPENED = "impossible: nothing happened for which its producer sends a record again"
+NOTHING_HAPPENED = "unexplained: nothing happened for which its producer sends a record again"
 TAIL = 39
 """A time-out and a session, in milliseconds."""
 
 
-def test_a_duplicate_is_impossible_where_nothing_makes_its_producer_send_again() -> None:
+def test_a_duplicate_is_unexplained_where_nothing_makes_its_producer_send_again() -> None:
     spans = found(FIRST, SECOND, pauses=((300 * MS, 310 * MS),), **CALM).retries[2:]
     assert spans[-1] == Span(0, None, NOTHING_HAPPENED, 30 * MS)
     assert sorted((span.since_ns // MS, (span.until_ns or 0) // MS) for span in spans[:-1]) == [
@@ -48,7 +48,7 @@ def test_a_duplicate_is_impossible_where_nothing_makes_its_producer_send_again()
         (60 - TAIL, 60 + TAIL),
         (300, 310 + TAIL),
     ]
-    assert {span.cause for span in spans[:-1]} == {"unexplained"}
+    assert {span.cause for span in spans[:-1]} == {"unobserved"}
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,20 @@ def test_a_duplicate_is_impossible_where_nothing_makes_its_producer_send_again()
     ],
     ids=lambda given: next(iter(given)),
 )
-def test_a_duplicate_stays_unexplained_where_something_may_have_happened_unseen(unknown: dict[str, Any]) -> None:
+def test_the_cause_of_a_duplicate_is_unobserved_where_something_may_have_happened_unseen(
+    unknown: dict[str, Any],
+) -> None:
     assert NOTHING_HAPPENED not in [span.cause for span in found(FIRST, SECOND, **{**CALM, **unknown}).retries]
     assert NOTHING_HAPPENED in [span.cause for span in found(FIRST, SECOND, **CALM).retries]
 
 
 @pytest.mark.parametrize("anomaly", [Anomaly.DUPLICATE, Anomaly.REORDERED])
 @pytest.mark.parametrize(
-    ("begun_ms", "ended_ms", "impossible"),
+    ("begun_ms", "ended_ms", "is_violation"),
     [(99, 110, False), (100, 110, True), (150, 179, True), (150, 180, False), (150, None, False)],
 )
 def test_what_only_a_repetition_explains_is_a_violation_where_none_can_have_been(
-    tmp_path: Path, verified: Verified, anomaly: Anomaly, begun_ms: int, ended_ms: int | None, impossible: bool
+    tmp_path: Path, verified: Verified, anomaly: Anomaly, begun_ms: int, ended_ms: int | None, is_violation: bool
 ) -> None:
     """The last change of an ISR was seen at 60 ms."""
     rows = Rows(lanes=[{"lane": "a", "acks": "1", "faults": ["pause"], "replication_factor": 3}], clock=0)
@@ -112,6 +114,6 @@ def test_what_only_a_repetition_explains_is_a_violation_where_none_can_have_been
     chain = {"high_watermark": 10, "log_end_offset": 10, "leader_epochs": [[0, 0], [1, 5]]}
     rows.checkpoints = {"brokers": {"2": {"a/0": chain}}}
     lane = verified(rows.write(tmp_path / "run")).lane("a")
-    assert lane.observed[anomaly].causes == {"impossible" if impossible else "unexplained": 1}
+    assert lane.observed[anomaly].causes == {"unexplained" if is_violation else "unobserved": 1}
     reason = f"{anomaly} is permitted, but no behaviour of the model explains 1 of 1"
-    assert (reason in lane.reasons) == impossible, lane.reasons
+    assert (reason in lane.reasons) == is_violation, lane.reasons
