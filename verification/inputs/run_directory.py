@@ -11,6 +11,7 @@ from difflib import get_close_matches
 
 from kafka_chaos.contract.columns import OF_GROUPS, OF_TRANSACTIONS, TABLES
 from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.engines import MOST_ROWS
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import Timings
@@ -39,9 +40,6 @@ from kafka_chaos.verification.inputs.documents.predictions import GivenPredictio
 from kafka_chaos.verification.inputs.documents.reading import expect, is_given, read_versioned
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
-
-MOST_IN_MEMORY = 1_000_000
-"""The rows of a run that are compared without Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class RunDirectory:
     def fits_into_memory(self) -> bool:
         """Whether what its tables say of each other is evaluated from its files, without Spark."""
         are_files = self.path is not None and not any(table.counted for table in self.tables.values())
-        return are_files and self.rows <= MOST_IN_MEMORY
+        return are_files and self.rows <= MOST_ROWS
 
     def lane(self, name: str) -> Lane:
         """The lane of that name."""

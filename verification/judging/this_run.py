@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from kafka_chaos.contract.anomalies import Status
+from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.events import IsrChanged, LeaderElected, PartitionChanged
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS
@@ -33,6 +33,8 @@ FIRST_RELEASE = (2, 8)
 name all numbers."""
 ENDING = frozenset({"kill", "stop", "power-loss"})
 """The model's faults that end a broker."""
+LOSSES = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ)
+"""Of a lane's partitions: all that they take from its transactions and groups."""
 MISTIMED = frozenset({"clock-step", "clock-drift"})
 MOST_STATES = 100_000
 """Of a search for a verdict: some ten seconds."""
@@ -79,15 +81,16 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
     if reason is not None:
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=reason, partitions=seen))
     plain = as_obeyed(plain_lane(lane))
+    losses = {one for one in LOSSES if found - permitted and prediction.statuses.get(one) == Status.PERMITTED}
     try:
-        shown = shown_besides(permitted, [plain], Scope(kept_isr=True), Budget(MOST_STATES))
+        shown = shown_besides(permitted | losses, [plain], Scope(kept_isr=True), Budget(MOST_STATES))
     except ScopeNotExhausted as error:
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=str(error), partitions=seen))
     ruled_out: dict[AnyAnomaly, Status] = {one: Status.FORBIDDEN for one in CHECKS if one in permitted - shown}
     defects = dict(prediction.known_defects)
     if ruled_out:
         defects |= {one: tuple(trace.ids for trace in traces) for one, traces in known_defects(plain).items()}
-    if found - permitted:
+    if losses - shown:
         # Transactions and groups lose what their partitions lose. Kafka's internal topics are not observed: they may
         # lose in this run what they may for these faults. A search that takes too long rules out nothing.
         with suppress(ScopeNotExhausted):

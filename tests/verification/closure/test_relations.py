@@ -516,7 +516,7 @@ def of_a_plain_lane(rows: Rows) -> None:
 def test_runs_show_of_plain_lanes_what_their_rows_show(
     tmp_path: Path, spark: Any, change: Callable[[Rows], None] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_directory, "MOST_IN_MEMORY", 0)
+    monkeypatch.setattr(run_directory, "MOST_ROWS", 0)
     rows = plain_run()
     if change is not None:
         change(rows)
