@@ -32,8 +32,8 @@ test: setup
 	@docker/set-up tests
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow"
 
-# Needs neither an engine nor a JVM nor a browser. Some tests wait for processes: four workers share two cores.
-test-unit test-examples: WORKERS := 4
+# Needs neither an engine nor a JVM nor a browser. Some tests wait for processes: three workers share two cores.
+test-unit test-examples: WORKERS := 3
 test-unit: .venv/.installed
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow and not cluster and not spark and not browser"
 

@@ -37,6 +37,7 @@ def test_a_section_is_up_to_date(name: str) -> None:
     assert section in written()
 
 
+@pytest.mark.xdist_group("transactions")
 def test_rows_of_transactions_and_groups_are_up_to_date() -> None:
     for name in ("requests are late", NOTHING_FAILS_BUT_BROKERS):
         assert model_page.transaction_row(V2, name) in written()
