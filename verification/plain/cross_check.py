@@ -7,7 +7,7 @@ makes its lane and the run `unknown`, and names both counts.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
-from kafka_chaos.verification.plain.anomalies import LOOKED_FOR, SAMPLED, check_sample, find
+from kafka_chaos.verification.plain.anomalies import LOOKED_FOR, SAMPLED, SAMPLED_BY_READS, check_sample, find
 from kafka_chaos.verification.plain.engine import groups_in
 from kafka_chaos.verification.plain.rows import Case, Finding, LaneHistory, View
 from kafka_chaos.verification.plain.tables import KINDS, add_metadata, batches, empty_histories, values_of
@@ -42,12 +42,13 @@ WINDOWS = 8
 class LaneChecked:
     """The plain checker's findings in a lane; `identities` None: it looked at all rows, otherwise at these records.
 
-    `cases`: with the number of counted units that each stands for.
+    `cases`: with the number of counted units that each stands for. `looked_for`: the anomalies.
     """
 
     rows: int
     cases: Counter[Case]
     identities: frozenset[tuple[int, int]] | None = None
+    looked_for: Sequence[str] = LOOKED_FOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,8 @@ def _checked(run: RunDirectory) -> dict[str, LaneChecked]:
             identities = frozenset((row.producer_id, row.seq) for row in history.produced)
             if identities:
                 size = sum(map(len, (history.produced, history.consumed, history.log or ())))
-                found[lane] = LaneChecked(size, Counter(check_sample(history)), identities)
+                looked_for = SAMPLED_BY_READS if history.log is None else SAMPLED
+                found[lane] = LaneChecked(size, Counter(check_sample(history)), identities, looked_for)
     return found
 
 
@@ -218,13 +220,13 @@ def _disagreements(lane: LaneVerdict, checked: LaneChecked, found: Found) -> lis
     for case, units in checked.cases.items():
         plain[case.anomaly] += units
     if checked.identities is None:
-        spark = Counter({name: lane.count(anomaly_named(name)) or 0 for name in LOOKED_FOR})
-        differing = [name for name in LOOKED_FOR if spark[name] != plain[name]]
+        spark = Counter({name: lane.count(anomaly_named(name)) or 0 for name in checked.looked_for})
+        differing = [name for name in checked.looked_for if spark[name] != plain[name]]
     else:
         cases = found.get(lane.lane, Counter())
         spark = Counter(case.anomaly for case in cases.elements())
         one_sided = {case.anomaly for case in cases.keys() ^ set(checked.cases)}
-        differing = [name for name in SAMPLED if name in one_sided]
+        differing = [name for name in checked.looked_for if name in one_sided]
     return [
         Disagreement(lane=lane.lane, anomaly=name, spark=spark[name], plain=plain[name])
         for name in differing

@@ -302,6 +302,21 @@ def test_a_sample_is_compared_record_by_record(
     assert verdict.verdict == (Verdict.UNKNOWN if differing else Verdict.CONFORMS)
 
 
+def test_without_a_log_a_sample_tells_nothing_of_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a record was passed, reads of others tell."""
+    rows = rows_of(1000, lost=(0, 1))
+    rows.log = None
+    monkeypatch.setattr(cross_check, "ROWS", 500)
+    checked = cross_checked(open_run(rows.write(tmp_path / "run")))
+    lost = Case("lost_write", 0, 0, 0, 0)
+    assert (0, 0) in (checked.lanes["a"].identities or ())
+    found = findings(tmp_path / "findings", ("a", lost))
+    assert with_cross_check(judged(lost_write=1), checked, found, 30).cross_check.disagreements == ()
+    twice = findings(tmp_path / "twice", ("a", lost._replace(anomaly="duplicate")))
+    (one,) = with_cross_check(judged(duplicate=1), checked, twice, 30).cross_check.disagreements
+    assert (one.anomaly, one.spark, one.plain) == ("duplicate", 1, 0)
+
+
 @pytest.mark.spark
 def test_a_run_on_which_both_agree_says_what_was_looked_at(tmp_path: Path, spark: Any) -> None:
     run_dir = rows_of(50, lanes=("a", "b")).write(tmp_path / "run")
