@@ -1,6 +1,7 @@
 """The ISRs that a run showed narrow its statuses: missing, ambiguous or contradictory observations leave
 the statuses for these faults."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, product
@@ -18,6 +19,7 @@ from kafka_chaos.reference_model.lane.state import Scope
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.predict.defects import plain_lane
+from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted
 from kafka_chaos.verification.inputs.documents.events import Events, Phase
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import prediction_of
@@ -243,6 +245,26 @@ def test_transactions_lose_what_their_partitions_lose_and_what_the_coordinator_s
     narrowed = found.prediction.statuses[TransactionAnomaly.LOST_TRANSACTION]
     assert narrowed == (Status.FORBIDDEN if ruled_out else Status.PERMITTED)
     assert (TransactionAnomaly.LOST_TRANSACTION in found.prediction.known_defects) == bool(ruled_out)
+
+
+def test_a_search_that_takes_too_long_rules_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = replace(
+        LANE, idempotence=True, transactional=Transactional(size=1), unclean_leader_election=True, faults=("kill",)
+    )
+    held = replace(FAULT, kind="kill", model_faults=("kill",))
+    counts = {TransactionAnomaly.LOST_TRANSACTION: 1, Anomaly.LOST_WRITE: 1}
+    with monkeypatch.context() as patch:
+
+        def refuse(*_: Any, budget: Budget, **__: Any) -> None:
+            assert budget.states == 0
+            raise ScopeNotExhausted("too many states")
+
+        patch.setattr(sys.modules[predict.__module__], "predict", refuse)
+        found = judged(states(USUAL), lane=lane, faults=(held,), counts=counts)
+        assert found.ruled_out == {Anomaly.LOST_WRITE: Status.FORBIDDEN}
+    monkeypatch.setattr("kafka_chaos.verification.judging.this_run.MOST_STATES", 3)
+    found = judged(states(USUAL), lane=lane, faults=(held,), counts=counts)
+    assert "states" in str(reason(found))
 
 
 CASES = [(replace(lane, faults=faults)) for lane, faults in product(LANES.values(), FAULT_SETS)]
