@@ -6,8 +6,8 @@ Each run draws two faults from all kinds that this machine and the metadata mode
 runs on record, is drawn most often; eight lanes from acks=0 to idempotence live through them. Runs share a cluster as
 long as it stays whole. What came out is added to docs/random-schedules.json, and the tables in docs/performance.md are
 written from it: the verdicts, what findings were explained by, how near outages came to the bounds of recovery, and how
-long after its time each fault was applied. Runs that do not conform keep their
-directories in runs/random-schedules. Exits with 1 if a run is a violation or leaves something behind.
+long after its time each fault was applied. Runs that do not conform keep their directories in runs/random-schedules.
+Exits with 1 if a run is a violation or leaves something behind.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from typing import Any
 
 from fault_times import AT_ONCE, at_once, delays
 from leftovers import left_of
-from suite_stability import commit
-from tables import MODES, Row, read_rows, write_rows, write_table
+from tables import MODES, Row, commit, read_rows, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tables import Row, read_rows, write_rows, write_table
+from tables import Row, commit, read_rows, write_rows, write_table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "suite-stability.json"
@@ -52,12 +52,6 @@ def beside() -> Iterator[None]:
             stack.callback(process.wait)
             stack.callback(process.kill)
         yield
-
-
-def commit() -> str:
-    return subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 def run_once(busy: bool) -> Row:

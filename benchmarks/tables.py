@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -68,6 +69,12 @@ def add_runs(
             print(json.dumps(rows[-1]), flush=True)
             write(rows)
     return rows
+
+
+def commit() -> str:
+    """The commit of this checkout, in short."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, cwd=Path(__file__).parent, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def read_rows(results: Path) -> list[Row]:

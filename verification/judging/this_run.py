@@ -34,7 +34,7 @@ name all numbers."""
 ENDING = frozenset({"kill", "stop", "power-loss"})
 """The model's faults that end a broker."""
 LOSSES = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ)
-"""Of a lane's partitions: all that they take from its transactions and groups."""
+"""The losses of a lane's partitions that its transactions and groups depend on."""
 MISTIMED = frozenset({"clock-step", "clock-drift"})
 MOST_STATES = 100_000
 """Of a search for a verdict: some ten seconds."""
@@ -76,12 +76,13 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
         one for one, status in prediction.statuses.items() if status == Status.PERMITTED and counts.get(one)
     )
     permitted = frozenset(one for one in CHECKS if one in found)
+    beyond = found - permitted
     if reason is None and not found:
         reason = "nothing was found that is permitted"
     if reason is not None:
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=reason, partitions=seen))
     plain = as_obeyed(plain_lane(lane))
-    losses = {one for one in LOSSES if found - permitted and prediction.statuses.get(one) == Status.PERMITTED}
+    losses = {one for one in LOSSES if beyond and prediction.statuses.get(one) == Status.PERMITTED}
     try:
         shown = shown_besides(permitted | losses, [plain], Scope(kept_isr=True), Budget(MOST_STATES))
     except ScopeNotExhausted as error:
@@ -97,7 +98,7 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
             whole = predict(lane, scope=Scope(kept_isr=True), budget=Budget(MOST_STATES))
             of_both: list[tuple[AnyAnomaly, AnomalyPrediction]] = [*whole.transactions.items(), *whole.groups.items()]
             for anomaly, answer in of_both:
-                if anomaly in found and answer.status is Status.FORBIDDEN:
+                if anomaly in beyond and answer.status is Status.FORBIDDEN:
                     ruled_out[anomaly] = Status.FORBIDDEN
                     defects[anomaly] = tuple(trace.ids for trace in answer.known_defects)
     narrowed = replace(prediction, statuses={**prediction.statuses, **ruled_out}, known_defects=defects)
