@@ -206,14 +206,19 @@ def _take_send(event: _Event, writer: RunWriter, seen: _Seen, started_ns: int, *
 
 def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock: Clock) -> None:
     assignment = 0
+    limit_reached = False
     batch: list[tuple[str, int, int]] = []
     for number, fields in _lines(path):
         event = _Event(path, number, fields)
         kind = fields["name"]
         if kind == "partitions_assigned":
             assignment += 1
+        elif kind == "startup_complete":
+            limit_reached = False
         elif kind == "records_consumed":
-            _compare(event, batch)
+            if limit_reached:
+                raise event.error("comes after a batch that --max-messages cut short, and that is the last one")
+            limit_reached = _compare(event, batch) > len(batch)
             batch.clear()
         elif kind == "shutdown_complete" and batch:
             raise event.error(f"no records_consumed counts the {len(batch)} record_data lines before it")
@@ -230,17 +235,20 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
             if (producer_id, seq) != UNDECODABLE:
                 read = seen.highest_read
                 read[topic, producer_id] = max(seq, read.get((topic, producer_id), seq))
-        elif kind not in {"startup_complete", "shutdown_complete", "partitions_revoked", "offsets_committed"}:
+        elif kind not in {"shutdown_complete", "partitions_revoked", "offsets_committed"}:
             raise event.error("no event of VerifiableConsumer")
 
 
-def _compare(event: _Event, batch: Sequence[tuple[str, int, int]]) -> None:
-    """Refuse a summary of a batch that does not match the reads before it: topic, partition, offset."""
-    count = event.number("count")
-    if count and not batch:
+def _compare(event: _Event, batch: Sequence[tuple[str, int, int]]) -> int:
+    """The number of records that were polled; refuse a summary that does not match the reads before it.
+
+    A read is its topic, partition and offset. The tool polls a batch, delivers of it what `--max-messages` allows, and
+    counts what it polled; `partitions` counts what it delivered.
+    """
+    polled = event.number("count")
+    if polled and not batch:
         raise event.error("says how many records were read, but not which: start VerifiableConsumer --verbose")
-    if count != len(batch):
-        raise event.error(f"count is {count}, but {len(batch)} record_data lines come before it")
+    delivered = 0
     for entry in event.fields.get("partitions") or ():
         if not isinstance(entry, dict):
             raise event.error(f"partitions holds {quoted(entry)}, expected objects")
@@ -250,6 +258,10 @@ def _compare(event: _Event, batch: Sequence[tuple[str, int, int]]) -> None:
         told = [entry.get(name) for name in ("count", "minOffset", "maxOffset")]
         if told != [len(at), min(at, default=-1), max(at, default=-1)]:
             raise event.error(f"{quoted(entry)} does not match the record_data lines before it")
+        delivered += len(at)
+    if len(batch) != (delivered or polled) or polled < delivered:
+        raise event.error(f"count is {polled}, but {len(batch)} record_data lines come before it")
+    return polled
 
 
 def _add_untold(writer: RunWriter, seen: _Seen) -> None:

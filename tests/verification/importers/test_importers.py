@@ -58,8 +58,11 @@ PART = {"topic": "t", "partition": 0, "count": 2, "minOffset": 4, "maxOffset": 5
     [
         (READ, None),
         ({**READ, "partitions": [PART]}, None),
+        ({**READ, "count": 6, "partitions": [PART]}, None),
+        ({**READ, "count": 1, "partitions": [PART]}, "count is 1, but 2 record_data lines come before it"),
         ({**READ, "count": 3}, "count is 3, but 2 record_data lines come before it"),
         ({**READ, "count": 1}, "count is 1, but 2 record_data lines come before it"),
+        ({**READ, "count": 3, "partitions": [{**PART, "count": 3}]}, "does not match the record_data lines before it"),
         ({**READ, "partitions": [{**PART, "minOffset": 3}]}, "does not match the record_data lines before it"),
         ({**READ, "partitions": [{**PART, "maxOffset": 6}]}, "does not match the record_data lines before it"),
         ({**READ, "partitions": [{**PART, "partition": 1}]}, "does not match the record_data lines before it"),
@@ -75,6 +78,19 @@ def test_a_consumer_counts_what_it_read(tmp_path: Path, summary: dict[str, Any],
     assert result.exit_code == (0 if message is None else 64)
     assert message is None or f"{consumer}, line 4: " in result.output
     assert message is None or message in result.output
+
+
+def test_a_batch_cut_short_by_the_limit_is_the_last_one_of_a_consumer(tmp_path: Path) -> None:
+    """Seen with --max-messages on 3.9.1: count is what was polled (251), partitions what was delivered (247)."""
+    producer = lines(tmp_path / "p", START, *(sent(str(number), 4 + number) for number in range(4)))
+    cut = {**READ, "count": 6, "partitions": [PART]}
+    rest = [given("2", 6), given("3", 7), {**READ, "partitions": [{**PART, "minOffset": 6, "maxOffset": 7}]}]
+    again = lines(tmp_path / "again", START, given("0", 4), given("1", 5), cut, START, *rest)
+    assert run("verifiable", producer, "--consumer", again, "--out", tmp_path / "run").exit_code == 0
+    more = lines(tmp_path / "more", START, given("0", 4), given("1", 5), cut, *rest)
+    result = run("verifiable", producer, "--consumer", more, "--out", tmp_path / "refused")
+    assert result.exit_code == 64
+    assert f"{more}, line 7: records_consumed: comes after a batch that --max-messages cut short" in result.output
 
 
 def test_what_the_verifiable_tools_tell(tmp_path: Path) -> None:
@@ -366,16 +382,23 @@ def test_real_output_of_the_verifiable_tools(
     wait_until(lambda: stored() >= 700, timeout=60, message="the second producer's records to arrive")
     broker.must_execute("kill", "-9", pid)
     cut_off = broker.must_execute("cat", "/tmp/endless.out")
-    limit = f"--max-messages {stored()} --verbose --group-id verifiable --reset-policy earliest"
-    reads = broker.must_execute("sh", "-c", tool("VerifiableConsumer", limit))
+
+    def read(group: str, limit: int) -> str:
+        options = f"--max-messages {limit} --verbose --group-id {group} --reset-policy earliest"
+        return broker.must_execute("sh", "-c", tool("VerifiableConsumer", options))
+
+    reads, few = read("verifiable", stored()), read("few", 3)
     consumer.close()
 
-    files = [tmp_path / name for name in ("whole.jsonl", "cut-off.jsonl", "reads.jsonl")]
-    for file, text in zip(files, (whole, cut_off, reads), strict=True):
+    names = "whole.jsonl", "cut-off.jsonl", "reads.jsonl", "few.jsonl"
+    files = [tmp_path / name for name in names]
+    for file, text in zip(files, (whole, cut_off, reads, few), strict=True):
         file.write_text(text)
+    (polled,) = (event for event in map(json.loads, few.splitlines()) if event["name"] == "records_consumed")
+    assert polled["count"] > polled["partitions"][0]["count"] == 3
     out = tmp_path / "run"
     settings = "--min-insync-replicas", 2, "--out", out
-    result = run("verifiable", files[0], files[1], "--consumer", files[2], *settings)
+    result = run("verifiable", *files[:2], "--consumer", files[2], "--consumer", files[3], *settings)
     assert result.exit_code == 0, result.output
     verdict = verified(out).lane(topic)
     assert (verdict.verdict.value, dict(verdict.observed)) == ("conforms", {}), verdict.reasons
@@ -386,7 +409,7 @@ def test_real_output_of_the_verifiable_tools(
     files[2].write_text("\n".join(one_less))
     lossy_run = ("verifiable", *files[:2], "--consumer", files[2], *settings[:-1], tmp_path / "lossy")
     refused = run(*lossy_run)
-    assert (refused.exit_code, "record_data lines come before it" in refused.output) == (64, True)
+    assert (refused.exit_code, "does not match the record_data lines before it" in refused.output) == (64, True)
     files[2].write_text("\n".join(recounted(one_less)))
     assert run(*lossy_run).exit_code == 0
     lossy = verified(tmp_path / "lossy").lane(topic)
