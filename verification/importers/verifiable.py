@@ -214,7 +214,9 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
         if kind == "partitions_assigned":
             assignment += 1
         elif kind == "startup_complete":
+            # What ended before may have been killed in the middle of a batch.
             limit_reached = False
+            batch.clear()
         elif kind == "records_consumed":
             if limit_reached:
                 raise event.error("comes after a batch that --max-messages cut short, and that is the last one")

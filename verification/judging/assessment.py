@@ -18,6 +18,7 @@ from kafka_chaos.contract.lane.metadata import SERVER
 from kafka_chaos.verification.groups import evidence as of_groups
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.known_defects import implied
 from kafka_chaos.verification.judging.replicas import ReplicaEvidence, replica_evidence
 from kafka_chaos.verification.judging.unexplained import unexplained
 from kafka_chaos.verification.recovery import evidence as of_recovery
@@ -181,6 +182,8 @@ def _of_what_is_there(assessment: EvidenceAssessment) -> None:
         for name in run.events.collects
         if not run.tables[name].given and not run.tables[name].unread
     ]
+    if run.is_planned and "replicas" in run.events.collects and not run.checkpoints.given:
+        assessment.doubts.append("checkpoints.json is missing, which is written with the replicas/ of events.jsonl")
     if not _reports(run, assessment.lane):
         assessment.left_out.append("no reports of high watermarks")
 
@@ -213,7 +216,7 @@ def _of_history(assessment: EvidenceAssessment) -> None:
         doubts.append(f"{counted(placed, 'acknowledgement')} name an offset, which no broker answers to acks=0")
     if assessment.lane.acks != "0" and (unplaced := facts.total("unplaced")):
         why = f"{counted(unplaced, 'acknowledgement')} name no offset"
-        if run.is_planned:
+        if run.is_planned and unplaced > implied(run, assessment.lane):
             doubts.append(why)
         assessment.incomplete.update(dict.fromkeys((Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET), why))
     if facts.unjudged:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.columns import OF_TRANSACTIONS
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import AnyAnomaly
@@ -64,6 +64,9 @@ def concluded(
             unread=missing,
             unread_replicas=missing_replicas,
             unread_commits=missing_commits,
+            lost_input=0
+            if lane.loop is None
+            else examined.observed.get((lane.loop.source, Anomaly.TRUNCATED_READ), Observation()).count,
         )
         for lane in run.lanes
     )

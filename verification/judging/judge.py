@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Trait, Verdict
+from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly, Cause
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
@@ -35,11 +36,13 @@ def judge(
     unread: tuple[str, ...] = (),
     unread_replicas: tuple[str, ...] = (),
     unread_commits: tuple[str, ...] = (),
+    lost_input: int = 0,
 ) -> LaneVerdict:
     """One lane's verdict, with its ledger and every reason for not conforming.
 
     `unread`: why produced/, consumed/ or log/ were not read in full; then no finding is certain. `unread_replicas`: the
-    same for replicas/, which shows how transactions ended. `unread_commits`: the same for commits/.
+    same for replicas/, which shows how transactions ended. `unread_commits`: the same for commits/. `lost_input`: how
+    many records the source of the lane's loop lost after they had been read; the model takes it to keep them.
     """
     assessment = assessment_of(run, lane, facts, prediction)
     assessment.doubts[:0] = [*unread, *unread_replicas, *unread_commits]
@@ -61,7 +64,11 @@ def judge(
             continue
         count = counts[anomaly]
         forbidden = this_run.prediction.statuses.get(anomaly, status) == Status.FORBIDDEN
-        if forbidden and count and (why := permitted_by_them(run, lane).get(anomaly)):
+        if count and lost_input and isinstance(anomaly, GroupAnomaly):
+            doubts.append(f"{anomaly} was found: {count}, but the loop's source lost {counted(lost_input, 'record')}")
+            continue
+        unexplained = Cause.UNEXPLAINED in observed.get(anomaly, Observation()).causes
+        if forbidden and count and not unexplained and (why := permitted_by_them(run, lane).get(anomaly)):
             doubts.append(f"{anomaly} is forbidden for these faults and was found: {count}, but {why}")
         elif count and (
             broken := _broken(anomaly, status, observed[anomaly], forbidden=forbidden, has_log=run.has_log)

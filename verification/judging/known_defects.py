@@ -24,7 +24,7 @@ from kafka_chaos.verification.judging.result import Identity, Observation
 
 _MISPLACED = frozenset({Anomaly.LOST_WRITE, Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH})
 """The anomalies of a record that was acknowledged at the offset of another."""
-_UNPLACED: Mapping[str, Collection[Any]] = {"outcome": ["ok"], "offset": [None]}
+_ACKNOWLEDGED = ("producer_id", "partition", "seq", "offset")
 _COPY = ("broker", "partition", "offset", "producer_epoch", "kind")
 _MARKER = ("broker", "partition", "offset", "producer_id", "kind")
 _ENDED = ("producer_id", "transaction", "transactional_id", "begin_ns", "end_ns", "outcome")
@@ -55,7 +55,7 @@ class Recorded:
     at which one of them is stored, the records that were acknowledged there. `copies`: by record, broker and
     partition its offsets there, with producer epochs. `markers`: by broker and partition their offsets, producers and
     kinds. `transactions`: by producer and number, the rest of `_ENDED`. `unplaced`: by producer and partition, the seqs
-    of all records that were acknowledged without an offset.
+    of the records that were acknowledged without an offset, and before any with one.
     """
 
     unplaced: Mapping[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -105,10 +105,17 @@ def recorded_of(
 
     for producer, seq, *row in rows("produced", *of, *Sent._fields, **of):
         found.sent[producer, seq].append(Sent(*row))
-    if implied := {one.producer_id for one in met if one.messages is not None} - {None}:
-        unplaced = rows("produced", "producer_id", "partition", "seq", producer_id=implied, **_UNPLACED)
-        for producer, partition, seq in sorted(row for row in unplaced if None not in row):
-            found.unplaced[producer, partition].append(seq)
+    if producers := {one.producer_id for one in met if one.messages is not None} - {None}:
+        placed: dict[tuple[int, int], int] = {}
+        unplaced: list[tuple[int, int, int]] = []
+        for producer, partition, seq, offset in rows("produced", *_ACKNOWLEDGED, producer_id=producers, outcome=["ok"]):
+            if offset is None and partition is not None:
+                unplaced.append((producer, partition, seq))
+            elif offset is not None:
+                placed[producer, partition] = min(seq, placed.get((producer, partition), seq))
+        for producer, partition, seq in sorted(unplaced):
+            if seq < placed.get((producer, partition), seq + 1):
+                found.unplaced[producer, partition].append(seq)
     for producer, seq, *row in rows("log", *of, "partition", "offset", **of):
         found.stored[producer, seq].append(tuple(row))
     if acknowledged := {one.offset for each in found.sent.values() for one in each} - {None}:
@@ -190,13 +197,24 @@ def acknowledged_implicitly(met: DefectPrecondition, anomaly: AnyAnomaly, record
     """KAFKA-15591: the lost record is one of those first messages of its producer to a partition that the client
     reported as acknowledged because a later one was.
 
-    No broker answered for them, so they have no offset. No other record without one comes before them.
+    No broker answered for them, so they have no offset. No other record comes before them.
     """
     if anomaly != Anomaly.LOST_WRITE or met.producer_id != record[0] or len(recorded.sent[record]) != 1:
         return False
     if met.producer_id is None or met.partition is None or met.messages is None or met.messages < 1:
         return False
     return record[1] in recorded.unplaced.get((met.producer_id, met.partition), [])[: met.messages]
+
+
+def implied(run: RunDirectory, lane: Lane) -> int:
+    """How many acknowledgements of the lane's client are known to be without an answer of a broker: KAFKA-15591."""
+    met = run.events.preconditions.get(lane.lane, ())
+    of_partitions = {
+        (one.producer_id, one.partition): one.messages or 0
+        for one in met
+        if EXPLAINS.get(one.defect) is acknowledged_implicitly
+    }
+    return sum(of_partitions.values())
 
 
 def repeated(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:

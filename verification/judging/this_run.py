@@ -65,6 +65,7 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
     from kafka_chaos.reference_model.lane.state import Scope
     from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
     from kafka_chaos.reference_model.predict.prediction import AnomalyPrediction, predict, shown_besides
+    from kafka_chaos.reference_model.protocol.axioms import AXIOMS
     from kafka_chaos.reference_model.protocol.rules import as_obeyed
     from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted
 
@@ -88,6 +89,9 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
     except ScopeNotExhausted as error:
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=str(error), partitions=seen))
     ruled_out: dict[AnyAnomaly, Status] = {one: Status.FORBIDDEN for one in CHECKS if one in permitted - shown}
+    if not _ended_alone(run, lane):
+        # An axiom fails where a broker loses its log's end and stays in the ISR: each was seen to leave it.
+        ruled_out |= {one: Status.FORBIDDEN for one in AXIOMS if one in found}
     defects = dict(prediction.known_defects)
     if ruled_out:
         defects |= {one: tuple(trace.ids for trace in traces) for one, traces in known_defects(plain).items()}
@@ -222,12 +226,27 @@ def _unasked(
                 yield f"broker {broker} left the ISR, and no fault held it"
             used.update((fault_id, broker) for fault_id in holding[:1])
     replicas = frozenset[int]().union(*(state.isr for state in states))
+    for fault, broker in _ended(faults):
+        alone = _isr_at(states, fault.requested[0]) == {broker}
+        if broker in replicas and not alone and not _was_out(states, broker, fault.requested[0], fault.healed[-1]):
+            yield f"fault {fault.fault_id} ended broker {broker}, which was not seen to leave the ISR"
+
+
+def _ended(faults: Sequence[FaultRecord]) -> Iterator[tuple[FaultRecord, int]]:
+    """The brokers that faults ended, each with the fault."""
     for fault in faults:
-        hit = _hit(fault) if ENDING.intersection(fault.counts_as) else ()
-        for broker in sorted(replicas.intersection(hit)):
-            alone = _isr_at(states, fault.requested[0]) == {broker}
-            if not alone and not _was_out(states, broker, fault.requested[0], fault.healed[-1]):
-                yield f"fault {fault.fault_id} ended broker {broker}, which was not seen to leave the ISR"
+        if ENDING.intersection(fault.counts_as):
+            yield from ((fault, broker) for broker in sorted(one for one in _hit(fault) if one is not None))
+
+
+def _ended_alone(run: RunDirectory, lane: Lane) -> bool:
+    """Whether a fault ended a broker that was alone in the ISR of a partition, and so stayed in it."""
+    partitions = [states_of(run, (lane.lane, number)) for number in range(lane.partitions)]
+    return any(
+        _isr_at(states, fault.requested[0]) == {broker}
+        for fault, broker in _ended(run.events.concerning(lane.lane))
+        for states in partitions
+    )
 
 
 def _isr_at(states: Sequence[State], moment: int) -> frozenset[int]:

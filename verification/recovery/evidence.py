@@ -81,13 +81,14 @@ class Recovery:
         for anomaly, what in zip(_OF_CLIENTS, (ACKNOWLEDGED, READ), strict=True):
             if what not in seen and anomaly not in reasons:
                 reasons[anomaly] = f"no record was {what}, or nobody knows when"
-        of_lane = (changes for (name, _), changes in self.run.events.changes.items() if name == self.lane.lane)
-        if not any(isinstance(one, IsrChanged) for changes in of_lane for one in changes):
-            reasons[RecoveryAnomaly.ISR_NOT_RESTORED] = "events.jsonl holds no ISR of this lane"
+        for number in range(lane.partitions):
+            if not any(isinstance(one, IsrChanged) for one in self._isrs_of(number)):
+                reasons[RecoveryAnomaly.ISR_NOT_RESTORED] = f"events.jsonl holds no ISR of partition {number}"
+            if lane.transactional is not None and (lane.lane, number) not in run.events.stable:
+                why = f"events.jsonl holds no last stable offset of partition {number}"
+                reasons[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = why
         if lane.group_anomalies and not self.facts.owned:
             reasons[RecoveryAnomaly.GROUP_NOT_STABLE] = "assignments/ holds no assignment of its group"
-        if lane.transactional is not None and not any(name == lane.lane for name, _ in run.events.stable):
-            reasons[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = "events.jsonl holds no last stable offset of this lane"
         return {anomaly: reasons[anomaly] for anomaly in its if anomaly in reasons}
 
     @property
@@ -206,8 +207,9 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
 
 
 def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
-    """Why the lane can't conform: nothing of recovery, since what it lacks is named as not judged."""
-    return []
+    """Why the lane can't conform: its run has time-outs of others. What else recovery lacks is named as not judged."""
+    named = lane.lane in run.timings or not run.timings or not run.is_planned
+    return [] if named else ["timings.json does not name this lane, and others of its run"]
 
 
 def too_long(recovery: Recovery) -> Mapping[AnyAnomaly, list[Measured]]:

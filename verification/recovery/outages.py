@@ -18,6 +18,8 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import GroupPartitionFacts, LaneFacts, PartitionFacts, Pulse
 
 SENT, ACKNOWLEDGED, GIVEN_UP, READ = "sent", "acknowledged", "given up", "read"
+_ELECTED, _REPLICATED, _STABLE = range(3)
+"""What is known of a partition's offsets: where a leader began, its high watermark, and its last stable offset."""
 
 
 class Outage(NamedTuple):
@@ -145,15 +147,22 @@ def _transactions(run: RunDirectory, lane: Lane, last: int) -> Iterator[Outage]:
     for (name, partition), reports in run.events.stable.items():
         if name != lane.lane:
             continue
-        marks = [(one.ts_ns, 0, one.high_watermark) for one in run.events.reports.get((name, partition), ())]
+        seen = [(won.ts_ns, _ELECTED, won.start_offset) for won in run.events.elected(name, partition)]
+        seen += [(one.ts_ns, _REPLICATED, one.high_watermark) for one in run.events.reports.get((name, partition), ())]
+        seen += [(ts_ns, _STABLE, offset) for ts_ns, offset in reports]
         stable, high, since = 0, 0, 0
-        for ts_ns, is_stable, offset in sorted([*marks, *((ts_ns, 1, offset) for ts_ns, offset in reports)]):
-            if is_stable:
-                if since:
-                    yield Outage(RecoveryAnomaly.TRANSACTION_NOT_ENDED, partition, since, ts_ns, True)
-                stable, since = offset, 0
+        for ts_ns, what, offset in sorted(seen):
+            # A new leader tells again where it stands, and may be behind: that ends nothing. It may have lost the rest.
+            before = stable
+            if what == _STABLE:
+                stable = max(stable, offset)
             else:
-                high = offset
-            since = (since or ts_ns) if high > stable else 0
+                high = max(high, offset) if what == _REPLICATED else min(high, offset)
+                stable = min(stable, high)
+            if since and (stable != before or high <= stable):
+                yield Outage(RecoveryAnomaly.TRANSACTION_NOT_ENDED, partition, since, ts_ns, True)
+                since = 0
+            if not since and high > stable:
+                since = ts_ns
         if since:
             yield Outage(RecoveryAnomaly.TRANSACTION_NOT_ENDED, partition, since, max(since, last), False)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,8 @@ def test_what_every_later_leader_had_is_lost_by_nothing_that_the_model_knows() -
     assert found(FIRST, epochs=Checkpoints({("a", 0): ((0, 0),)})).drops[0] == Drop(0, None, None, text)
     again = elected(30 * MS, 1, 0, 3, (1,))
     assert found(FIRST, again, SECOND, epochs=known).drops[0].end == 3
+    for twice in (FIRST, replace(FIRST, ts_ns=FIRST.ts_ns + MS)):
+        assert found(FIRST, twice, SECOND, epochs=known).drops[0].end == 5
     third = elected(30 * MS, 3, 3, 9, (2, 3))
     later = Checkpoints({("a", 0): ((0, 0), (1, 5), (3, 9))})
     for changes, epochs in (

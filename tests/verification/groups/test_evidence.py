@@ -40,6 +40,7 @@ def verdict_of(
     without_input: int = 0,
     unread_commits: tuple[str, ...] = (),
     statuses: dict[Any, Status] | None = None,
+    lost_input: int = 0,
 ) -> LaneVerdict:
     lanes = (lane,) if lane.lane == "a" else (LANE, lane)
     run = RunDirectory(Path("run"), lanes, {name: Table(given=name != without) for name in TABLES}, Events(None))
@@ -47,7 +48,8 @@ def verdict_of(
     observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
     facts = LaneFacts({0: FULL}, 0, {0: REPLICAS}, groups=groups, without_input=without_input)
     prediction = LanePrediction(predicted, "model", (), "digest")
-    return judge(run, lane, facts, prediction, observed, unread_commits=unread_commits)  # type: ignore[arg-type]
+    given: dict[str, Any] = {"unread_commits": unread_commits, "lost_input": lost_input}
+    return judge(run, lane, facts, prediction, observed, **given)  # type: ignore[arg-type]
 
 
 def not_judged(verdict: LaneVerdict) -> set[GroupAnomaly]:
@@ -193,3 +195,13 @@ def test_a_loop_over_a_lane_that_is_not_there_is_refused(tmp_path: Path) -> None
     path.write_text(json.dumps({"format_version": 2, "lanes": [OUTPUT.to_json()]}))
     with pytest.raises(RunDirectoryError, match=r"lanes\[0\].loop.source: 'a' is no lane; they are out"):
         read_lanes(path)
+
+
+def test_a_loop_whose_source_lost_what_was_read_is_not_judged_by_it() -> None:
+    """The model takes the source to keep it: a commit past its new end is lost without any fault of the group's."""
+    counts = {A.COMMIT_LOST: 1}
+    assert verdict_of(OF_LOOP, lane=OUTPUT, counts=counts).verdict == Verdict.VIOLATION
+    lane = verdict_of(OF_LOOP, lane=OUTPUT, counts=counts, lost_input=2)
+    assert lane.verdict == Verdict.UNKNOWN
+    assert "commit_lost was found: 1, but the loop's source lost 2 records" in lane.reasons
+    assert verdict_of(OF_LOOP, lane=OUTPUT, lost_input=2).verdict == Verdict.CONFORMS

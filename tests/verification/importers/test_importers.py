@@ -85,7 +85,8 @@ def test_a_batch_cut_short_by_the_limit_is_the_last_one_of_a_consumer(tmp_path: 
     producer = lines(tmp_path / "p", START, *(sent(str(number), 4 + number) for number in range(4)))
     cut = {**READ, "count": 6, "partitions": [PART]}
     rest = [given("2", 6), given("3", 7), {**READ, "partitions": [{**PART, "minOffset": 6, "maxOffset": 7}]}]
-    again = lines(tmp_path / "again", START, given("0", 4), given("1", 5), cut, START, *rest)
+    killed = given("2", 6)
+    again = lines(tmp_path / "again", START, given("0", 4), given("1", 5), cut, START, killed, START, *rest)
     assert run("verifiable", producer, "--consumer", again, "--out", tmp_path / "run").exit_code == 0
     more = lines(tmp_path / "more", START, given("0", 4), given("1", 5), cut, *rest)
     result = run("verifiable", producer, "--consumer", more, "--out", tmp_path / "refused")

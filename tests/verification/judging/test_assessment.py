@@ -1,6 +1,7 @@
 """The ledger of a lane: all that is known of its evidence, what is missing, and what the run left out."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.contract.ledger import TableLedger
+from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
 from kafka_chaos.verification.inputs.documents.events import Events, Phase
 from kafka_chaos.verification.inputs.run_directory import Doubt
 from kafka_chaos.verification.inputs.tables import Table
@@ -140,6 +142,17 @@ def test_announced_tables_and_phases_that_never_ended_are_missed() -> None:
         "the load of phase one never ended: events.jsonl reports no phase_ended",
         "the load of phase three never ended: events.jsonl reports no phase_ended",
     )
+
+
+def test_replicas_without_the_checkpoints_that_are_written_with_them(tmp_path: Path) -> None:
+    events = Events((), collects=("replicas",))
+    why = "checkpoints.json is missing, which is written with the replicas/ of events.jsonl"
+    missing = replace(run(replicas=True), path=tmp_path, events=events)
+    assert why not in verdict_of(missing, replicas=REPLICAS).reasons
+    (tmp_path / EXPERIMENT_FILE).touch()
+    assert why in verdict_of(missing, replicas=REPLICAS).reasons
+    there = replace(run(replicas=True, marks=MARKS), path=tmp_path, events=events)
+    assert why not in verdict_of(there, replicas=REPLICAS).reasons
 
 
 def test_tables_that_were_not_read_in_full_are_named() -> None:

@@ -13,6 +13,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
+from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.verification.cli import verify_command
@@ -333,6 +334,8 @@ FIRST_TWO = unplaced((1, 0, None), (1, 1, None), (1, 2, 0), (1, 9, None), (0, 0,
         (FIRST_TWO, IMPLIED, [(1, 0), (0, 0)], False),
         (FIRST_TWO, IMPLIED, [(1, 2)], False),
         (unplaced((1, 0, 5), (1, 1, 6)), IMPLIED, [(1, 0)], False),
+        (unplaced((1, 0, 0), (1, 1, None), (1, 2, None)), IMPLIED, [(1, 1)], False),
+        (unplaced((2, 0, 0), (1, 1, None), (1, 2, None)), IMPLIED, [(1, 1)], True),
         (unplaced((1, 0, None), outcome="info"), IMPLIED, [(1, 0)], False),
         (unplaced((1, 0, None), partition=None), IMPLIED, [(1, 0)], False),
     ],
@@ -347,6 +350,28 @@ def test_a_lost_record_must_have_been_acknowledged_implicitly(
     everything = replace(PREDICTION, known_defects=dict.fromkeys(Anomaly, (("KAFKA-15591",),)))
     other = verdict_of(rows.write(tmp_path / "again"), {"a": (met,)}, prediction=everything, truncated_read=seen)
     assert other.known_defects == ()
+
+
+@pytest.mark.parametrize(
+    ("met", "doubted"),
+    [
+        ((), True),
+        ((IMPLIED,), False),
+        ((IMPLIED, IMPLIED), False),
+        ((replace(IMPLIED, messages=1),) * 2, True),
+        ((replace(IMPLIED, messages=1), replace(IMPLIED, messages=1, producer_id=2)), False),
+        ((replace(IMPLIED, defect="librdkafka-4953"),), True),
+    ],
+)
+def test_acknowledgements_that_are_known_to_be_implicit_are_no_doubt(
+    tmp_path: Path, met: tuple[DefectPrecondition, ...], doubted: bool
+) -> None:
+    path = unplaced((1, 0, None), (1, 1, None)).write(tmp_path)
+    (path / EXPERIMENT_FILE).touch()
+    facts = replace(FULL, unplaced=2)
+    seen = Observation(1, records=((1, 0),))
+    lane = verdict_of(path, {"a": met}, prediction=LOSING, facts=facts, lost_write=seen)
+    assert ("2 acknowledgements name no offset" in lane.reasons) == doubted
 
 
 def misplaced(

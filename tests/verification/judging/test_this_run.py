@@ -204,6 +204,25 @@ def test_a_broker_alone_in_the_isr_stays_in_it_and_a_fault_may_hold_two() -> Non
     assert reason(judged(states(alone), lane=thrice, faults=(both, last))) is None
 
 
+AXIOMATIC = (Anomaly.UNSEEN, Anomaly.HIGH_WATERMARK_REGRESSION)
+
+
+def test_an_axiom_holds_where_no_broker_lost_its_end_and_stayed_in_the_isr() -> None:
+    counts = dict.fromkeys(AXIOMATIC, 1)
+    assert judged(states(USUAL), counts=counts).ruled_out == dict.fromkeys(AXIOMATIC, Status.FORBIDDEN)
+    assert judged(states(USUAL), counts={Anomaly.UNSEEN: 1}).ruled_out == {Anomaly.UNSEEN: Status.FORBIDDEN}
+    assert judged(states(USUAL)[:1] + states(USUAL)[2:], counts=counts).ruled_out == {}
+    alone: States = [(1, WHOLE), (15, WITHOUT), (18, (3,)), (50, WHOLE)]
+    pause = replace(FAULT, fault_id="pause", kind="pause", model_faults=("pause",), requested=[10 * MS])
+    others = replace(pause, resolved=("broker-1", "broker-2"))
+    last = replace(FAULT, resolved=("broker-3",))
+    found = judged(
+        states(alone), lane=replace(LANE, faults=("pause", "pause", "power-loss")), faults=(others, last), counts=counts
+    )
+    assert found.ledger is not None
+    assert (found.ledger.searched, found.ruled_out) == (True, {})
+
+
 SLOW: States = [*USUAL, (52, (1, 2)), (54, WHOLE), (55, None)]
 
 

@@ -4,14 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.events import LeaderElected
+from kafka_chaos.contract.lane.families import Cause
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.events import Events, Phase
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.judge import judge
+from kafka_chaos.verification.judging.result import Observation
 from kafka_chaos.verification.judging.unplanned import unplanned
+from kafka_chaos.verification.tables.facts import LaneFacts
 from tests.verification.judging.one_lane import KILL, LANE, run, verdict_of
+from tests.verification.samples.partitions import FULL
 
 LOSING = replace(LANE, acks="1", replication_factor=3, min_insync_replicas=1)
 LOST = {Anomaly.LOST_WRITE: 3}
@@ -66,6 +72,14 @@ def test_what_they_permit_is_no_violation() -> None:
         "lost_write is forbidden for these faults and was found: 3, but broker 2 became leader of partition 0 in "
         "leader epoch 1, and no fault of the run had been requested that may cause it",
     )
+
+
+def test_they_permit_nothing_that_no_behaviour_explains() -> None:
+    directory = run_with(elected(1, 300))
+    seen = {Anomaly.LOST_WRITE: Observation(3, causes={Cause.ELECTION: 2, Cause.UNEXPLAINED: 1})}
+    predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN), "model", (), "digest")
+    lane = judge(directory, LOSING, LaneFacts({0: FULL}), predicted, seen)
+    assert (lane.verdict, lane.reasons) == (Verdict.VIOLATION, ("lost_write is forbidden and was found: 3",))
 
 
 @pytest.mark.parametrize(

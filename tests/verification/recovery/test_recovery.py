@@ -324,6 +324,31 @@ def test_a_transaction_that_holds_consumers_back_is_found(
     assert (TRANSACTION in found(lane)) == is_found, lane.reasons
 
 
+def led_by_another(rows: Rows, since: float, *, start_offset: int) -> Rows:
+    won = {"lane": "a", "partition": 0, "broker": 2, "leader_epoch": 1, "start_offset": start_offset, "isr": [1, 2, 3]}
+    return rows.event("leader_elected", **won, ts_ns=at(since))
+
+
+def test_a_last_stable_offset_that_is_told_again_stands_still_all_the_same(tmp_path: Path, verified: Verified) -> None:
+    """A new leader tells where it stands, at first behind what the former one had told."""
+    reports = [(seconds, seconds) for seconds in range(SECONDS) if not 40 < seconds < 90]
+    for again in (40, 35):
+        rows = led_by_another(stable(healthy(), *reports, (66, again)), 65.1, start_offset=65)
+        mark = {"lane": "a", "partition": 0, "leader_epoch": 1, "high_watermark": again}
+        rows.event("high_watermark", **mark, ts_ns=at(66) - 1)
+        (outage,) = judged(rows, tmp_path / f"run-{again}", verified).observed[TRANSACTION].examples
+        assert str(outage["cause"]).startswith("longest gap 49.0 s, bound ")
+
+
+def test_a_leader_without_the_open_transaction_holds_nobody_back(tmp_path: Path, verified: Verified) -> None:
+    """Of a log that lost everything, the last stable offset begins anew, and takes long to be where it was."""
+    before, after = range(41), range(52, SECONDS)
+    reports = [*((seconds, seconds) for seconds in before), *((seconds, seconds - 50) for seconds in after)]
+    lane = judged(led_by_another(stable(healthy(), *reports), 41.5, start_offset=0), tmp_path / "lost", verified)
+    assert TRANSACTION not in found(lane), lane.reasons
+    assert TRANSACTION in found(judged(stable(healthy(), *reports), tmp_path / "kept", verified))
+
+
 def without(rows: Rows, kind: str) -> Rows:
     return replace(rows, events=[event for event in rows.events or () if event["type"] != kind])
 
@@ -337,7 +362,11 @@ def test_what_was_not_observed_is_named_and_not_judged(tmp_path: Path, verified:
     assert ISR not in lane.not_judged
 
     lane = judged(without(healthy(), "isr_changed"), tmp_path / "isr", verified)
-    assert lane.not_judged[ISR] == "events.jsonl holds no ISR of this lane"
+    assert lane.not_judged[ISR] == "events.jsonl holds no ISR of partition 0"
+    lane = judged(healthy(partitions=2), tmp_path / "one-of-two", verified)
+    assert lane.not_judged[ISR] == "events.jsonl holds no ISR of partition 1"
+    lane = judged(stable(healthy(partitions=2), (1, 1)), tmp_path / "stable", verified)
+    assert lane.not_judged[TRANSACTION] == "events.jsonl holds no last stable offset of partition 1"
 
     lane = judged(without(healthy(replication_factor=1), "isr_changed"), tmp_path / "alone", verified)
     assert not set(RecoveryAnomaly) & {*lane.not_judged}, "a lane without replicas has no ISR to restore"
