@@ -81,10 +81,13 @@ class _Rows:
     isolation: str
 
     def write_operation(self, sent: Sending) -> None:
-        """The records of an operation. If a committed reader has read one of them, all of them are committed."""
-        is_proven = self.history.transactional and sent.type == "info" and self.isolation == READ_COMMITTED
-        is_proven = is_proven and any((send.key, send.value) in self.history.seen for send in sent.sends)
-        kind = "ok" if is_proven else sent.type
+        """The records of an operation. If a committed reader has read one, all of them were committed by then."""
+        kind, complete_ns, error = sent.type, sent.complete_ns, sent.error
+        if self.history.transactional and kind == "info" and self.isolation == READ_COMMITTED:
+            seen = self.history.seen
+            read_ns = [seen[send.key, send.value] for send in sent.sends if (send.key, send.value) in seen]
+            if read_ns:
+                kind, complete_ns, error = "ok", max(min(read_ns), complete_ns or 0), None
         for send in sent.sends:
             self.writer.row(
                 "produced",
@@ -95,9 +98,9 @@ class _Rows:
                 partition=self.history.partition(send.key),
                 offset=send.offset if isinstance(send.offset, int) and kind != "fail" else None,
                 invoke_ns=sent.invoke_ns,
-                complete_ns=sent.complete_ns,
+                complete_ns=complete_ns,
                 outcome=kind,
-                error=sent.error,
+                error=error,
                 transaction=sent.number if self.history.transactional else None,
             )
         if self.history.transactional:
@@ -108,9 +111,9 @@ class _Rows:
                 transaction=sent.number,
                 transactional_id=f"process-{sent.process}",
                 begin_ns=sent.invoke_ns,
-                end_ns=sent.complete_ns,
+                end_ns=complete_ns,
                 outcome=OUTCOMES[kind],
-                error=sent.error,
+                error=error,
             )
 
     def write_reads(self) -> None:

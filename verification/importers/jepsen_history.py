@@ -72,7 +72,7 @@ class History:
 
     `transactional`: whether each of them is a transaction. `numbered`: whether keys are numbers; the maps of JSON, with
     text for keys, do not say. `reads` are (consumer, offset, key, value, poll time), and `seen` the values that
-    operations have read that ended with ok.
+    operations have read that ended with ok, each with the time of the first one.
     """
 
     path: Path
@@ -85,7 +85,7 @@ class History:
     open: dict[int, Sending] = field(default_factory=dict)
     readers: dict[int, Reader] = field(default_factory=dict)
     reads: list[tuple[str, int, Any, Any, int]] = field(default_factory=list)
-    seen: set[Value] = field(default_factory=set)
+    seen: dict[Value, int] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
 
     def partition(self, key: Any) -> int:
@@ -240,7 +240,7 @@ def _take_polls(history: History, line: int, operation: Operation, polls: list[A
             last[key] = (offset, value)
             history.reads.append((consumer, offset, key, value, history.clock.next(consumer, stamp_ns)))
             if operation["type"] == "ok":
-                history.seen.add((key, value))
+                history.seen.setdefault((key, value), stamp_ns)
     if goes_on:
         reader.last = last
 

@@ -248,6 +248,29 @@ def test_an_operation_log(tmp_path: Path, form: str) -> None:
     assert open_run(tmp_path / "run").tables["produced"].rows == 5
 
 
+@pytest.mark.parametrize(("completed", "expected"), [([], 6), ([{"error": "timeout", "time": 3}], 6)])
+def test_a_transaction_in_doubt_that_a_committed_reader_has_read_was_committed_by_then(
+    tmp_path: Path, completed: list[dict[str, Any]], expected: int
+) -> None:
+    doubted = {"type": "invoke", "process": 0, "f": "txn", "value": [["send", 0, 10], ["send", 0, 11]], "time": 2}
+    ended = [{**doubted, "type": "info", **changes} for changes in completed]
+    polls = [
+        {"type": kind, "process": 1, "f": "txn", "value": [["poll", *read]], "time": time}
+        for kind, time, read in (
+            ("invoke", 5, []),
+            ("ok", 6, [{"0": [[0, 10]]}]),
+            ("invoke", 7, []),
+            ("ok", 8, [{"0": []}]),
+        )
+    ]
+    path = lines(tmp_path / "history.jsonl", doubted, *ended, *polls)
+    assert run("jepsen", path, "--out", tmp_path / "run").exit_code == 0
+    (ended_with,) = rows_in(tmp_path / "run/transactions")[:1]
+    assert (ended_with["outcome"], ended_with["end_ns"], ended_with["error"]) == ("committed", expected, None)
+    told = {(row["outcome"], row["complete_ns"], row["error"]) for row in rows_in(tmp_path / "run/produced")}
+    assert told == {("ok", expected, None)}
+
+
 @pytest.mark.parametrize(
     ("form", "operation", "message"),
     [
