@@ -34,6 +34,7 @@ from tables import MODES, Row, commit, read_rows, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.families import Cause
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.event_bus import Listener
@@ -115,11 +116,12 @@ def is_possible(values: dict[str, Any], kind: str) -> bool:
 
 @dataclass
 class Seen:
-    """What the runs of a batch showed: how late their faults were, the findings by cause, and by anomaly of recovery
-    the lanes that were judged, and the largest share of a bound that an outage took."""
+    """What the runs of a batch showed: how late faults were, the findings by cause, those without one by lane, and
+    by anomaly of recovery the lanes that were judged, and the largest share of a bound that an outage took."""
 
     late: Delays = field(default_factory=dict)
     causes: Counter[str] = field(default_factory=Counter)
+    unobserved: Counter[str] = field(default_factory=Counter)
     recovered: Counter[str] = field(default_factory=Counter)
     nearest: dict[str, float] = field(default_factory=dict)
 
@@ -130,6 +132,7 @@ class Seen:
         for lane in result.verdict.lanes:
             for found in lane.observed.values():
                 self.causes.update(found.causes)
+                self.unobserved[lane.lane] += found.causes.get(Cause.UNOBSERVED, 0)
             for one in (lane.ledger and lane.ledger.recovery) or ():
                 self.recovered[one.anomaly] += 1
                 share = round(one.longest_s / one.bound_s, 2)
@@ -181,7 +184,9 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
         {
             "seed": run.seed,
             "verdict": str(run.verdict or "failed"),
-            "why": [run.error] if run.run_dir is None else reasons_in(nightly.folder / run.run_dir),
+            "why": (run.error or "").splitlines()[:1]
+            if run.run_dir is None
+            else reasons_in(nightly.folder / run.run_dir),
         }
         for run in summary.runs
         if run.verdict is not Verdict.CONFORMS
@@ -197,6 +202,7 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
         "faults": dict(hunt.tried - before),
         "milliseconds late": dict(sorted(seen.late.items())),
         "causes": dict(seen.causes),
+        "unobserved": dict(+seen.unobserved),
         "recovery judged": dict(seen.recovered),
         "most of a bound": seen.nearest,
         "load average": round(os.getloadavg()[2], 1),
@@ -207,9 +213,12 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
 
 
 def reasons_in(run: Path) -> list[str]:
-    """The reasons of the lanes' verdicts."""
-    lanes = json.loads((run / "verdict.json").read_text())["lanes"]
-    return [f"{lane['lane']}: {reason}" for lane in lanes for reason in lane["reasons"]]
+    """The reasons of the lanes' verdicts, each once, with the lanes that it is one of."""
+    of: dict[str, list[str]] = {}
+    for lane in json.loads((run / "verdict.json").read_text())["lanes"]:
+        for reason in lane["reasons"]:
+            of.setdefault(reason, []).append(lane["lane"])
+    return [f"{', '.join(lanes)}: {reason}" for reason, lanes in of.items()]
 
 
 def shown(summary: Summary) -> dict[str, int]:
@@ -251,6 +260,8 @@ def table_of_evidence(rows: Sequence[Row]) -> str:
     runs, conform = total(noted, "runs"), total(noted, "conform")
     causes = sum((Counter(row["causes"]) for row in noted), Counter[str]())
     judged = sum((Counter(row["recovery judged"]) for row in noted), Counter[str]())
+    unobserved = sum((Counter(row.get("unobserved", {})) for row in noted), Counter[str]())
+    of_lanes = ", ".join(f"`{name}` {count:,}" for name, count in unobserved.most_common())
     most = {name: max(row["most of a bound"].get(name, 0.0) for row in noted) for name in judged}
     lines = [
         f"{runs} schedules, {conform} of which conform.",
@@ -258,6 +269,8 @@ def table_of_evidence(rows: Sequence[Row]) -> str:
         "| cause | lost, moved, duplicated and overtaken records |",
         "| --- | ---: |",
         *(f"| `{name}` | {count:,} |" for name, count in causes.most_common()),
+        "",
+        f"`{Cause.UNOBSERVED}` by lane, of those that were noted: {of_lanes}.",
         "",
         "| promise of recovery | lanes judged | most of its bound that an outage took |",
         "| --- | ---: | ---: |",
