@@ -14,6 +14,7 @@ transaction is not committed, its process reads again.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,8 @@ def import_jepsen(
             raise HistoryError(path, None, "holds no send and no poll, expected operations of the kafka workload")
         rows = _Rows(history, writer, lane, isolation)
         for of_process in history.sending.values():
-            for sent in of_process:
-                rows.write_operation(sent)
+            for sent, after in zip_longest(of_process, of_process[1:]):
+                rows.write_operation(sent, None if after is None else after.invoke_ns)
         rows.write_reads()
         lanes = [_lane(history, lane, settings or {})]
         writer.finish(lanes)
@@ -80,14 +81,16 @@ class _Rows:
     lane: str
     isolation: str
 
-    def write_operation(self, sent: Sending) -> None:
-        """The records of an operation. If a committed reader has read one, all of them were committed by then."""
+    def write_operation(self, sent: Sending, until_ns: int | None) -> None:
+        """The records of an operation. If a committed reader has read one, all of them were committed by then, and
+        before its process began its next one at `until_ns`."""
         kind, complete_ns, error = sent.type, sent.complete_ns, sent.error
         if self.history.transactional and kind == "info" and self.isolation == READ_COMMITTED:
             seen = self.history.seen
             read_ns = [seen[send.key, send.value] for send in sent.sends if (send.key, send.value) in seen]
             if read_ns:
-                kind, complete_ns, error = "ok", max(min(read_ns), complete_ns or 0), None
+                known_ns = max(min(read_ns), complete_ns or 0)
+                kind, complete_ns, error = "ok", known_ns if until_ns is None else min(known_ns, until_ns), None
         for send in sent.sends:
             self.writer.row(
                 "produced",

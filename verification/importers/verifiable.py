@@ -217,9 +217,9 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
             # What ended before may have been killed in the middle of a batch.
             limit_reached = False
             batch.clear()
+        elif limit_reached and kind in {"records_consumed", "record_data"}:
+            raise event.error("comes after a batch that --max-messages cut short, after which nothing more is read")
         elif kind == "records_consumed":
-            if limit_reached:
-                raise event.error("comes after a batch that --max-messages cut short, and that is the last one")
             limit_reached = _compare(event, batch) > len(batch)
             batch.clear()
         elif kind == "shutdown_complete" and batch:

@@ -131,8 +131,8 @@ def _kept(run: RunDirectory, lane: Lane, partition: int) -> Drop | None:
     if not won or lane.cleanup_policy is not None or not knows_all_elections(run, (lane.lane, partition)):
         return None
     first = min(won, key=lambda one: (one.leader_epoch, one.ts_ns))
-    # Told twice, it is one election still.
-    later = [one for one in won if replace(one, ts_ns=first.ts_ns) != first]
+    # Told twice at once, it is one election still. Told later, its broker was back before anybody noticed.
+    later = [one for one in won if one.ts_ns > first.ts_ns + LOG_TIME_NS or replace(one, ts_ns=first.ts_ns) != first]
     end = min((one.start_offset for one in later), default=None)
     return Drop(0, end, None, f"{Cause.UNEXPLAINED}: no later leader began at or below it, so each of them had it")
 

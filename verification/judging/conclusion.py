@@ -14,6 +14,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.columns import OF_TRANSACTIONS
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import AnyAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
@@ -64,9 +65,7 @@ def concluded(
             unread=missing,
             unread_replicas=missing_replicas,
             unread_commits=missing_commits,
-            lost_input=0
-            if lane.loop is None
-            else examined.observed.get((lane.loop.source, Anomaly.TRUNCATED_READ), Observation()).count,
+            lost_input=_lost_input(lane, examined),
         )
         for lane in run.lanes
     )
@@ -77,6 +76,12 @@ def concluded(
         tables=tables,
         engine=engine,
     )
+
+
+def _lost_input(lane: Lane, examined: Examined) -> int:
+    """How many records the source of the lane's loop, if it has one, lost after they had been read."""
+    seen = None if lane.loop is None else examined.observed.get((lane.loop.source, Anomaly.TRUNCATED_READ))
+    return 0 if seen is None else seen.count
 
 
 def _as_read(run: RunDirectory, examined: Examined) -> dict[str, TableLedger]:

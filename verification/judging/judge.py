@@ -64,7 +64,8 @@ def judge(
             continue
         count = counts[anomaly]
         forbidden = this_run.prediction.statuses.get(anomaly, status) == Status.FORBIDDEN
-        if count and lost_input and isinstance(anomaly, GroupAnomaly):
+        rests_on_input = isinstance(anomaly, GroupAnomaly) and anomaly != GroupAnomaly.OWNED_TWICE
+        if forbidden and count and lost_input and rests_on_input:
             doubts.append(f"{anomaly} was found: {count}, but the loop's source lost {counted(lost_input, 'record')}")
             continue
         unexplained = Cause.UNEXPLAINED in observed.get(anomaly, Observation()).causes

@@ -197,7 +197,7 @@ def acknowledged_implicitly(met: DefectPrecondition, anomaly: AnyAnomaly, record
     """KAFKA-15591: the lost record is one of those first messages of its producer to a partition that the client
     reported as acknowledged because a later one was.
 
-    No broker answered for them, so they have no offset. No other record comes before them.
+    No broker answered for them, so they have no offset. None that was acknowledged with an offset comes before them.
     """
     if anomaly != Anomaly.LOST_WRITE or met.producer_id != record[0] or len(recorded.sent[record]) != 1:
         return False

@@ -1,8 +1,9 @@
 """A run's observations of a lane's ISRs, and the lane's prediction given these.
 
-Guarantee: an anomaly's status in this run is its status for these faults, or forbidden. It is forbidden only if the
-model can't show it without a follower that is dropped from the ISR for being slow, and if no broker left an ISR of the
-lane that way. The observations have to prove that: what they lack or leave open narrows nothing.
+Guarantee: an anomaly's status in this run is its status for these faults, or forbidden. It is forbidden only if no
+broker left an ISR of the lane for being slow, and if the model can't show it without such a follower; or, where an
+axiom excludes it, if no broker lost its log's end within the ISR. The observations have to prove that: what they lack
+or leave open narrows nothing.
 
 What they prove: the states of a partition, which the cluster numbers, were seen without a gap; up to the end of the
 load, each broker that left the ISR was hit by a fault at that moment, once for each time that it left; and each broker
@@ -24,7 +25,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
 from kafka_chaos.contract.ledger import ObservationsLedger, ObservedLedger
 from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Place
-from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.documents.faults import MISTIMED, FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
@@ -35,7 +36,6 @@ ENDING = frozenset({"kill", "stop", "power-loss"})
 """The model's faults that end a broker."""
 LOSSES = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ)
 """The losses of a lane's partitions that its transactions and groups depend on."""
-MISTIMED = frozenset({"clock-step", "clock-drift"})
 MOST_STATES = 100_000
 """Of a search for a verdict: some ten seconds."""
 _BROKER = re.compile(r"broker-(\d+)")

@@ -13,8 +13,8 @@ from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.events import SESSION_EXPIRY
+from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.this_run import MISTIMED
 
 MOST_SESSIONS = 2
 """How many ends of sessions are searched for, at most."""

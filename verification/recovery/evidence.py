@@ -17,8 +17,10 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import KRAFT, USUAL_VERSION, usual_mode
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.ledger import RecoveryLedger
+from kafka_chaos.contract.run_directory import TIMINGS_FILE
 from kafka_chaos.reference_model.recovery import BREAKS_CONNECTIONS, Bound, bounds_of
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.documents.reading import is_given
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, READ, Outage, outages
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -81,15 +83,26 @@ class Recovery:
         for anomaly, what in zip(_OF_CLIENTS, (ACKNOWLEDGED, READ), strict=True):
             if what not in seen and anomaly not in reasons:
                 reasons[anomaly] = f"no record was {what}, or nobody knows when"
-        for number in range(lane.partitions):
-            if not any(isinstance(one, IsrChanged) for one in self._isrs_of(number)):
-                reasons[RecoveryAnomaly.ISR_NOT_RESTORED] = f"events.jsonl holds no ISR of partition {number}"
-            if lane.transactional is not None and (lane.lane, number) not in run.events.stable:
-                why = f"events.jsonl holds no last stable offset of partition {number}"
-                reasons[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = why
+        reasons |= {one: why for one, (whole, why) in self.unseen.items() if whole}
         if lane.group_anomalies and not self.facts.owned:
             reasons[RecoveryAnomaly.GROUP_NOT_STABLE] = "assignments/ holds no assignment of its group"
         return {anomaly: reasons[anomaly] for anomaly in its if anomaly in reasons}
+
+    @cached_property
+    def unseen(self) -> Mapping[RecoveryAnomaly, tuple[bool, str]]:
+        """The anomalies for which some partition was not observed: whether none was, and what is missing."""
+        lane, events = self.lane, self.run.events
+        places = [(lane.lane, number) for number in range(lane.partitions)]
+        isrs = {place for place, of in events.changes.items() if any(isinstance(one, IsrChanged) for one in of)}
+        known = {RecoveryAnomaly.ISR_NOT_RESTORED: ("ISR", isrs)}
+        if lane.transactional is not None:
+            known[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = ("last stable offset", set(events.stable))
+        found = {}
+        for anomaly, (what, seen) in known.items():
+            if without := [place for place in places if place not in seen]:
+                why = f"events.jsonl holds no {what} of partition {without[0][1]}"
+                found[anomaly] = (len(without) == len(places), why)
+        return found
 
     @property
     def judged(self) -> tuple[RecoveryAnomaly, ...]:
@@ -198,18 +211,22 @@ def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomal
 
 
 def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
-    """The anomalies whose absence proves nothing: an ISR was not whole when the run ended, within its bound."""
-    return {
-        one.outage.anomaly: f"partition {one.outage.partition}: the run ended before its bound: {one.described}"
-        for one in Recovery(run, lane, facts).measured
-        if one.outage.anomaly == RecoveryAnomaly.ISR_NOT_RESTORED and not one.outage.over and not one.is_too_long
-    }
+    """The anomalies whose absence proves nothing: a partition was not observed, or an ISR was not whole when the run
+    ended, within its bound."""
+    recovery = Recovery(run, lane, facts)
+    reasons: dict[AnyAnomaly, str] = {one: why for one, (_, why) in recovery.unseen.items() if one in recovery.judged}
+    for one in recovery.measured:
+        if one.outage.anomaly == RecoveryAnomaly.ISR_NOT_RESTORED and not one.outage.over and not one.is_too_long:
+            where = f"partition {one.outage.partition}: the run ended before its bound"
+            reasons[one.outage.anomaly] = f"{where}: {one.described}"
+    return reasons
 
 
 def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
-    """Why the lane can't conform: its run has time-outs of others. What else recovery lacks is named as not judged."""
-    named = lane.lane in run.timings or not run.timings or not run.is_planned
-    return [] if named else ["timings.json does not name this lane, and others of its run"]
+    """Why the lane can't conform: its run has time-outs without its own. What else recovery lacks is not judged."""
+    if lane.lane in run.timings or not run.is_planned or run.path is None or not is_given(run.path / TIMINGS_FILE):
+        return []
+    return ["timings.json does not name this lane, though its run has planned it"]
 
 
 def too_long(recovery: Recovery) -> Mapping[AnyAnomaly, list[Measured]]:

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from kafka_chaos.contract.events import IsrChanged
+from kafka_chaos.contract.events import HighWatermark, IsrChanged, LastStableOffset, LeaderElected
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
+from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import GroupPartitionFacts, LaneFacts, PartitionFacts, Pulse
 
@@ -144,25 +145,47 @@ def _groups(lane: Lane, facts: LaneFacts) -> Iterator[Outage]:
 
 
 def _transactions(run: RunDirectory, lane: Lane, last: int) -> Iterator[Outage]:
-    for (name, partition), reports in run.events.stable.items():
+    for name, partition in run.events.stable:
         if name != lane.lane:
             continue
-        seen = [(won.ts_ns, _ELECTED, won.start_offset) for won in run.events.elected(name, partition)]
-        seen += [(one.ts_ns, _REPLICATED, one.high_watermark) for one in run.events.reports.get((name, partition), ())]
-        seen += [(ts_ns, _STABLE, offset) for ts_ns, offset in reports]
         stable, high, since = 0, 0, 0
-        for ts_ns, what, offset in sorted(seen):
-            # A new leader tells again where it stands, and may be behind: that ends nothing. It may have lost the rest.
+        epoch: int | None = None
+        leader: int | None = None
+        for told, what, offset in _offsets(run, lane, partition):
             before = stable
-            if what == _STABLE:
+            if isinstance(told, LastStableOffset):
+                if leader not in (None, told.broker):
+                    continue
                 stable = max(stable, offset)
+            elif epoch is not None and told.leader_epoch < epoch:
+                # A former leader that does not know of the election yet.
+                continue
             else:
-                high = max(high, offset) if what == _REPLICATED else min(high, offset)
-                stable = min(stable, high)
+                # A new leader may be behind at first, or may have lost what is above the start of its epoch. Where
+                # nobody knows its start, its first high watermark is taken for it.
+                if what == _ELECTED or (epoch is not None and told.leader_epoch > epoch):
+                    high, stable = min(high, offset), min(stable, offset)
+                high = high if what == _ELECTED else max(high, offset)
+                epoch, leader = told.leader_epoch, told.broker
             if since and (stable != before or high <= stable):
-                yield Outage(RecoveryAnomaly.TRANSACTION_NOT_ENDED, partition, since, ts_ns, True)
+                yield Outage(RecoveryAnomaly.TRANSACTION_NOT_ENDED, partition, since, told.ts_ns, True)
                 since = 0
             if not since and high > stable:
-                since = ts_ns
+                since = told.ts_ns
         if since:
             yield Outage(RecoveryAnomaly.TRANSACTION_NOT_ENDED, partition, since, max(since, last), False)
+
+
+def _offsets(
+    run: RunDirectory, lane: Lane, partition: int
+) -> list[tuple[LeaderElected | HighWatermark | LastStableOffset, int, int]]:
+    """What was told of a partition's offsets, in order: the event, what it tells, and the offset."""
+    place = (lane.lane, partition)
+    # Where clocks were moved, nobody knows when brokers logged an election.
+    mistimed = any(fault.kind in MISTIMED for fault in run.events.concerning(lane.lane))
+    seen: list[tuple[LeaderElected | HighWatermark | LastStableOffset, int, int]] = [
+        *((won, _ELECTED, won.start_offset) for won in ([] if mistimed else run.events.elected(*place))),
+        *((one, _REPLICATED, one.high_watermark) for one in run.events.reports.get(place, ())),
+        *((one, _STABLE, one.last_stable_offset) for one in run.events.stable[place]),
+    ]
+    return sorted(seen, key=lambda one: (one[0].ts_ns, one[1]))

@@ -291,8 +291,9 @@ def test_what_every_later_leader_had_is_lost_by_nothing_that_the_model_knows() -
     assert found(FIRST, epochs=Checkpoints({("a", 0): ((0, 0),)})).drops[0] == Drop(0, None, None, text)
     again = elected(30 * MS, 1, 0, 3, (1,))
     assert found(FIRST, again, SECOND, epochs=known).drops[0].end == 3
-    for twice in (FIRST, replace(FIRST, ts_ns=FIRST.ts_ns + MS)):
-        assert found(FIRST, twice, SECOND, epochs=known).drops[0].end == 5
+    for later_ns, end in ((0, 5), (LOG_TIME_NS, 5), (LOG_TIME_NS + 1, 0)):
+        twice = replace(FIRST, ts_ns=FIRST.ts_ns + later_ns)
+        assert found(FIRST, twice, SECOND, epochs=known).drops[0].end == end
     third = elected(30 * MS, 3, 3, 9, (2, 3))
     later = Checkpoints({("a", 0): ((0, 0), (1, 5), (3, 9))})
     for changes, epochs in (

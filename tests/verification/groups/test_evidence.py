@@ -205,3 +205,8 @@ def test_a_loop_whose_source_lost_what_was_read_is_not_judged_by_it() -> None:
     assert lane.verdict == Verdict.UNKNOWN
     assert "commit_lost was found: 1, but the loop's source lost 2 records" in lane.reasons
     assert verdict_of(OF_LOOP, lane=OUTPUT, lost_input=2).verdict == Verdict.CONFORMS
+    twice = verdict_of(OF_LOOP, lane=OUTPUT, counts={A.OWNED_TWICE: 1}, lost_input=2)
+    assert twice.verdict == Verdict.VIOLATION, "who owns a partition does not depend on its log"
+    permitted = {**dict.fromkeys(OUTPUT.anomalies, Status.FORBIDDEN), A.COMMIT_LOST: Status.PERMITTED}
+    lane = verdict_of(OF_LOOP, lane=OUTPUT, counts=counts, lost_input=2, statuses=permitted)
+    assert lane.verdict == Verdict.CONFORMS

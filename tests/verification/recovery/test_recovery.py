@@ -11,8 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
+from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, TIMINGS_FILE
 from kafka_chaos.verification import LaneVerdict, RunDirectoryError
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.recovery.evidence import doubts
+from kafka_chaos.verification.tables.facts import LaneFacts
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
 
@@ -324,29 +329,101 @@ def test_a_transaction_that_holds_consumers_back_is_found(
     assert (TRANSACTION in found(lane)) == is_found, lane.reasons
 
 
-def led_by_another(rows: Rows, since: float, *, start_offset: int) -> Rows:
-    won = {"lane": "a", "partition": 0, "broker": 2, "leader_epoch": 1, "start_offset": start_offset, "isr": [1, 2, 3]}
-    return rows.event("leader_elected", **won, ts_ns=at(since))
+def elect(rows: Rows, since: float, start_offset: int, *, broker: int = 2, leader_epoch: int = 1) -> Rows:
+    place = {"lane": "a", "partition": 0, "broker": broker, "leader_epoch": leader_epoch}
+    return rows.event("leader_elected", **place, start_offset=start_offset, isr=[1, 2, 3], ts_ns=at(since))
 
 
-def test_a_last_stable_offset_that_is_told_again_stands_still_all_the_same(tmp_path: Path, verified: Verified) -> None:
+def mark(rows: Rows, since: float, offset: int, *, broker: int = 2, leader_epoch: int = 1) -> Rows:
+    place = {"lane": "a", "partition": 0, "broker": broker, "leader_epoch": leader_epoch}
+    return rows.event("high_watermark", **place, high_watermark=offset, ts_ns=at(since))
+
+
+def lso(rows: Rows, since: float, offset: int, *, broker: int = 2) -> Rows:
+    place = {"lane": "a", "partition": 0, "broker": broker}
+    return rows.event("last_stable_offset", **place, last_stable_offset=offset, ts_ns=at(since) + 1)
+
+
+def stalls(rows: Rows, tmp_path: Path, verified: Verified) -> list[str]:
+    """The outages by transactions, as the verdict says them."""
+    seen = judged(rows, tmp_path, verified).observed.get(TRANSACTION)
+    return [] if seen is None else [str(one["cause"]).partition(", bound")[0] for one in seen.examples]
+
+
+def led_by_1(until: int) -> Rows:
+    """Up to a moment, broker 1 leads a transactional lane, of which both offsets rise every second."""
+    rows = stable(healthy())
+    rows.events = [event for event in rows.events or () if event["type"] != "high_watermark"]
+    for seconds in range(until):
+        lso(mark(rows, seconds, seconds, broker=1, leader_epoch=0), seconds, seconds, broker=1)
+    return rows
+
+
+@pytest.mark.parametrize("again", [40, 35])
+def test_a_last_stable_offset_that_is_told_again_stands_still_all_the_same(
+    tmp_path: Path, verified: Verified, again: int
+) -> None:
     """A new leader tells where it stands, at first behind what the former one had told."""
-    reports = [(seconds, seconds) for seconds in range(SECONDS) if not 40 < seconds < 90]
-    for again in (40, 35):
-        rows = led_by_another(stable(healthy(), *reports, (66, again)), 65.1, start_offset=65)
-        mark = {"lane": "a", "partition": 0, "leader_epoch": 1, "high_watermark": again}
-        rows.event("high_watermark", **mark, ts_ns=at(66) - 1)
-        (outage,) = judged(rows, tmp_path / f"run-{again}", verified).observed[TRANSACTION].examples
-        assert str(outage["cause"]).startswith("longest gap 49.0 s, bound ")
+    rows = mark(led_by_1(41), 60, 60, broker=1, leader_epoch=0)
+    lso(mark(elect(rows, 65, 65), 66, again), 66, again)
+    lso(mark(rows, 67, 67), 120, 67)
+    assert stalls(rows, tmp_path / "run", verified) == ["longest gap 60.0 s"]
 
 
-def test_a_leader_without_the_open_transaction_holds_nobody_back(tmp_path: Path, verified: Verified) -> None:
-    """Of a log that lost everything, the last stable offset begins anew, and takes long to be where it was."""
-    before, after = range(41), range(52, SECONDS)
-    reports = [*((seconds, seconds) for seconds in before), *((seconds, seconds - 50) for seconds in after)]
-    lane = judged(led_by_another(stable(healthy(), *reports), 41.5, start_offset=0), tmp_path / "lost", verified)
-    assert TRANSACTION not in found(lane), lane.reasons
-    assert TRANSACTION in found(judged(stable(healthy(), *reports), tmp_path / "kept", verified))
+@pytest.mark.parametrize("is_known", [True, False], ids=["elected", "first high watermark"])
+def test_a_leader_without_the_open_transaction_holds_nobody_back(
+    tmp_path: Path, verified: Verified, is_known: bool
+) -> None:
+    """Of a log that lost its end, the last stable offset begins anew, and takes long to be where it was."""
+    rows = mark(led_by_1(41), 41, 41, broker=1, leader_epoch=0)
+    if is_known:
+        elect(rows, 42, 10)
+    for seconds in range(43, SECONDS):
+        lso(mark(rows, seconds, 10 + seconds // 10), seconds, 10 + seconds // 10)
+    assert stalls(rows, tmp_path / "run", verified) == []
+
+
+def test_what_a_former_leader_tells_is_not_so(tmp_path: Path, verified: Verified) -> None:
+    rows = elect(led_by_1(41), 42, 10)
+    lso(mark(rows, 43, 49), 43, 49)
+    lso(mark(rows, 44, 53, broker=1, leader_epoch=0), 44, 51, broker=1)
+    assert stalls(rows, tmp_path / "higher", verified) == []
+    hidden = mark(elect(led_by_1(41), 42, 10), 43, 30)
+    lso(lso(hidden, 44, 5), 45, 53, broker=1)
+    lso(hidden, 120, 30)
+    assert stalls(hidden, tmp_path / "hidden", verified) == ["longest gap 77.0 s"]
+
+
+def test_what_a_broker_told_before_it_led_again_is_still_so(tmp_path: Path, verified: Verified) -> None:
+    """It tells each offset once: its last stable offset before its high watermark of the same moment."""
+    rows = mark(led_by_1(100), 100, 99, broker=1, leader_epoch=0)
+    lso(rows, 100, 105, broker=1)
+    elect(elect(rows, 101, 105), 102, 105, broker=1, leader_epoch=2)
+    mark(rows, 103, 105, broker=1, leader_epoch=2)
+    assert stalls(rows, tmp_path / "run", verified) == []
+
+
+def test_where_clocks_are_moved_elections_have_no_time(tmp_path: Path, verified: Verified) -> None:
+    rows = fault(mark(led_by_1(100), 100, 99, broker=1, leader_epoch=0), "clock-step", 20, 30)
+    mark(elect(rows, 110, 50), 112, 99, broker=1, leader_epoch=2)
+    rows.lanes[0]["faults"] = ["pause"]
+    assert stalls(rows, tmp_path / "moved", verified) == []
+    for event in rows.events or ():
+        event.update({"kind": "pause"} if event.get("kind") == "clock-step" else {})
+    assert stalls(rows, tmp_path / "paused", verified) == ["longest gap 89.0 s, with no end seen"]
+
+
+def test_time_outs_of_other_lanes_are_none(tmp_path: Path) -> None:
+    (folder := tmp_path / "run").mkdir()
+    run = RunDirectory(folder, (Lane(lane="a"),), {})
+    assert doubts(run, run.lanes[0], LaneFacts()) == []
+    (folder / EXPERIMENT_FILE).touch()
+    assert doubts(run, run.lanes[0], LaneFacts()) == []
+    (folder / TIMINGS_FILE).touch()
+    expected = "timings.json does not name this lane, though its run has planned it"
+    assert doubts(run, run.lanes[0], LaneFacts()) == [expected]
+    named = replace(run, timings={"a": Timings(**TIMINGS)})
+    assert doubts(named, run.lanes[0], LaneFacts()) == []
 
 
 def without(rows: Rows, kind: str) -> Rows:
@@ -365,7 +442,10 @@ def test_what_was_not_observed_is_named_and_not_judged(tmp_path: Path, verified:
     assert lane.not_judged[ISR] == "events.jsonl holds no ISR of partition 0"
     lane = judged(healthy(partitions=2), tmp_path / "one-of-two", verified)
     assert lane.not_judged[ISR] == "events.jsonl holds no ISR of partition 1"
-    lane = judged(stable(healthy(partitions=2), (1, 1)), tmp_path / "stable", verified)
+    lane = judged(shrunk(healthy(partitions=2), 30, 150), tmp_path / "found", verified)
+    assert (found(lane), lane.verdict) == ({ISR: 1}, Verdict.VIOLATION)
+    reports = [(seconds, seconds) for seconds in range(SECONDS)]
+    lane = judged(stable(healthy(partitions=2), *reports), tmp_path / "stable", verified)
     assert lane.not_judged[TRANSACTION] == "events.jsonl holds no last stable offset of partition 1"
 
     lane = judged(without(healthy(replication_factor=1), "isr_changed"), tmp_path / "alone", verified)

@@ -61,7 +61,7 @@ class _Reader:
     phases: dict[str, Phase] = field(default_factory=dict)
     changes: dict[Place, list[Change]] = field(default_factory=dict)
     preconditions: dict[str, list[contract.DefectPrecondition]] = field(default_factory=dict)
-    stable: dict[Place, list[tuple[int, int]]] = field(default_factory=dict)
+    stable: dict[Place, list[contract.LastStableOffset]] = field(default_factory=dict)
     pauses: list[tuple[int, int]] = field(default_factory=list)
     kept: dict[Place, list[Kept]] = field(default_factory=dict)
     passing: dict[str, list[str]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class _Reader:
             case contract.HighWatermark():
                 self.reports.setdefault(place, []).append(event)
             case contract.LastStableOffset():
-                self.stable.setdefault(place, []).append((event.ts_ns, event.last_stable_offset))
+                self.stable.setdefault(place, []).append(event)
             case contract.LeaderElected() | contract.IsrChanged() | contract.LogTruncated():
                 self.changes.setdefault(place, []).append(event)
             case contract.PartitionChanged() | contract.PartitionOffline():

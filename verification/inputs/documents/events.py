@@ -68,7 +68,7 @@ class Events:
     changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
     preconditions: Mapping[str, Sequence[contract.DefectPrecondition]] = field(default_factory=dict)
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    stable: Mapping[Place, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    stable: Mapping[Place, Sequence[contract.LastStableOffset]] = field(default_factory=dict)
     pauses: tuple[tuple[int, int], ...] = ()
     kept: Mapping[Place, Sequence[Kept]] = field(default_factory=dict)
     passing: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -7,6 +7,8 @@ from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_
 from kafka_chaos.contract.lane.metadata import SERVER
 from kafka_chaos.contract.ledger import FaultLedger
 
+MISTIMED = frozenset({"clock-step", "clock-drift"})
+"""The kinds that move the clocks by which brokers' logs are timed."""
 _NO_BROKERS = ("zookeeper-", "controller-")
 """How the names of servers begin that are no brokers."""
 _NUMBERED = re.compile(r"(?P<role>broker|zookeeper|controller)s?:(?P<numbers>\d+(?:,\d+)*)")
