@@ -1,12 +1,13 @@
-"""Whether one more record, or one more attempt to send it, changes a prediction for a lane of experiments/.
+"""Whether one more record, attempt, transaction or member changes a prediction for a lane of experiments/.
 
     python benchmarks/sensitivity.py [--jobs N] [--longest-first]
 
-Lanes that differ in their faults alone are searched together for what their predictions forbid
-(`predict/sensitivity.py`), under every mix of faults that a schedule may come to. sensitivity.json, beside this file,
-has every answer, each with the digest of the model that gave it, and keeps those of a run that ended early: the next
-one continues. Answers of another model are searched again, and stay until then, unless nobody asks for them any more.
-The largest searches are those of idempotent producers with clean elections: half a million states, and 1 GB.
+Lanes that differ in their faults alone are searched together for what their predictions forbid (`sensitivity.py` of the
+model), under every mix of faults that a schedule may come to; so are those whose transactions and groups ask the same.
+sensitivity.json, beside this file, has every answer, each with the digest of the model that gave it, and keeps those of
+a run that ended early: the next one continues. Answers of another model are searched again, and stay until then, unless
+nobody asks for them any more. The largest searches are those of idempotent producers with clean elections: half a
+million states, and 1 GB.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import islice
 from pathlib import Path
@@ -31,10 +32,12 @@ from kafka_chaos.reference_model import Lockstep  # noqa: E402
 from kafka_chaos.reference_model.lane.state import Scope  # noqa: E402
 from kafka_chaos.reference_model.predict.cache import model_digest, predict_cached, question_key  # noqa: E402
 from kafka_chaos.reference_model.predict.defects import plain_lane  # noqa: E402
-from kafka_chaos.reference_model.predict.sensitivity import (  # noqa: E402
+from kafka_chaos.reference_model.sensitivity import (  # noqa: E402
     larger_scopes,
+    machines_of,
     searched_together,
     sensitivity,
+    sensitivity_of_machine,
     sensitivity_together,
 )
 from tests.reference_model.standard_lanes import of_experiments  # noqa: E402
@@ -46,9 +49,10 @@ MAX_STATES = 12_000_000
 def questions() -> dict[str, tuple[Lane, Lockstep | None]]:
     """Every lane of experiments/ in every mix, by the short key of its question.
 
-    A lane's transactions are another search, which has no such bounds.
+    A lane with transactions or a group is there twice: its replication is another search, which has bounds of its own.
     """
-    found = [(plain_lane(lane), lockstep) for _, lane, lockstep in of_experiments()]
+    found = [(lane, lockstep) for _, lane, lockstep in of_experiments()]
+    found += [(plain_lane(lane), lockstep) for lane, lockstep in found]
     return {short_key(*question): question for question in found}
 
 
@@ -57,11 +61,20 @@ def short_key(lane: Lane, lockstep: Lockstep | None) -> str:
     return question_key(lane, lockstep)[:16]
 
 
-def searches(asked: Collection[tuple[Lane, Lockstep | None]]) -> list[list[tuple[Lane, Lockstep | None]]]:
+def searches(questions: Collection[tuple[Lane, Lockstep | None]]) -> list[list[tuple[Lane, Lockstep | None]]]:
     """The questions in groups that one search answers."""
-    free = [(lane, predict_cached(lane)) for lane, lockstep in asked if lockstep is None]
-    groups: list[list[tuple[Lane, Lockstep | None]]] = [[one] for one in asked if one[1] is not None]
-    return groups + [[(lane, None) for lane in lanes] for lanes in searched_together(free)]
+    by_machine: dict[Hashable, list[tuple[Lane, Lockstep | None]]] = {}
+    for lane, lockstep in questions:
+        machines = machines_of(predict_cached(lane, lockstep), lane, lockstep)
+        if what := tuple((machine.name, asked, forbidden) for machine, asked, forbidden in machines):
+            by_machine.setdefault(what, []).append((lane, lockstep))
+    plain = [(lane, lockstep) for lane, lockstep in questions if lane == plain_lane(lane)]
+    alone = [[one] for one in plain if one[1] is not None]
+    free = [(lane, predict_cached(lane)) for lane, lockstep in plain if lockstep is None]
+    together: list[list[tuple[Lane, Lockstep | None]]] = [
+        [(lane, None) for lane in lanes] for lanes in searched_together(free)
+    ]
+    return [*by_machine.values(), *alone, *together]
 
 
 def answer(group: list[tuple[Lane, Lockstep | None]]) -> dict[str, Any]:
@@ -69,7 +82,10 @@ def answer(group: list[tuple[Lane, Lockstep | None]]) -> dict[str, Any]:
     started = time.process_time()
     lane, lockstep = group[0]
     prediction = predict_cached(lane, lockstep)
-    if lockstep is None:
+    if lane != plain_lane(lane):
+        found = machines_of(prediction, lane, lockstep)
+        larger = [one for machine in found for one in sensitivity_of_machine(*machine, MAX_STATES)]
+    elif lockstep is None:
         larger = list(sensitivity_together(prediction, [lane for lane, _ in group], MAX_STATES))
     else:
         bounds = len(list(larger_scopes(lane, Scope())))

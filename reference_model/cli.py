@@ -46,11 +46,11 @@ from kafka_chaos.reference_model.predict.prediction import (
     Unfinished,
     predict,
 )
-from kafka_chaos.reference_model.predict.sensitivity import sensitivity as enlarge
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.recovery import bounds_of
 from kafka_chaos.reference_model.search import Budget
+from kafka_chaos.reference_model.sensitivity import sensitivity as enlarge
 
 
 @click.command("predict")

@@ -16,7 +16,7 @@ from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES, UPGRADES
 from kafka_chaos.reference_model.predict import cache as cache_module
 from kafka_chaos.reference_model.predict.answers import FILE, shipped
 from kafka_chaos.reference_model.predict.cache import model_digest, question_key
-from kafka_chaos.reference_model.predict.sensitivity import searched_together, sensitivity_together
+from kafka_chaos.reference_model.sensitivity import searched_together, sensitivity_together
 from tests.reference_model.standard_lanes import EXPERIMENTS, of_experiments, standard
 
 SHIPPED = json.loads((files("kafka_chaos.reference_model.predict") / FILE).read_text("utf-8"))["answers"]

@@ -254,6 +254,8 @@ def test_one_more_record_or_attempt_changes_nothing_and_one_more_fault_may() -> 
     assert all(entry["complete"] for entry in enlarged.values())
     assert enlarged["records"]["changes"] == enlarged["attempts"]["changes"] == {}
     assert enlarged["faults, one more kill"]["changes"]["duplicate"] == "permitted"
+    group = json.loads(run_predict("--group", "--members", "1", "--sensitivity", "--json").stdout)["sensitivity"]
+    assert {"records", "groups: records", "groups: members"} < set(group)
     said = run_predict(*lane, "--sensitivity", "--max-states", "1000").output
     assert "records: nothing changes (" in said
     assert "not exhausted: more than 1,000 states" in said

@@ -1,22 +1,54 @@
 """Whether a larger scope changes an answer: each bound enlarged by one, the others as they are.
 
-More records or attempts should change nothing: otherwise the usual scope is too small. One more broker or one more
-fault is another lane, and may.
+More records or attempts should change nothing: otherwise the usual scope is too small. Where a lane has transactions or
+a group, so should more transactions, late requests or members. One more broker or one more fault is another lane, and
+may.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep, usual_scope
 from kafka_chaos.reference_model.lane.state import Scope
+from kafka_chaos.reference_model.machine import Machine, Question
 from kafka_chaos.reference_model.predict.cache import question_key
+from kafka_chaos.reference_model.predict.grouped import questions_of
 from kafka_chaos.reference_model.predict.prediction import Prediction, PredictionNotExhausted, predict, shown_besides
+from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Name
+from kafka_chaos.reference_model.predict.transactional import question_of
 from kafka_chaos.reference_model.search import Budget
+from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS
+
+_BOUNDS: Mapping[str, Mapping[str, tuple[str, int]]] = {
+    TRANSACTIONS.name: {
+        "transactions": ("transactions", 1),
+        "records of a transaction": ("size", 2),
+        "late requests": ("delayed", 1),
+        "failovers": ("failovers", 1),
+        "losses": ("losses", 1),
+    },
+    GROUPS.name: {
+        "records": ("records", 1),
+        "members": ("slots", 1),
+        "crashes": ("crashes", 1),
+        "removals": ("removals", 1),
+        "joins": ("joins", 1),
+        "leaves": ("leaves", 1),
+        "failovers": ("failovers", 1),
+        "losses": ("losses", 1),
+    },
+}
+"""The bounds of each machine's searches: the field of its `Setup`, which is enlarged where it is at least so much. What
+a lane does not have, one more of would be another lane."""
+AnyMachine = Machine[Any, Any, Any, Any, Any]
+AnyQuestion = Question[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +57,7 @@ class Enlarged:
     not exhausted, if it was not: then an anomaly without a change may still have one."""
 
     bound: str
-    changes: dict[Anomaly, Status]
+    changes: Mapping[AnyAnomaly, Status]
     states: int
     reason: str = ""
 
@@ -55,6 +87,8 @@ def sensitivity(
             yield _searched_besides(bound, prediction, [lane], scope, budget)
         else:
             yield _predicted(bound, prediction, lane, lockstep, scope, budget)
+    for machine, questions, forbidden in machines_of(prediction, lane, lockstep):
+        yield from sensitivity_of_machine(machine, questions, forbidden, max_states, timeout)
     for bound, larger in _other_lanes(lane):
         yield _predicted(bound, prediction, larger, lockstep, usual, Budget(max_states, timeout))
 
@@ -68,6 +102,44 @@ def sensitivity_together(
     """
     for bound, scope in larger_scopes(lanes[0], usual_scope(lanes[0], None)):
         yield _searched_besides(bound, prediction, lanes, scope, Budget(max_states))
+
+
+def machines_of(
+    prediction: Prediction, lane: Lane, lockstep: Sequence[LockstepStep] | None = None
+) -> Iterator[tuple[AnyMachine, tuple[AnyQuestion, ...], frozenset[AnyAnomaly]]]:
+    """The machines that a lane's transactions, and its group or loop, ask; each with what they ask of it, and what the
+    answers forbid."""
+    fails = bool(lane.faults or lockstep)
+    if lane.transactional is not None:
+        scope = prediction.bounds["transactions"]
+        data, states = scope["data_may_lose"], scope["transaction_state_may_lose"]
+        question = question_of(lane, lane.transactional, fails=fails, data_may_lose=data, states_may_be_lost=states)
+        yield TRANSACTIONS, (question,), _forbidden_in(prediction.transactions)
+    if lane.group_anomalies:
+        lossy = prediction.bounds["groups"][0]["offsets_may_be_lost"]
+        asked = tuple(questions_of(lane, prediction, fails=fails, offsets_may_be_lost=lossy))
+        yield GROUPS, asked, _forbidden_in(prediction.groups)
+
+
+def sensitivity_of_machine(
+    machine: AnyMachine,
+    questions: Iterable[AnyQuestion],
+    forbidden: frozenset[AnyAnomaly],
+    max_states: int = 1_000_000,
+    timeout: float | None = None,
+) -> Iterator[Enlarged]:
+    """Those of the forbidden anomalies that become reachable with each bound of the searches enlarged."""
+    searches = [one for question in questions for one in question.searches() if one[1] & forbidden]
+    for bound, (name, least) in _BOUNDS[machine.name].items():
+        budget = Budget(max_states, timeout)
+        shown: set[AnyAnomaly] = set()
+        enlarged = [(setup, answers) for setup, answers in searches if getattr(setup, name) >= least]
+        for setup, answers in enlarged:
+            larger = replace(setup, **{name: getattr(setup, name) + 1})
+            shown.update(machine.search(answers & forbidden, larger, budget)[1])
+        if enlarged:
+            changes = dict.fromkeys(sorted(shown), Status.PERMITTED)
+            yield Enlarged(f"{machine.name}: {bound}", changes, budget.states, budget.reason)
 
 
 def searched_together(predicted: Iterable[tuple[Lane, Prediction]]) -> list[list[Lane]]:
@@ -94,7 +166,11 @@ def _other_lanes(lane: Lane) -> Iterator[tuple[str, Lane]]:
 
 
 def _forbidden(prediction: Prediction) -> frozenset[Anomaly]:
-    return frozenset(anomaly for anomaly in Anomaly if prediction.status(anomaly) is Status.FORBIDDEN)
+    return _forbidden_in(prediction.anomalies)
+
+
+def _forbidden_in(answers: Mapping[Name, AnomalyPrediction]) -> frozenset[Name]:
+    return frozenset(anomaly for anomaly, answer in answers.items() if answer.status is Status.FORBIDDEN)
 
 
 def _searched_besides(
@@ -104,7 +180,8 @@ def _searched_besides(
         shown = shown_besides(_forbidden(prediction), lanes, scope, budget)
     except PredictionNotExhausted as error:
         shown = _forbidden(prediction) & error.found.stories.keys()
-    return Enlarged(bound, dict.fromkeys(shown, Status.PERMITTED), budget.states, budget.reason)
+    changes: dict[AnyAnomaly, Status] = dict.fromkeys(shown, Status.PERMITTED)
+    return Enlarged(bound, changes, budget.states, budget.reason)
 
 
 def _predicted(
@@ -120,5 +197,5 @@ def _predicted(
         statuses = {anomaly: answer.status for anomaly, answer in found.anomalies.items()}
     except PredictionNotExhausted as error:
         statuses = dict.fromkeys(error.found.stories, Status.PERMITTED)
-    changes = {a: status for a, status in statuses.items() if status != prediction.status(a)}
+    changes: dict[AnyAnomaly, Status] = {a: status for a, status in statuses.items() if status != prediction.status(a)}
     return Enlarged(bound, changes, budget.states, budget.reason)
