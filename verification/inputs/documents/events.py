@@ -55,7 +55,7 @@ class Events:
     `collects`: the tables that it announced. `phases`: by name. `changes`: by lane and partition, who led it and what
     its replicas dropped. `reports`: by lane and partition those of its high watermark. `preconditions`: by lane those
     of known defects, each with the time at which it occurred. `doubts`: by lane why it can't conform. `stable`: by lane
-    and partition the last stable offsets, with the moments they were reported at. `pauses`: from when to when the
+    and partition the reports of its last stable offset. `pauses`: from when to when the
     harness did not run. `kept`: by lane and partition what the cluster kept of it. `passing`: by lane the names of
     consumers that come and go.
     """
