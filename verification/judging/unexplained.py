@@ -19,7 +19,7 @@ from itertools import pairwise
 
 from kafka_chaos.contract.events import HighWatermark, LeaderElected, LogTruncated, PartitionOffline
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.protocol.rules import as_obeyed
+from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import knows_all_elections
@@ -67,7 +67,7 @@ def _problems(run: RunDirectory, lane: Lane, partition: int) -> Iterator[Problem
     yield from _two_leaders(seen)
     yield from _epochs_back(seen)
     if not unclean:
-        yield from _elected_from_outside(seen.states)
+        yield from _elected_from_outside(seen.states, lane)
     if not (unclean or lossy):
         yield from _short_logs(seen)
         yield from _short_members(seen, run.checkpoints.log_ends.get((lane.lane, partition), {}))
@@ -113,12 +113,15 @@ def _epochs_back(seen: Observed) -> Iterator[Problem]:
         last[won.broker] = won.leader_epoch
 
 
-def _elected_from_outside(states: Sequence[State]) -> Iterator[Problem]:
+def _elected_from_outside(states: Sequence[State], lane: Lane) -> Iterator[Problem]:
+    keeps, eligible = rules_of(lane).elects_eligible, frozenset[int]()
     for before, after in pairwise(states):
-        # An ISR may be empty where there are eligible replicas (KIP-966).
-        if before.isr and after.isr and before.isr.isdisjoint(after.isr):
+        # What leaves an ISR below the minimum is eligible until that is reached again (KIP-966). An ISR may be empty.
+        if before.isr and after.isr and before.isr.isdisjoint(after.isr) and not after.isr <= eligible:
             isrs = [", ".join(map(str, sorted(state.isr))) for state in (after, before)]
             yield after.since_ns, f"the ISR became {isrs[0]}; expected a leader of the ISR before, {isrs[1]}"
+        is_below = keeps and len(after.isr) < lane.min_insync_replicas
+        eligible = (eligible | before.isr) - after.isr if is_below else frozenset()
 
 
 def _short_logs(seen: Observed) -> Iterator[Problem]:

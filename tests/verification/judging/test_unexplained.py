@@ -103,6 +103,31 @@ def test_an_impossible_event_is_named_with_what_was_expected(given: dict[str, An
     assert expected in problem
 
 
+BELOW: list[tuple[int, tuple[int, ...]]] = [(1, (1, 2, 3)), (10, (2, 3)), (20, (3,)), (30, (2,)), (50, (1, 2, 3))]
+
+
+@pytest.mark.parametrize(
+    ("changes", "isrs", "is_explained"),
+    [
+        ({}, BELOW, True),
+        ({"elr": False}, BELOW, False),
+        ({"kafka_version": "3.9.1"}, BELOW, False),
+        ({"min_insync_replicas": 1}, BELOW, False),
+        ({}, [*BELOW[:3], (30, (1,)), BELOW[4]], False),
+        ({}, [*BELOW[:3], (25, (3, 1)), (27, (3,)), (30, (2,)), BELOW[4]], False),
+        ({}, [*BELOW[:3], (25, (2,)), (30, (3,)), BELOW[4]], True),
+    ],
+    ids=["eligible", "no ELR", "before KIP-966", "never below", "left before", "the minimum again", "there and back"],
+)
+def test_a_leader_may_be_one_that_left_an_isr_below_the_minimum(
+    changes: dict[str, Any], isrs: list[tuple[int, tuple[int, ...]]], is_explained: bool
+) -> None:
+    """Seen on 4.3.1: `isr: [2, 3] -> [3], elr: [] -> [2]`, and then `isr: [3] -> [2]`."""
+    lane = replace(LANE, acks="all", min_insync_replicas=2, kafka_version="4.3.1", metadata_mode="kraft")
+    seen = found([FIRST], lane=replace(lane, **changes), isrs=isrs, marks=())
+    assert any("expected a leader of the ISR before" in one for one in seen) is not is_explained
+
+
 def test_an_event_is_timed_from_the_beginning_of_the_load() -> None:
     (problem,) = found([FIRST, SECOND, elected(35 * MS, 3, 1, 100, ISR)])
     assert problem.startswith(f"{UNEXPLAINED}: partition 0, 0.033 s after the load began: broker 3 led in epoch 1 from")
