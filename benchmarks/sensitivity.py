@@ -64,11 +64,14 @@ def short_key(lane: Lane, lockstep: Lockstep | None) -> str:
 def searches(questions: Collection[tuple[Lane, Lockstep | None]]) -> list[list[tuple[Lane, Lockstep | None]]]:
     """The questions in groups that one search answers."""
     by_machine: dict[Hashable, list[tuple[Lane, Lockstep | None]]] = {}
+    plain: list[tuple[Lane, Lockstep | None]] = []
     for lane, lockstep in questions:
+        if lane == plain_lane(lane):
+            plain.append((lane, lockstep))
+            continue
         machines = machines_of(predict_cached(lane, lockstep), lane, lockstep)
-        if what := tuple((machine.name, asked, forbidden) for machine, asked, forbidden in machines):
-            by_machine.setdefault(what, []).append((lane, lockstep))
-    plain = [(lane, lockstep) for lane, lockstep in questions if lane == plain_lane(lane)]
+        what = tuple((machine.name, asked, forbidden) for machine, asked, forbidden in machines)
+        by_machine.setdefault(what, []).append((lane, lockstep))
     alone = [[one] for one in plain if one[1] is not None]
     free = [(lane, predict_cached(lane)) for lane, lockstep in plain if lockstep is None]
     together: list[list[tuple[Lane, Lockstep | None]]] = [

@@ -89,9 +89,10 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
     except ScopeNotExhausted as error:
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=str(error), partitions=seen))
     ruled_out: dict[AnyAnomaly, Status] = {one: Status.FORBIDDEN for one in CHECKS if one in permitted - shown}
-    if not _ended_alone(run, lane):
+    axiomatic = [one for one in AXIOMS if one in found]
+    if axiomatic and not _ended_alone(run, lane):
         # An axiom fails where a broker loses its log's end and stays in the ISR: each was seen to leave it.
-        ruled_out |= {one: Status.FORBIDDEN for one in AXIOMS if one in found}
+        ruled_out |= dict.fromkeys(axiomatic, Status.FORBIDDEN)
     defects = dict(prediction.known_defects)
     if ruled_out:
         defects |= {one: tuple(trace.ids for trace in traces) for one, traces in known_defects(plain).items()}

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from kafka_chaos.contract.events import HighWatermark, IsrChanged, LastStableOffset, LeaderElected
@@ -19,8 +20,6 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import GroupPartitionFacts, LaneFacts, PartitionFacts, Pulse
 
 SENT, ACKNOWLEDGED, GIVEN_UP, READ = "sent", "acknowledged", "given up", "read"
-_ELECTED, _REPLICATED, _STABLE = range(3)
-"""What is known of a partition's offsets: where a leader began, its high watermark, and its last stable offset."""
 
 
 class Outage(NamedTuple):
@@ -151,21 +150,23 @@ def _transactions(run: RunDirectory, lane: Lane, last: int) -> Iterator[Outage]:
         stable, high, since = 0, 0, 0
         epoch: int | None = None
         leader: int | None = None
-        for told, what, offset in _offsets(run, lane, partition):
+        for told in _offsets(run, lane, partition):
             before = stable
             if isinstance(told, LastStableOffset):
                 if leader not in (None, told.broker):
                     continue
-                stable = max(stable, offset)
+                stable = max(stable, told.last_stable_offset)
             elif epoch is not None and told.leader_epoch < epoch:
                 # A former leader that does not know of the election yet.
                 continue
             else:
                 # A new leader may be behind at first, or may have lost what is above the start of its epoch. Where
                 # nobody knows its start, its first high watermark is taken for it.
-                if what == _ELECTED or (epoch is not None and told.leader_epoch > epoch):
+                offset = told.start_offset if isinstance(told, LeaderElected) else told.high_watermark
+                if isinstance(told, LeaderElected) or (epoch is not None and told.leader_epoch > epoch):
                     high, stable = min(high, offset), min(stable, offset)
-                high = high if what == _ELECTED else max(high, offset)
+                if isinstance(told, HighWatermark):
+                    high = max(high, offset)
                 epoch, leader = told.leader_epoch, told.broker
             if since and (stable != before or high <= stable):
                 yield Outage(RecoveryAnomaly.TRANSACTION_NOT_ENDED, partition, since, told.ts_ns, True)
@@ -176,16 +177,10 @@ def _transactions(run: RunDirectory, lane: Lane, last: int) -> Iterator[Outage]:
             yield Outage(RecoveryAnomaly.TRANSACTION_NOT_ENDED, partition, since, max(since, last), False)
 
 
-def _offsets(
-    run: RunDirectory, lane: Lane, partition: int
-) -> list[tuple[LeaderElected | HighWatermark | LastStableOffset, int, int]]:
-    """What was told of a partition's offsets, in order: the event, what it tells, and the offset."""
+def _offsets(run: RunDirectory, lane: Lane, partition: int) -> list[LeaderElected | HighWatermark | LastStableOffset]:
+    """What was told of a partition's offsets, in order; of one moment, where a leader began comes first."""
     place = (lane.lane, partition)
     # Where clocks were moved, nobody knows when brokers logged an election.
     mistimed = any(fault.kind in MISTIMED for fault in run.events.concerning(lane.lane))
-    seen: list[tuple[LeaderElected | HighWatermark | LastStableOffset, int, int]] = [
-        *((won, _ELECTED, won.start_offset) for won in ([] if mistimed else run.events.elected(*place))),
-        *((one, _REPLICATED, one.high_watermark) for one in run.events.reports.get(place, ())),
-        *((one, _STABLE, one.last_stable_offset) for one in run.events.stable[place]),
-    ]
-    return sorted(seen, key=lambda one: (one[0].ts_ns, one[1]))
+    elected = [] if mistimed else run.events.elected(*place)
+    return sorted([*elected, *run.events.reports.get(place, ()), *run.events.stable[place]], key=attrgetter("ts_ns"))

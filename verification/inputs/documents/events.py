@@ -55,9 +55,8 @@ class Events:
     `collects`: the tables that it announced. `phases`: by name. `changes`: by lane and partition, who led it and what
     its replicas dropped. `reports`: by lane and partition those of its high watermark. `preconditions`: by lane those
     of known defects, each with the time at which it occurred. `doubts`: by lane why it can't conform. `stable`: by lane
-    and partition the reports of its last stable offset. `pauses`: from when to when the
-    harness did not run. `kept`: by lane and partition what the cluster kept of it. `passing`: by lane the names of
-    consumers that come and go.
+    and partition the reports of its last stable offset. `pauses`: from when to when the harness did not run. `kept`: by
+    lane and partition what the cluster kept of it. `passing`: by lane the names of consumers that come and go.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
