@@ -44,6 +44,14 @@ def of_librdkafka(folder: Path) -> Mapping[str, frozenset[str]]:
     }
 
 
+@cache
+def of_java_client() -> Mapping[str, frozenset[str]]:
+    """The keys of producers and consumers that Kafka's own client has in an old version, in its default and in 4.3."""
+    lines = Path(__file__).with_name("java_client_keys.txt").read_text().splitlines()
+    keys = [line.split() for line in lines if not line.startswith("#")]
+    return {one: frozenset(key for kind, key in keys if kind == one) for one in ("producer", "consumer")}
+
+
 @pytest.mark.parametrize("version", list(VERSIONS))
 @pytest.mark.parametrize("kind", ["broker", "topic"])
 def test_every_key_of_every_version_is_classified_once(kind: str, version: str) -> None:
@@ -59,9 +67,16 @@ def test_every_property_of_librdkafka_is_classified_once(kind: str, tmp_path: Pa
     assert [key for key in keys if len(list(groups_with(kind, key))) != 1] == []
 
 
+@pytest.mark.parametrize("kind", ["producer", "consumer"])
+def test_every_key_of_the_java_client_is_classified_once(kind: str) -> None:
+    keys = of_java_client()[kind]
+    assert len(keys) > 100
+    assert [key for key in keys if len(list(groups_with(kind, key))) != 1] == []
+
+
 def test_nothing_is_classified_that_no_version_has(tmp_path: Path) -> None:
     """A misspelt name would leave the right one to a pattern, or to nobody."""
-    clients = of_librdkafka(tmp_path)
+    clients = {kind: keys | of_java_client()[kind] for kind, keys in of_librdkafka(tmp_path).items()}
     known = {kind: frozenset().union(*(known_keys(kind, one) for one in VERSIONS)) for kind in ("broker", "topic")}
     known["broker"] |= AUTHORIZER_KEYS | {"listener.name.client.ssl.keystore.type"}
     known |= clients | {"client": clients["producer"] & clients["consumer"]}
@@ -88,6 +103,8 @@ def test_nothing_is_classified_that_no_version_has(tmp_path: Path) -> None:
         ("consumer", "auto.offset.reset", "earliest", "latest"),
         ("producer", "queuing.strategy", "fifo", "lifo"),
         ("producer", "socket.max.fails", 1, 0),
+        ("producer", "internal.auto.downgrade.txn.commit", False, True),
+        ("consumer", "internal.leave.group.on.close", True, False),
         ("broker", "group.initial.rebalance.delay.ms", 3000, 60000),
         ("broker", "quota.producer.default", 9223372036854775807, 1024),
         ("topic", "leader.replication.throttled.replicas", "none", "*"),

@@ -1,8 +1,8 @@
 """A consumer for a user's application: a `confluent_kafka.Consumer` that records everything it receives.
 
-A name in the history denotes one uninterrupted assignment: an assignment, a seek, and a position that went back
-because of `auto.offset.reset` each begin a new one. In a lane with a group, or in a loop, its assignments and its
-commits are recorded, too (`member.py`).
+A name in the history denotes one uninterrupted assignment: an assignment, a seek, and a position that was reset
+(`auto.offset.reset`, KIP-320) each begin a new one; a position that went back otherwise does not. In a lane with a
+group, or in a loop, its assignments and its commits are recorded, too (`member.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, History
 from kafka_chaos.harness.workload.tables import LoadTables
 
 Rebalanced = Callable[[Any, Any], None]
+TO_THE_START = ("smallest", "earliest", "beginning")
+"""Values of `auto.offset.reset`."""
 
 
 class ConsumerRecorder:
@@ -32,6 +34,7 @@ class ConsumerRecorder:
     def __init__(self, lane: LaneSpec, writer: HistoryWriter, groups: LoadTables | None = None) -> None:
         """`groups`: the tables of assignments and commits, if the lane has them."""
         self.groups = groups
+        self.begins_at_0 = lane.transactional is None and lane.cleanup_policy is None
         self.clients: list[RecordingConsumer] = []
         self.group_ids: set[str] = set()
         self.lane = lane.lane
@@ -99,9 +102,9 @@ class RecordingConsumer:
     def __init__(self, recorder: ConsumerRecorder, configs: Mapping[str, object]) -> None:
         self.member: Member | None = None
         self._recorder = recorder
-        self._resets = str(configs.get("auto.offset.reset", "latest")) != "error"
+        self._resets_to = str(configs.get("auto.offset.reset", "latest"))
         self._name = recorder.new_name()
-        self._last: dict[int, int] = {}
+        self._last: dict[int, tuple[int, int | None]] = {}
         if recorder.groups is None:
             self._client = new_client(Consumer, configs)
             return
@@ -204,13 +207,22 @@ class RecordingConsumer:
     def _take_one(self, message: Any) -> None:
         if message is None or message.error() is not None or message.topic() != self._recorder.topic:
             return
-        partition, offset = message.partition(), message.offset()
-        if self._resets and offset <= self._last.get(partition, -1):
+        partition, offset, epoch = message.partition(), message.offset(), message.leader_epoch()
+        if self._is_reset(offset, epoch, *self._last.get(partition, (-1, None))):
             self._back()
-        self._last[partition] = offset
+        self._last[partition] = offset, epoch
         if self.member is not None:
             self.member.receives(partition, offset)
         self._recorder.record(self._name if self.member is None else self.member.name, message)
+
+    def _is_reset(self, offset: int, epoch: int | None, last: int, last_epoch: int | None) -> bool:
+        """Whether a record behind the `last` one shows that the position was reset: to the start of the log or, after
+        a truncation, to its end, behind which every record has a later leader epoch than those that were read."""
+        if offset > last or self._resets_to == "error":
+            return False
+        if self._resets_to not in TO_THE_START or not self._recorder.begins_at_0 or offset == 0:
+            return True
+        return epoch is None or last_epoch is None or epoch > last_epoch
 
     def _back(self) -> None:
         self._begin()

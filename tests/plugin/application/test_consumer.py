@@ -10,6 +10,8 @@ from confluent_kafka import KafkaError
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.contract.lane.transactions import Transactional
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.handles import ApplicationThread, ConsumerHandle
@@ -22,11 +24,11 @@ NO_CLUSTER: Any = SimpleNamespace(bootstrap_servers="127.0.0.1:1", client_config
 
 
 class Consuming:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lane: LaneSpec = LANE) -> None:
         self.folder = folder
         self.writer = HistoryWriter(folder / "consumed")
-        self.recorder = ConsumerRecorder(LANE, self.writer)
-        self.handle = ConsumerHandle(LANE, NO_CLUSTER, self.recorder)
+        self.recorder = ConsumerRecorder(lane, self.writer)
+        self.handle = ConsumerHandle(lane, NO_CLUSTER, self.recorder)
 
     def rows(self) -> list[dict[str, Any]]:
         self.writer.close()
@@ -70,6 +72,28 @@ def test_errors_and_other_topics_are_handed_on_and_not_written_down(recorded: Pa
 def test_a_position_that_was_reset_begins_a_new_name(recorded: Path) -> None:
     rows = drained(Consuming(recorded), read(0), read(1), read(0))
     assert [row[0][-1] for row in rows] == ["1", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "names"),
+    [((1, 1, 2), "112"), ((1, 1, 1), "111"), ((1, 2, 1), "111"), ((1, None, 1), "112"), ((1, 1, None), "112")],
+)
+def test_only_a_later_leader_epoch_explains_a_position_that_went_back_into_the_log(
+    recorded: Path, epochs: tuple[int | None, ...], names: str
+) -> None:
+    """Behind a truncation everything is newer (KIP-320). What is of an epoch that was read already was read twice."""
+    messages = [read(seq, leader_epoch=epoch) for seq, epoch in zip((4, 5, 4), epochs, strict=True)]
+    assert "".join(row[0][-1] for row in drained(Consuming(recorded), *messages)) == names
+
+
+@pytest.mark.parametrize(
+    "more", [{"cleanup_policy": "compact"}, {"transactional": Transactional(), "idempotence": True}]
+)
+def test_a_log_whose_first_record_may_be_anywhere_may_be_read_from_anywhere(
+    recorded: Path, more: dict[str, Any]
+) -> None:
+    consuming = Consuming(recorded, LANE.model_copy(update=more))
+    assert [row[0][-1] for row in drained(consuming, read(4), read(5), read(4))] == ["1", "1", "2"]
 
 
 def test_without_resets_going_back_keeps_its_name_and_can_be_judged(recorded: Path) -> None:
