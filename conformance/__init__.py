@@ -1,1 +1,1 @@
-"""The model against real brokers: scenarios, walks and stories, played on both and compared."""
+"""The model and clients against real brokers: what both show is compared, for single lanes and in an atlas of many."""

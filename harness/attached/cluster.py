@@ -4,7 +4,7 @@ configuration, as far as predictions depend on it."""
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
@@ -77,7 +77,8 @@ class AttachedCluster:
         started again then.
         """
         with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as threads:
-            for serving in [threads.submit(_await_serving, node) for node in nodes]:
+            wait = partial(wait_until, timeout=START_TIMEOUT, interval=_START_INTERVAL)
+            for serving in [threads.submit(wait, partial(_serves, node), f"{node.name} to serve") for node in nodes]:
                 serving.result()
 
     def require_whole(self) -> None:
@@ -104,10 +105,6 @@ class AttachedCluster:
     @cached_property
     def _journal(self) -> BreakJournal:
         return BreakJournal(self.journal_id)
-
-
-def _await_serving(node: AttachedNode) -> None:
-    wait_until(lambda: _serves(node), f"{node.name} to serve", timeout=START_TIMEOUT, interval=_START_INTERVAL)
 
 
 def _serves(node: AttachedNode) -> bool:

@@ -38,17 +38,15 @@ class Run(RunFiles):
 
     def to_json(self) -> dict[str, Any]:
         """The run in one object, as `runs list --json` prints it."""
+        judged = {lane: self.judged.get(lane, {}).get("verdict", UNVERIFIED) for lane in self.lanes}
         return {
             "run_id": self.name,
             "path": str(self.path),
             "experiment": self.experiment.get("name"),
             "started": self.started or None,
             "verdict": self.verdict,
-            "lanes": {lane: {"verdict": self._lane_verdict(lane), "found": self.counts(lane)} for lane in self.lanes},
+            "lanes": {lane: {"verdict": judged[lane], "found": self.counts(lane)} for lane in self.lanes},
         }
-
-    def _lane_verdict(self, lane: str) -> str:
-        return str(self.judged[lane]["verdict"]) if lane in self.judged else UNVERIFIED
 
 
 def read_run(path: Path) -> Run:

@@ -5,8 +5,6 @@ that is missing, or a registry that does not answer, an `EnvironmentFailure`; an
 `BuildFailure`. Each has the tool's own words.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -4,8 +4,6 @@ Written `NAME` or `NAME VERSION`, such as `java 3.9.1`; `librdkafka` without a v
 own client.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -230,10 +230,6 @@ class Cluster(Members):
             log_directories=self.spec.log_directories,
         )
 
-    def _await_known(self, broker: int) -> None:
-        admin = ClusterAdmin(self.client_address(broker), configs=self.client_configs)
-        admin.await_brokers(self.spec.brokers)
-
     def _secure(self, labels: Mapping[str, str]) -> None:
         from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
 
@@ -257,7 +253,8 @@ class Cluster(Members):
                     future.result()
                 first_broker = self.brokers[1]
                 add_user(first_broker, f"{first_broker.name}:{properties.REPLICATION_PORT}", self.client_configs)
-                for future in [threads.submit(self._await_known, broker) for broker in self.brokers]:
+                admins = [ClusterAdmin(self.client_address(one), configs=self.client_configs) for one in self.brokers]
+                for future in [threads.submit(admin.await_brokers, self.spec.brokers) for admin in admins]:
                     future.result()
             except BaseException:
                 threads.shutdown(wait=True, cancel_futures=True)

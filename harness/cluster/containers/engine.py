@@ -120,7 +120,9 @@ def execute_in_network(container: Container, command: Sequence[str]) -> tuple[in
     from docker.errors import APIError
 
     code, output = execute_inside(str(container.id), command)
-    if code != CANNOT_EXECUTE or not _is_frozen(container):
+    if code == CANNOT_EXECUTE:
+        container.reload()
+    if code != CANNOT_EXECUTE or not container.attrs["State"]["Paused"]:
         return code, output
     own = {key: value for key, value in container.labels.items() if key.startswith(LABELS)}
     beside = docker_client().containers.create(
@@ -139,11 +141,6 @@ def execute_in_network(container: Container, command: Sequence[str]) -> tuple[in
         return _cannot_execute(error)
     finally:
         beside.remove(force=True)
-
-
-def _is_frozen(container: Container) -> bool:
-    container.reload()
-    return bool(container.attrs["State"]["Paused"])
 
 
 def _cannot_execute(error: APIError) -> tuple[int, bytes]:

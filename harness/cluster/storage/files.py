@@ -48,17 +48,14 @@ def stream_files(
         for member in archive:
             # The engine's names begin with the folder's own.
             name = member.name.removeprefix("./") if serving else member.name.partition("/")[2]
-            if member.isfile() and wanted.fullmatch(name) and _is_at(name, asked):
+            is_asked = any(path in (".", name) or name.startswith(f"{path}/") for path in asked)
+            if member.isfile() and wanted.fullmatch(name) and is_asked:
                 content = archive.extractfile(member)
                 assert content is not None
                 yield name, content
         # What is left unread would stay in the connection, and the exit code unknown.
         for _ in pieces:
             pass
-
-
-def _is_at(name: str, paths: tuple[str, ...]) -> bool:
-    return any(path == "." or name == path or name.startswith(f"{path}/") for path in paths)
 
 
 def _from_inside(node: Node, folder: str, paths: tuple[str, ...]) -> Iterator[bytes]:

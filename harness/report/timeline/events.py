@@ -129,11 +129,11 @@ def timeline_events_of(evidence: Evidence) -> TimelineEvents:
     return TimelineEvents(
         phases=_phases(evidence),
         faults=_faults(events),
-        leaders=_by_place(events, contract.LeaderChanged, lambda one: Change(one.ts_ns, _broker(one.leader))),
-        isrs=_by_place(events, contract.IsrChanged, lambda one: Change(one.ts_ns, _isr(one.isr))),
+        leaders=_by_place(events, contract.LeaderChanged, lambda one: Change(one.ts_ns, _brokers(one.leader))),
+        isrs=_by_place(events, contract.IsrChanged, lambda one: Change(one.ts_ns, _brokers(*one.isr))),
         elections=_by_place(events, contract.LeaderElected, lambda one: one),
         truncations=_by_place(events, contract.LogTruncated, lambda one: one),
-        controllers=[Change(one.ts_ns, _broker(one.controller)) for one in _of(events, contract.ControllerChanged)],
+        controllers=[Change(one.ts_ns, _brokers(one.controller)) for one in _of(events, contract.ControllerChanged)],
         offsets=_offsets(events),
         members=members,
         notices=len(_of(events, contract.ClientNotice)),
@@ -180,12 +180,8 @@ def _place(event: _OfPartition) -> Place:
     return event.lane, event.partition
 
 
-def _broker(broker: int | None) -> str:
-    return "nobody" if broker is None else str(broker)
-
-
-def _isr(brokers: Iterable[int]) -> str:
-    return " ".join(map(str, sorted(brokers))) or "nobody"
+def _brokers(*brokers: int | None) -> str:
+    return " ".join(map(str, sorted(broker for broker in brokers if broker is not None))) or "nobody"
 
 
 def _phases(evidence: Evidence) -> tuple[Phase, ...]:
@@ -219,10 +215,8 @@ def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
                     late=event.late,
                 )
             case contract.FaultProven() if known:
-                proof, raw = (
-                    describe_evidence(known.kind, event.evidence),
-                    json.dumps(event.evidence, ensure_ascii=False),
-                )
+                proof = describe_evidence(known.kind, event.evidence)
+                raw = json.dumps(event.evidence, ensure_ascii=False)
                 # A lock-step phase is proven when its last step has taken effect; nothing heals it.
                 ended = event.ts_ns if known.kind == LOCKSTEP else None
                 faults[event.fault_id] = replace(known, proven=True, proof=proof, raw=raw, healed_ns=ended)

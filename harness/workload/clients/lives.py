@@ -1,7 +1,5 @@
 """The lives of a lane's clients: who lives in which place, when somebody starts there, and how that ends."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

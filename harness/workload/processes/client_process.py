@@ -1,7 +1,5 @@
 """A client as faults see it: a process that can be killed, frozen, and replaced."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Callable

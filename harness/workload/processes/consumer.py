@@ -1,7 +1,5 @@
 """A consumer in a process of its own that follows a lane's topic from its start, and says what it reads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from typing import Any

@@ -5,8 +5,6 @@ is `info`, as is every one without an outcome. An outcome of a record that was n
 the protocol.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

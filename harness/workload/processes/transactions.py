@@ -4,8 +4,6 @@ So the rules of `transactions/producer.py` hold for every client: what timed out
 aborted, and a producer whose abort fails is lost.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

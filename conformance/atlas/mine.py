@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.conformance.atlas.cells import CellSummary, cells_of
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.command.files import text_of
 from kafka_chaos.contract.lane.lanes import ACKS, Lane
-from kafka_chaos.harness.atlas.cells import CellSummary, cells_of
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS
 from kafka_chaos.reference_model.forecast.lane_runs import LaneRun
 

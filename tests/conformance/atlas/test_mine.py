@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from kafka_chaos.conformance.atlas.mine import answer, read_settings
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.harness.atlas.mine import answer, read_settings
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.reference_model.forecast.lane_runs import append
 from tests.reference_model.forecast.lanes import ACKS_1, STRICT, lane_run

@@ -42,15 +42,15 @@ def atlas_command(
     from kafka_chaos.reference_model.forecast.lane_runs import RECORD, read_record, shipped
 
     if mine is not None:
-        from kafka_chaos.harness.atlas.mine import answer
+        from kafka_chaos.conformance.atlas.mine import answer
 
         found = answer(mine, shipped() if series.record is None else read_record(series.record), client)
         click.echo(json.dumps(found.to_json()) if series.as_json else str(found))
         return
     if client is not None:
         raise click.BadParameter("expected with --mine only; the plan names clients", param_hint="--client")
-    from kafka_chaos.harness.atlas.cells import PAGE, cells_of, write_pages
-    from kafka_chaos.harness.atlas.plan import Atlas
+    from kafka_chaos.conformance.atlas.cells import PAGE, cells_of, write_pages
+    from kafka_chaos.conformance.atlas.plan import Atlas
     from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
     record = series.record or series.out / RECORD
