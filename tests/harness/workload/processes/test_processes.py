@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
@@ -315,8 +314,7 @@ def test_what_is_passed_over_counts_as_read_where_transactions_are(tmp_path: Pat
         (f"{name}-{number}", name, partition, "read_committed") for number in (1, 2) for partition in (0, 1)
     }
     assert all(row["start_ns"] <= row["end_ns"] for row in found)
-    (read,) = (tmp_path / "consumed").glob("*.parquet")
-    assert {row["consumer"] for row in pq.read_table(read).to_pylist()} == {f"{name}-1", f"{name}-2"}
+    assert {row["consumer"] for row in rows_in(tmp_path / "consumed")} == {f"{name}-1", f"{name}-2"}
 
 
 @pytest.mark.parametrize(
