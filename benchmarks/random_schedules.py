@@ -191,6 +191,7 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
         for run in summary.runs
         if run.verdict is not Verdict.CONFORMS
     ]
+    load = round(os.getloadavg()[2], 1)
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": commit(),
@@ -200,12 +201,12 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
         "conform": len(summary.runs) - len(not_conforming),
         "others": not_conforming,
         "faults": {name: count for name, count in (hunt.tried - before).items() if name in fault_kinds()},
-        "milliseconds late": dict(sorted(seen.late.items())),
+        "milliseconds late": dict(sorted(seen.late.items())) if has_the_machine(load) else {},
         "causes": dict(seen.causes),
         "unobserved": dict(+seen.unobserved),
         "recovery judged": dict(seen.recovered),
         "most of a bound": seen.nearest,
-        "load average": round(os.getloadavg()[2], 1),
+        "load average": load,
         "permitted and shown": shown(summary),
         "left": dict(left),
         "minutes": round(summary.seconds / 60, 1),
@@ -283,7 +284,7 @@ def table_of_times(rows: Sequence[Row]) -> str:
     """How late faults were applied: all that are applied at once, and each kind, on a machine without other work."""
     by_kind: Delays = {}
     for row in rows:
-        if row.get("load average", math.inf) <= MOST_LOAD * (os.cpu_count() or 1):
+        if has_the_machine(row.get("load average", math.inf)):
             for kind, found in row["milliseconds late"].items():
                 by_kind.setdefault(kind, []).extend(found)
     if not by_kind:
@@ -296,6 +297,11 @@ def table_of_times(rows: Sequence[Row]) -> str:
         if found
     ]
     return "\n".join(lines)
+
+
+def has_the_machine(load: float) -> bool:
+    """Whether a batch had the machine for itself: times of others say nothing, and are not kept."""
+    return load <= MOST_LOAD * (os.cpu_count() or 1)
 
 
 def total(rows: Sequence[Row], field: str) -> int:
