@@ -38,7 +38,7 @@ class Run(RunFiles):
 
     def to_json(self) -> dict[str, Any]:
         """The run in one object, as `runs list --json` prints it."""
-        judged = {lane: self.judged.get(lane, {}).get("verdict", UNVERIFIED) for lane in self.lanes}
+        judged = {lane: str(self.judged[lane]["verdict"]) if lane in self.judged else UNVERIFIED for lane in self.lanes}
         return {
             "run_id": self.name,
             "path": str(self.path),

@@ -61,16 +61,11 @@ def test_every_key_of_every_version_is_classified_once(kind: str, version: str) 
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer"])
-def test_every_property_of_librdkafka_is_classified_once(kind: str, tmp_path: Path) -> None:
-    keys = of_librdkafka(tmp_path)[kind]
-    assert len(keys) > 130
-    assert [key for key in keys if len(list(groups_with(kind, key))) != 1] == []
-
-
-@pytest.mark.parametrize("kind", ["producer", "consumer"])
-def test_every_key_of_the_java_client_is_classified_once(kind: str) -> None:
-    keys = of_java_client()[kind]
-    assert len(keys) > 100
+@pytest.mark.parametrize("library", ["librdkafka", "java"])
+def test_every_key_of_a_client_is_classified_once(library: str, kind: str, tmp_path: Path) -> None:
+    of_library, least = (of_librdkafka(tmp_path), 130) if library == "librdkafka" else (of_java_client(), 100)
+    keys = of_library[kind]
+    assert len(keys) > least
     assert [key for key in keys if len(list(groups_with(kind, key))) != 1] == []
 
 

@@ -24,8 +24,7 @@ from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, History
 from kafka_chaos.harness.workload.tables import LoadTables
 
 Rebalanced = Callable[[Any, Any], None]
-TO_THE_START = ("smallest", "earliest", "beginning")
-"""Values of `auto.offset.reset`."""
+_RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 
 
 class ConsumerRecorder:
@@ -104,7 +103,7 @@ class RecordingConsumer:
         self._recorder = recorder
         self._resets_to = str(configs.get("auto.offset.reset", "latest"))
         self._name = recorder.new_name()
-        self._last: dict[int, tuple[int, int | None]] = {}
+        self._last: dict[int, Any] = {}
         if recorder.groups is None:
             self._client = new_client(Consumer, configs)
             return
@@ -207,22 +206,24 @@ class RecordingConsumer:
     def _take_one(self, message: Any) -> None:
         if message is None or message.error() is not None or message.topic() != self._recorder.topic:
             return
-        partition, offset, epoch = message.partition(), message.offset(), message.leader_epoch()
-        if self._is_reset(offset, epoch, *self._last.get(partition, (-1, None))):
+        partition, offset = message.partition(), message.offset()
+        last = self._last.get(partition)
+        if last is not None and offset <= last.offset() and self._was_reset(message, last):
             self._back()
-        self._last[partition] = offset, epoch
+        self._last[partition] = message
         if self.member is not None:
             self.member.receives(partition, offset)
         self._recorder.record(self._name if self.member is None else self.member.name, message)
 
-    def _is_reset(self, offset: int, epoch: int | None, last: int, last_epoch: int | None) -> bool:
-        """Whether a record behind the `last` one shows that the position was reset: to the start of the log or, after
-        a truncation, to its end, behind which every record has a later leader epoch than those that were read."""
-        if offset > last or self._resets_to == "error":
+    def _was_reset(self, message: Any, last: Any) -> bool:
+        """Whether a position that went back was reset: to the start of the log or, after a truncation, to its end,
+        from where on every record has a later leader epoch than those that were read."""
+        if self._resets_to == "error":
             return False
-        if self._resets_to not in TO_THE_START or not self._recorder.begins_at_0 or offset == 0:
+        if self._resets_to not in _RESETS_TO_THE_START or not self._recorder.begins_at_0 or message.offset() == 0:
             return True
-        return epoch is None or last_epoch is None or epoch > last_epoch
+        epoch, before = message.leader_epoch(), last.leader_epoch()
+        return epoch is None or before is None or epoch > before
 
     def _back(self) -> None:
         self._begin()
