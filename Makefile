@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-spark test-cluster test-examples test-night test-all mutation sensitivity tla walk scenarios random-walks random-schedules stories atlas-record \
+.PHONY: demo test test-unit test-spark test-cluster test-examples test-night test-all mutation sensitivity tla walk scenarios random-schedules stories atlas-record \
 	nightly nightly-turn atlas \
 	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions bench-bare-machine lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
@@ -12,7 +12,6 @@ RECORD = $(or $(NIGHTLY_HISTORY),runs/atlas)/record.jsonl
 MATRIX := $(foreach fault,kill stop pause partition,experiments/nightly/$(fault).yaml)
 DEMO ?= demo
 MUTATION_LOWEST ?= 70
-WALKS ?= 200
 SCHEDULES ?= 20
 PYTEST := $(BIN)/python -m pytest
 # One worker has the tests on clusters, another those with Spark; both go on with the rest (tests/conftest.py).
@@ -84,11 +83,6 @@ scenarios: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos scenario run --all --out runs/scenarios.json; status=$$?; \
 	$(BIN)/kafka-chaos scenario document runs/scenarios.json --out runs/scenarios/index.md && exit $$status
-
-# New random walks of the model on brokers every time; WALKS=420 WALK_SEED=1 for those of docs/explanations/walks.md.
-random-walks: setup
-	mkdir -p runs
-	$(BIN)/kafka-chaos scenario walk --walks $(WALKS) $(if $(WALK_SEED),--seed $(WALK_SEED)) --out runs/walks.json
 
 # The stories of what the model permits, those first that were shown least often; STORY_MINUTES=30 for a part of them.
 stories: setup

@@ -1,4 +1,4 @@
-"""`kafka-chaos scenario list|run|walk|document`: the documented behaviours, run and documented, and random walks.
+"""`kafka-chaos scenario list|run|document`: the documented behaviours, run and documented.
 
 Guarantee: bad arguments exit with 64 before anything starts. A run writes its results whole or not at all after every
 scenario, so that an interrupted run keeps what it has. Whatever was started is removed on every way out.
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_chaos.conformance.walks.command import walk_command
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.command_line import console
 from kafka_chaos.contract.command.errors import UsageFailure
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 @click.group("scenario")
 def scenario_command() -> None:
     """Run the documented behaviours of Kafka in lock step on the model and on real brokers."""
-
-
-scenario_command.add_command(walk_command)
 
 
 @scenario_command.command("list")

@@ -1,4 +1,4 @@
-"""After a step, brokers are observed until they agree with the model: of scenarios, walks and stories.
+"""After a step, brokers are observed until they agree with the model: of scenarios and stories.
 
 What these bring is what is observed, and how that compares with the model. A step waits for agreement, never for time.
 """

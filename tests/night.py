@@ -11,7 +11,7 @@ SHARDS = {
     "cluster": ("tests/harness/cluster", "tests/harness/attached"),
     "runs": ("tests/harness/run", "tests/harness/workload", "tests/test_end_to_end.py", "tests/test_findings.py"),
     "clients": ("tests/harness/workload/processes", "tests/conformance/clients"),
-    "conformance": ("tests/conformance", "tests/test_scenarios.py", "tests/test_walks.py"),
+    "conformance": ("tests/conformance", "tests/test_scenarios.py"),
     "matrix": ("tests/test_acks_matrix.py", "tests/test_version_differences.py"),
     "users": (
         "tests/harness",

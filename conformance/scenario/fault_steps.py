@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.conformance.scenario import in_model
-from kafka_chaos.conformance.scenario.lockstep import LockStep, take_together
+from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault, build
@@ -75,8 +75,6 @@ class FaultSteps(LockStep):
     """The faults of a running act."""
 
     model: ClusterModel
-    beside: Sequence[FaultSteps] = ()
-    """Other topics of the same cluster: faults are steps of theirs too, records and elections are not."""
     _cuts: dict[tuple[str, int, int], Fault] = field(default_factory=dict)
     _unknown: Sequence[in_model.Cut] = ()
     """Brokers that a producer does not ask before a frozen broker continues."""
@@ -218,8 +216,7 @@ class FaultSteps(LockStep):
         return next(node for node in self.lease.cluster.controllers.values() if node.number == controller)
 
     def _do(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
-        concerned = [(stage, actions) for stage in (self, *self.beside)]
-        take_together(sentence[0].upper() + sentence[1:], act, concerned)
+        self.take(sentence[0].upper() + sentence[1:], act, *actions)
 
     def _around(self, broker: int) -> list[tuple[str, int, int]]:
         others = [other for other in self.act.replicas if other != broker]
@@ -234,11 +231,8 @@ class FaultSteps(LockStep):
         return [(QUORUM, controller, other) for other in self.lease.profile.voters if other != controller]
 
     def _follows(self, source: int, target: int) -> bool:
-        def follows(stage: FaultSteps) -> bool:
-            replicas = [state.replica(source) for state in stage.model.states]
-            return all(replica.runs and replica.role == FOLLOWER and replica.leader == target for replica in replicas)
-
-        return any(follows(stage) for stage in (self, *self.beside))
+        replicas = [state.replica(source) for state in self.model.states]
+        return all(replica.runs and replica.role == FOLLOWER and replica.leader == target for replica in replicas)
 
 
 def _partition(source: int, target: int, port: str, action: str) -> Fault:

@@ -7,8 +7,7 @@ differ. Observations narrow the model's states, so that later steps are as exact
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -73,7 +72,19 @@ class LockStep:
 
     def take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
         """Execute a step: `act` does on Kafka what `actions` do in the model."""
-        take_together(sentence, act, [(self, actions)])
+        # Time has passed since the last observation: whatever may happen by itself may have happened.
+        self.model.states = self.model.settle(self.model.states)
+        start = time.monotonic()
+        act()
+        for action in actions:
+            self.model.apply(action)
+        states = len(self.model.states)
+        observation, comparison = self._agree()
+        self.model.narrow(observation)
+        record = self._note(sentence, time.monotonic() - start, observation, comparison, states)
+        if not comparison.conforms:
+            what = "; ".join(map(str, comparison.differences))
+            raise ScenarioViolation(f"{self.act.name}, step {record.number} ({sentence}) {what}")
 
     def await_seen(self, sentence: str, condition: Callable[[Observation], bool], *, timeout: float = 40) -> None:
         """A step that waits for something that happens by itself.
@@ -185,31 +196,5 @@ class LockStep:
         return record
 
     def _agree(self) -> tuple[Observation, Comparison[Any]]:
-        """The observation once the model allows it, or its difference."""
+        """The observation once the model allows it, or the last one with its differences."""
         return await_agreement(self.observer.observe, self.model.compare, timeout=SETTLE_TIMEOUT)
-
-
-def take_together(sentence: str, act: Callable[[], object], parts: Sequence[tuple[LockStep, Sequence[Step]]]) -> None:
-    """Execute one step that concerns several topics of a cluster: each has its own steps in the model."""
-    for stage, _ in parts:
-        # Time has passed since the last observation: whatever may happen by itself may have happened.
-        stage.model.states = stage.model.settle(stage.model.states)
-    start = time.monotonic()
-    act()
-    states = []
-    for stage, actions in parts:
-        for action in actions:
-            stage.model.apply(action)
-        states.append(len(stage.model.states))
-    with ThreadPoolExecutor(len(parts)) as threads:
-        seen = list(threads.map(lambda part: part[0]._agree(), parts))
-    seconds = time.monotonic() - start
-    disagreements = []
-    for (stage, _), (observation, comparison), count in zip(parts, seen, states, strict=True):
-        stage.model.narrow(observation)
-        record = stage._note(sentence, seconds, observation, comparison, count)
-        if not comparison.conforms:
-            what = "; ".join(str(difference) for difference in comparison.differences)
-            disagreements.append(f"{stage.act.name}, step {record.number} ({sentence}) {what}")
-    if disagreements:
-        raise ScenarioViolation("\n".join(disagreements))

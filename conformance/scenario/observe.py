@@ -21,15 +21,12 @@ DescribeGroups (protocol `consumer`: ConsumerGroupDescribe) and OffsetFetch |
 """
 
 import tarfile
-import threading
-import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from kafka_chaos.conformance.broker_client import FETCH_FROM_ANY, ObservingClient
-from kafka_chaos.conformance.replica import NoReplica, ReplicaFiles, read_replicas
+from kafka_chaos.conformance.replica import NoReplica, ReplicaFiles, read_replica
 from kafka_chaos.conformance.scenario.clients import NAME, Clients
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.broker.client import NONE as NO_ERROR
@@ -38,7 +35,6 @@ from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
-from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
@@ -66,27 +62,6 @@ def _named(record: Record) -> str:
 
 
 @dataclass
-class BrokerReads:
-    """Reads of brokers' files that observers of several topics share: whoever asks meanwhile gets the next read."""
-
-    topics: set[str] = field(default_factory=set)
-    _latest: dict[tuple[int, str], tuple[float, Mapping[tuple[str, int], ReplicaFiles]]] = field(default_factory=dict)
-    _locks: defaultdict[tuple[int, str], threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
-
-    def read(self, node: Node, folder: str) -> Mapping[tuple[str, int], ReplicaFiles]:
-        """The topics' replicas in a log directory of a broker, none of them read before this was called."""
-        asked = time.monotonic()
-        place = (node.number, folder)
-        with self._locks[place]:
-            began, found = self._latest.get(place, (asked, {}))
-            if began <= asked:
-                began = time.monotonic()
-                found = read_replicas(node, [(topic, 0) for topic in sorted(self.topics)], data=folder)
-                self._latest[place] = (began, found)
-        return found
-
-
-@dataclass
 class ReplicaObserver:
     """Observes one partition of a cluster on the brokers `replicas`; the log directory of `without_files` is gone."""
 
@@ -96,14 +71,10 @@ class ReplicaObserver:
     topic: str
     replicas: tuple[int, ...]
     without_files: frozenset[int] = frozenset()
-    reads: BrokerReads = field(default_factory=BrokerReads)
     sees_controller: bool = True
     """Whether the controller and its epoch are observed: not where it changes without a step of the model."""
     group: Callable[[], GroupObservation] | None = None
     """Observes a consumer group of the act, if there is one."""
-
-    def __post_init__(self) -> None:
-        self.reads.topics.add(self.topic)
 
     def observe(self) -> Observation:
         """Everything that can be observed now. It is not one moment: rely on two equal observations in a row."""
@@ -137,9 +108,9 @@ class ReplicaObserver:
         folders = (BROKER_DATA, SECOND_BROKER_DATA)[: self.cluster.spec.log_directories]
         for folder in folders:
             try:
-                found = self.reads.read(node, folder)
-                if (self.topic, 0) in found:
-                    return found[self.topic, 0]
+                return read_replica(node, self.topic, 0, data=folder)
+            except NoReplica:
+                continue
             except (tarfile.TarError, APIError, OSError, ValueError) as error:
                 raise ClusterFailure(f"{node.name}: its files could not be read: {error}") from error
         raise NoReplica(f"{node.name} has no replica of {self.topic}")

@@ -9,7 +9,7 @@ from typing import Any
 from kafka_chaos.conformance.scenario.clients import Clients
 from kafka_chaos.conformance.scenario.clusters import STEADY, ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.conformance.scenario.lockstep import Listener
-from kafka_chaos.conformance.scenario.observe import BrokerReads, ReplicaObserver
+from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.conformance.scenario.record import ActRecord, ScenarioRecord
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
@@ -64,9 +64,7 @@ class Play:
                 yield stage
 
     @contextmanager
-    def stage(
-        self, lease: ClusterLease, name: str, topic: Topic, *, controller: int, reads: BrokerReads | None = None
-    ) -> Iterator[Stage]:
+    def stage(self, lease: ClusterLease, name: str, topic: Topic, *, controller: int) -> Iterator[Stage]:
         """A new topic on a running cluster, whose controller is known, and its model."""
         made = self._make_topic(lease, name, topic)
         everyone = (*topic.replicas, *topic.others)
@@ -83,8 +81,7 @@ class Play:
         self.record.acts.append(act)
         self.notify("act", act)
         with Clients(lease.cluster.bootstrap_servers, made) as clients:
-            place = (lease.cluster, lease.metadata, clients, made, everyone)
-            observer = ReplicaObserver(*place, reads=reads or BrokerReads())
+            observer = ReplicaObserver(lease.cluster, lease.metadata, clients, made, everyone)
             stage = Stage(lease, made, model, act, clients, observer, self.notify)
             stage.settle("The topic is created; all replicas are in sync.")
             yield stage

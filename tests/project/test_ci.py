@@ -19,7 +19,6 @@ SLOW = [
     "test-examples",
     *(f"test-night-{shard}" for shard in SHARDS),
     "scenarios",
-    "random-walks",
     "random-schedules",
     "stories",
     "nightly-turn",

@@ -205,9 +205,7 @@ class ModelPlay(Play):
     """Acts on no cluster at all."""
 
     @contextmanager
-    def stage(
-        self, lease: ClusterLease, name: str, topic: Topic, *, controller: int, reads: Any = None
-    ) -> Iterator[Stage]:
+    def stage(self, lease: ClusterLease, name: str, topic: Topic, *, controller: int) -> Iterator[Stage]:
         lease.metadata.controller_epoch.return_value = 1  # type: ignore[attr-defined]
         if lease.profile.metadata_mode == "kraft":
             controller = (*lease.profile.voters, 101)[0]
@@ -218,7 +216,7 @@ class ModelPlay(Play):
 def player(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ScenarioRecord]:
     """Plays a scenario by its id; raises `ScenarioViolation` where an expectation does not hold."""
 
-    def observer(_: Any, metadata: Any, clients: Any, topic: str, replicas: Any, reads: Any) -> Any:
+    def observer(_: Any, metadata: Any, clients: Any, topic: str, replicas: Any) -> Any:
         return SimpleNamespace(without_files=frozenset(), sees_controller=True)
 
     def made(*arguments: Any) -> ModelStage:

@@ -1,24 +1,17 @@
 """The model allows all that scenarios expect of brokers, and with a broken rule it does not."""
 
-import itertools
-import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType
 
 import pytest
 
-from kafka_chaos.conformance.scenario import observe
 from kafka_chaos.conformance.scenario.groups import stage as group_stage
 from kafka_chaos.conformance.scenario.lockstep import ScenarioViolation
-from kafka_chaos.conformance.scenario.observe import BrokerReads
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import all_scenarios
 from kafka_chaos.conformance.scenario.script import play_acts
 from kafka_chaos.conformance.scenario.transactions import stage as transactions_stage
-from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.reference_model.groups.rules import COOPERATIVE_RULES
 from kafka_chaos.reference_model.lockstep import clients as cluster_clients
 from kafka_chaos.reference_model.lockstep import controller as cluster_controller
@@ -99,38 +92,3 @@ def test_what_is_neither_a_step_nor_a_part_is_refused(play_on_model: PlayOnModel
     play = ModelPlay(ModelPool(), ScenarioRecord("any", "", ""))
     with pytest.raises(LookupError, match="'kil' is neither a step nor a part"):
         play_acts(play, [{"act": "a typing error", "steps": [{"kil": 1}]}], {})
-
-
-NODE: Any = SimpleNamespace(number=1)
-
-
-def test_whoever_asks_during_a_read_shares_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = itertools.count()
-    asked: list[int] = []
-    everyone = threading.Event()
-    reads: list[list[tuple[str, int]]] = []
-
-    def read(node: object, places: Iterable[tuple[str, int]], *, data: str) -> dict[tuple[str, int], int]:
-        reads.append(list(places))
-        if len(reads) == 1:
-            everyone.wait(60)
-        return {("a", 0): len(reads)}
-
-    def now() -> int:
-        asked.append(next(clock))
-        if len(asked) == 6:
-            # The first has asked and begun, the other four have asked.
-            everyone.set()
-        return asked[-1]
-
-    monkeypatch.setattr(observe, "read_replicas", read)
-    monkeypatch.setattr(observe, "time", SimpleNamespace(monotonic=now))
-    shared = BrokerReads({"b", "a"})
-    with ThreadPoolExecutor(5) as threads:
-        first = threads.submit(shared.read, NODE, "/data")
-        wait_until(lambda: reads, "the first read to begin", timeout=30)
-        waiting = [threads.submit(shared.read, NODE, "/data") for _ in range(4)]
-        assert first.result() == {("a", 0): 1}
-        assert [one.result() for one in waiting] == [{("a", 0): 2}] * 4
-    assert reads == [[("a", 0), ("b", 0)]] * 2
-    assert shared.read(NODE, "/data") == {("a", 0): 3}
