@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults.parts import ClockControl, DiskControl, InsideControl, LinkControl, PacketControl
+from kafka_chaos.faults.parts import ClockControl, DiskControl, InsideControl, LinkControl
 
 Partition = tuple[str, int]
 """A topic's name, and a partition's number."""
@@ -58,10 +58,6 @@ class NodeControl(Protocol):
     @property
     def link(self) -> LinkControl | None:
         """The link that every connection to it passes, if there is one."""
-
-    @property
-    def packets(self) -> PacketControl | None:
-        """Queues where its packets can wait, if it can have some."""
 
     @property
     def clock(self) -> ClockControl | None:

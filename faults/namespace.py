@@ -14,7 +14,6 @@ from pathlib import Path
 from kafka_chaos.contract.command.errors import ClusterFailure
 
 _CLONE_NEWNET = 0x40000000
-_NETLINK_NETFILTER = 12
 _TIMEOUT = 10.0
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -47,11 +46,6 @@ class Namespace:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         made.setblocking(False)
         return made
-
-    def netfilter(self) -> socket.socket:
-        """A socket that asks the kernel's packet filter."""
-        with self._entered():
-            return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
 
     def run(self, *command: str, text: str = "") -> None:
         """Run a program of the container's own files in its namespace; raises `ClusterFailure` where it fails."""

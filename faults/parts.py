@@ -98,23 +98,6 @@ class LinkControl(Protocol):
         not apply."""
 
 
-class PacketControl(Protocol):
-    """Queues of packets in a container's network namespace, by names. All actions are idempotent."""
-
-    def serve(self, name: str, **treatment: Any) -> int | None:
-        """Let packets wait that the packet filter sends to a queue (see `faults/network/packets/treatment.py`).
-
-        The queue's number; None where the container is down. It lasts until `end`, or until the container ends.
-        """
-
-    def tally(self, name: str) -> Mapping[str, Any] | None:
-        """The `packets` and `bytes` that have passed, those that `waited`, for how many `seconds` in all, and those
-        that were `overtaken`; None where the queue is not served. Raises where its process is gone."""
-
-    def end(self, name: str) -> None:
-        """Let everything go on that waits. Raises where its process was gone before."""
-
-
 class ClockControl(Protocol):
     """A wall clock that can be moved, by shifts with names. All actions are idempotent."""
 

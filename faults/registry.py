@@ -26,6 +26,14 @@ _DEPTH = GROUP.count(".") + 2
 """The dots in the name of a module in the folder of a family."""
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _REQUIRED = ("kind", "appearance")
+_TCP_HIDES = "TCP hides it from Kafka; `delay` lets requests or responses arrive later, `packet-loss` loses packets"
+FORMER_KINDS = {
+    "packet-delay": "`delay` lets requests or responses arrive later",
+    "packet-rate": "`rate` lets requests or responses arrive at so many kbit per second",
+    "packet-reorder": _TCP_HIDES,
+    "packet-duplicate": _TCP_HIDES,
+}
+"""Kinds of former versions, and what to write instead."""
 
 
 class FaultKindError(EnvironmentFailure):
@@ -59,6 +67,8 @@ def _own() -> list[type[Fault]]:
 def fault_kind(name: str) -> type[Fault]:
     """The class of an installed fault kind; raises `ValueError` for any other name, with those that are near."""
     known = fault_kinds()
+    if name in FORMER_KINDS and name not in known:
+        raise ValueError(f"{name!r} is a fault kind no more: {FORMER_KINDS[name]}")
     if name not in known:
         near = ", ".join(get_close_matches(name, known))
         expected = f"{near}, or another" if near else "one"

@@ -10,17 +10,17 @@ from collections.abc import Mapping
 
 FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry")
 
-ON_LINKS = ("hold", "delay", "drop", "cut", "connection-reset")
+ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "connection-reset")
 """The kinds that wait for requests on the links of their targets; their proof names the links that had one."""
 COUNTS_AS: Mapping[str, str | None] = {
     **{kind: kind for kind in FAULT_KINDS},
-    **dict.fromkeys(("isolate", "packet-loss", "packet-delay", "packet-reorder", "packet-rate"), "partition"),
+    **dict.fromkeys(("isolate", "packet-loss"), "partition"),
     **dict.fromkeys(ON_LINKS, "partition"),
     **dict.fromkeys(("lost-checkpoint", "lost-index", "failing-segment", "full-disk"), "kill"),
     **dict.fromkeys(("slow-disk", "freeze-disk"), "pause"),
     **dict.fromkeys(("corrupted-segment", "truncated-segment", "read-only-disk"), "power-loss"),
     **dict.fromkeys(("leader-transfer", "reassignment"), "session-expiry"),
-    **dict.fromkeys(("packet-duplicate", "clock-step", "clock-drift", "controller-move", "partition-growth")),
+    **dict.fromkeys(("clock-step", "clock-drift", "controller-move", "partition-growth")),
     **dict.fromkeys(("client-kill", "client-pause")),
 }
 """By this project's kinds, what each broker that they hit goes through in the model; None: nothing."""

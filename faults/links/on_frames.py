@@ -110,7 +110,7 @@ class OnFrames(Fault):
         return True
 
     def _evidence(self, tally: Mapping[str, Any]) -> dict[str, Any]:
-        fates = {"hold": "held", "delay": "delayed", "drop": "lost", "cut": "cut off"}
+        fates = {"hold": "held", "delay": "delayed", "rate": "slowed", "drop": "lost", "cut": "cut off"}
         return {"frames": tally["taken"], "side": self.side, "fate": fates[self.kind], "told": tally["told"]}
 
     def _senders(self, cluster: ClusterControl) -> tuple[str, ...]:
@@ -186,3 +186,17 @@ class Hold(OnFrames):
 
     def _releases(self) -> bool:
         return self.then == "release"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate(OnFrames):
+    """Let at most `kbit_per_second` of the requests to each target arrive, or of its responses, all connections
+    together. The rest waits for its turn, until the fault ends. Its proof: the frames that took so long, counted, with
+    their correlation ids."""
+
+    kbit_per_second: Annotated[float, Gt(0)] = 1000.0
+    kind: ClassVar[str] = "rate"
+    appearance: ClassVar[Appearance] = Appearance("#8c5a1f", "#e0b070", Pattern.DIAGONALS)
+
+    def _action(self) -> dict[str, Any]:
+        return {"action": self.kind, "kbit_per_second": self.kbit_per_second}

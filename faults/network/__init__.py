@@ -1,1 +1,1 @@
-"""Kinds that drop packets, send them twice, or let them wait."""
+"""Kinds that drop packets."""

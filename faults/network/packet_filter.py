@@ -29,21 +29,19 @@ class Rules:
 
     name: str
     by_hook: Mapping[str, Sequence[Rule]]
-    table: str = "filter"
-    """`mangle` comes before `filter`: a packet that it lets go on can still be dropped there."""
 
     def install(self, node: NodeControl) -> None:
         """Install all rules at the same moment, unless they are there or the container does not run."""
         if not node.is_running():
             return
         first = next(iter(self.by_hook))
-        lines = [f"*{self.table}"]
+        lines = ["*filter"]
         for hook, rules in self.by_hook.items():
             chain = self._chain(hook)
             lines += [f":{chain} - [0:0]", *(f"-A {chain} {' '.join(rule)}" for rule in rules)]
             lines.append(f"-I {hook} -j {chain}")
         document = "\n".join([*lines, "COMMIT", ""])
-        installed = f"iptables -w{self._in_table} -C {first} -j {self._chain(first)} 2>/dev/null"
+        installed = f"iptables -w -C {first} -j {self._chain(first)} 2>/dev/null"
         _run(node, f"{installed} || iptables-restore -w --noflush <<'END'\n{document}END\n")
 
     def remove(self, node: NodeControl) -> None:
@@ -51,12 +49,10 @@ class Rules:
         if not node.is_running():
             return
         chains = [(hook, self._chain(hook)) for hook in self.by_hook]
-        table = self._in_table
         # The jumps first: from then on, no packet meets the rules.
-        jumps = [f"while iptables -w{table} -D {hook} -j {chain} 2>/dev/null; do :; done" for hook, chain in chains]
+        jumps = [f"while iptables -w -D {hook} -j {chain} 2>/dev/null; do :; done" for hook, chain in chains]
         rules = [
-            f"if iptables -w{table} -F {chain} 2>/dev/null; then iptables -w{table} -X {chain} || exit 1; fi"
-            for _, chain in chains
+            f"if iptables -w -F {chain} 2>/dev/null; then iptables -w -X {chain} || exit 1; fi" for _, chain in chains
         ]
         _run(node, "\n".join([*jumps, *rules]))
 
@@ -67,17 +63,12 @@ class Rules:
             return Proof(False, packets, "its process does not run")
         for hook in self.by_hook:
             chain = self._chain(hook)
-            listed = ("iptables", "-w", *self._in_table.split(), "-nvx", "-L", chain)
-            code, listing = inside_of(node).execute(*listed, in_network=True)
+            code, listing = inside_of(node).execute("iptables", "-w", "-nvx", "-L", chain, in_network=True)
             if code != 0:
                 return Proof(False, packets, f"it has no chain {chain}")
             packets[chain] = sum(int(line.split()[0]) for line in listing.splitlines()[2:] if line.strip())
         shown = any(packets.values())
         return Proof(shown, {"packets": packets}, "" if shown else "no packet has met the rules yet")
-
-    @property
-    def _in_table(self) -> str:
-        return "" if self.table == "filter" else f" -t {self.table}"
 
     def _chain(self, hook: str) -> str:
         return f"{self.name}-{'in' if hook == 'INPUT' else 'out'}"

@@ -35,7 +35,6 @@ class AttachedNode:
     inside: None = None
     disk: None = None
     link: None = None
-    packets: None = None
     clock: None = None
     _broken: dict[str, int] = field(default_factory=dict)
     """The faults in effect, by the command that heals each, with its number in the journal."""

@@ -61,8 +61,6 @@ def check_disks() -> Check:
 def _probe(image: str) -> Iterator[Check]:
     from kafka_chaos.faults.links.on_frames import why_no_links
     from kafka_chaos.faults.links.relay.links import try_link
-    from kafka_chaos.faults.network.packets.queues import try_queue
-    from kafka_chaos.faults.network.queued import Queued
     from kafka_chaos.harness.cluster.containers.cleanup import remove_run
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.labels import run_labels
@@ -88,11 +86,8 @@ def _probe(image: str) -> Iterator[Check]:
         yield probe_packets(execute)
         container.reload()
         pid = int(container.attrs["State"]["Pid"])
-        # A link in the network namespace of the container's process; a queue there, and packets that are sent twice.
         reason, done = why_no_links() or try_link(pid), "connections to a container were redirected to a link"
-        yield _optional("Links", reason, done, "faults of single requests")
-        reason, done = Queued.unavailable() or try_queue(pid), "packets of a container waited in a queue"
-        yield _optional("Packet queues", reason, done, "delays, rates, reordering and duplication of packets")
+        yield _optional("Links", reason, done, "faults of requests")
         yield _probe_freezer(container)
     finally:
         remove_run(client, run_id)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.clock.process_clock import Clock, with_engine_time
-from kafka_chaos.faults.network.packets.queues import PacketQueues
 from kafka_chaos.harness.cluster.containers.cleanup import already_gone
 from kafka_chaos.harness.cluster.containers.engine import (
     archived_file,
@@ -54,14 +53,10 @@ class Node:
     disk: Disk | None = None
     testcontainer: DockerContainer = field(init=False)
     link: NodeLink | None = None
-    packets: PacketQueues = field(init=False)
     clock: Clock | None = None
     former: list[Container] = field(default_factory=list)
     """Containers of other versions of Kafka that ran before; they are down, and kept for their logs."""
     _following: tuple[DockerContainer, Sequence[str]] | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        self.packets = PacketQueues(self._pid)
 
     @property
     def inside(self) -> Node:

@@ -106,27 +106,6 @@ class FakeLink:
 
 
 @dataclass
-class FakePackets:
-    """Queues that note how they treat packets; a test says what has passed."""
-
-    served: dict[str, dict[str, Any]] = field(default_factory=dict)
-    passed: dict[str, Any] = field(default_factory=dict)
-    gone: bool = False
-
-    def serve(self, name: str, **treatment: Any) -> int:
-        self.served.setdefault(name, treatment)
-        return 1 + list(self.served).index(name)
-
-    def tally(self, name: str) -> dict[str, Any] | None:
-        if self.gone:
-            raise EnvironmentFailure("the process of the packets ended with -9")
-        return self.passed if name in self.served else None
-
-    def end(self, name: str) -> None:
-        self.served.pop(name, None)
-
-
-@dataclass
 class FakeClock:
     """A clock that is where its shifts put it; a test lets `passed` seconds go by, or the process lag behind."""
 
@@ -166,7 +145,6 @@ class FakeNode:
     ends: bool = False
     disk: FakeDisk | None = None
     link: FakeLink | None = None
-    packets: FakePackets | None = field(default_factory=FakePackets)
     clock: FakeClock | None = None
     pid: int = 0
     suspended: bool = False

@@ -10,8 +10,8 @@ import pytest
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.packet_filter import chain_name
+from kafka_chaos.faults.network.packet_loss import PacketLoss
 from kafka_chaos.faults.network.partition import Isolate, Partition
-from kafka_chaos.faults.network.queued import PacketLoss
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin

@@ -11,7 +11,7 @@ from typing import IO, Any
 from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
 from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
 from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Header, correlation_id, read_header
-from kafka_chaos.faults.links.relay.rules import CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, Rule, Tally
+from kafka_chaos.faults.links.relay.rules import CUT, DROP, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.faults.links.relay.stream import HEAD, Fate
 
 _MOST_TOLD = 50
@@ -31,6 +31,8 @@ class Exchange:
     answer: Mapping[str, Any] | None = None
     """All of it, where a controller asked."""
     fault: dict[str, Any] | None = None
+    seconds: float | None = None
+    """How long its frame waits; None: until its rule ends."""
 
 
 @dataclass(slots=True)
@@ -190,7 +192,9 @@ class Conversation:
             if rule.action == CUT:
                 return Fate.LAST if side == REQUEST else Fate.END
             self.waiting[side] = rule, exchange
-            return {HOLD: Fate.WAIT, DELAY: Fate.WAIT, DROP: Fate.LOSE}[rule.action]
+            size = exchange.size if side == REQUEST else exchange.answer_size
+            exchange.seconds = tally.seconds_of(size or 0)
+            return Fate.LOSE if rule.action == DROP else Fate.WAIT
         return Fate.PASS
 
     def line(self, exchange: Exchange) -> dict[str, Any]:

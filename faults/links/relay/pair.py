@@ -11,7 +11,7 @@ import socket
 from typing import cast
 
 from kafka_chaos.faults.links.relay.connection import Conversation, Exchange
-from kafka_chaos.faults.links.relay.rules import DELAY, REQUEST, RESPONSE
+from kafka_chaos.faults.links.relay.rules import REQUEST, RESPONSE
 from kafka_chaos.faults.links.relay.stream import Stream
 
 _MOST_QUEUED = 1024 * 1024
@@ -136,8 +136,8 @@ class Pair:
                 end.transport.resume_reading()
 
     def _watch_delay(self, side: str) -> None:
-        rule, delayed = self.talk.waiting.get(side, (None, None))
-        if rule is None or delayed is None or rule.action != DELAY or self._timed.get(side) is delayed:
+        _, delayed = self.talk.waiting.get(side, (None, None))
+        if delayed is None or delayed.seconds is None or self._timed.get(side) is delayed:
             return
         self._timed[side] = delayed
 
@@ -145,7 +145,7 @@ class Pair:
             if self.talk.waiting.get(side, (None, None))[1] is delayed:
                 self.go_on(side)
 
-        self._loop.call_later(rule.seconds, is_over)
+        self._loop.call_later(delayed.seconds, is_over)
 
     def _hang_up_on_client(self) -> None:
         self.client.transport.close()

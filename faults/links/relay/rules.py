@@ -3,6 +3,7 @@
 A rule names frames by what they are and who sends them. Of those that it names it takes all, or the nth alone.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from kafka_chaos.faults.links.relay.contents import Contents
 from kafka_chaos.faults.links.relay.frames import Header
 
-HOLD, DELAY, DROP, CUT = "hold", "delay", "drop", "cut"
+HOLD, DELAY, RATE, DROP, CUT = "hold", "delay", "rate", "drop", "cut"
 REQUEST, RESPONSE = "request", "response"
 CLIENTS = "clients"
 """Everybody who is no node of the cluster."""
@@ -24,7 +25,8 @@ class Rule:
 
     `sender`: host names of the nodes whose requests are meant, and `clients` for everybody else; empty: whoever sends.
     `client_id`: the sender's, as the request's header has it. `nth`: which of the frames that are named, counted from 1
-    since the rule came; None: all. `seconds` belong to `delay`. A response belongs to the request that it answers: the
+    since the rule came; None: all. `seconds` belong to `delay`,
+    `kbit_per_second` to `rate`. A response belongs to the request that it answers: the
     rule names it by that.
     """
 
@@ -40,6 +42,7 @@ class Rule:
     transactional_id: str | None = None
     nth: int | None = None
     seconds: float = 0.0
+    kbit_per_second: float = 0.0
 
     @property
     def reads_contents(self) -> bool:
@@ -76,6 +79,17 @@ class Tally:
     named: int = 0
     taken: int = 0
     told: list[dict[str, Any]] = field(default_factory=list)
+    _free_at: float = 0.0
+
+    def seconds_of(self, size: int) -> float | None:
+        """How long a frame of this size, in bytes, waits from now on; None: until somebody lets it go on."""
+        if self.rule.action == DELAY:
+            return self.rule.seconds
+        if self.rule.action != RATE:
+            return None
+        now = time.monotonic()
+        self._free_at = max(now, self._free_at) + size * 8 / (self.rule.kbit_per_second * 1000)
+        return self._free_at - now
 
     def takes(self, header: Header, peer: str, contents: Contents | None) -> bool:
         """Count a frame that the rule names, and decide whether it is taken."""

@@ -14,7 +14,7 @@ from kafka_chaos.verification.inputs.documents.reading import json_lines
 
 _NS = 1e9
 _AS_TRACED = ("sender", "node", "port", "connection", "api", "version", "correlation_id", "client_id")
-_FATES = {"hold": "held", "delay": "delayed", "drop": "lost", "cut": "cut"}
+_FATES = {"hold": "held", "delay": "delayed", "rate": "slowed", "drop": "lost", "cut": "cut"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class TracedFault:
     def described(self) -> str:
         """`request held 4 s`, `response lost`, and so on."""
         lasted = f" {self.until - self.at:.3g} s" if self.until is not None else ""
-        never = "" if self.until is not None or self.action not in ("hold", "delay") else " to the end"
+        never = "" if self.until is not None or self.action not in ("hold", "delay", "rate") else " to the end"
         return f"{self.side} {_FATES.get(self.action, self.action)}{lasted}{never}"
 
 

@@ -26,7 +26,6 @@ class ClientProcess:
     inside = None
     disk = None
     link = None
-    packets = None
     clock = None
 
     process: SupervisedProcess

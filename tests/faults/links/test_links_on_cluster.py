@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold
+from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold, OnFrames, Rate
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -114,12 +114,22 @@ def test_a_request_is_held_until_the_fault_ends_and_no_other(
 
 
 @pytest.mark.slow
-def test_a_response_is_delayed_by_as_many_seconds(
-    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
+@pytest.mark.parametrize(
+    ("kind", "keys"), [(Delay, {"seconds": 1.0}), (Rate, {"kbit_per_second": 0.4})], ids=["delay", "rate"]
+)
+def test_a_response_comes_later_by_as_many_seconds(
+    kind: type[OnFrames],
+    keys: dict[str, Any],
+    cluster: Cluster,
+    admin: ClusterAdmin,
+    injector: Injector,
+    topic: str,
+    producer: Callable[..., Producer],
 ) -> None:
     client = producer(acks="all")
     assert Sending(client, topic).is_over()
-    fault = Delay(target=BROKER, api="Produce", side="response", seconds=1.0, lane=topic, duration=10)
+    # Of a response of 60 to 80 bytes, 0.4 kbit/s take 1.2 to 1.6 s.
+    fault = kind(target=BROKER, api="Produce", side="response", lane=topic, duration=10, **keys)
     begin(cluster, fault)
     delayed = Sending(client, topic)
     wait_until(lambda: end_of(admin, topic) == 2, "the record to be written", timeout=0.9, interval=0.02)

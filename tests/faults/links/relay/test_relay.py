@@ -15,7 +15,7 @@ import pytest
 from kafka_chaos.faults.links.relay.connection import Conversation
 from kafka_chaos.faults.links.relay.pair import Pair
 from kafka_chaos.faults.links.relay.relay import MARK, Relay, redirection, undone
-from kafka_chaos.faults.links.relay.rules import CLIENTS, CUT, DELAY, DROP, HOLD, RESPONSE, Rule
+from kafka_chaos.faults.links.relay.rules import CLIENTS, CUT, DELAY, DROP, HOLD, RATE, RESPONSE, Rule
 from tests.faults.links.relay.test_conversation import end_txn
 
 PATIENCE = 5.0
@@ -146,6 +146,30 @@ def test_a_delay_is_over_by_itself_for_each(both: Connected) -> None:
     assert time.monotonic() - start >= 0.1
     assert both.arrives(both.broker, len(request())) == request(2)
     assert time.monotonic() - start >= 0.2
+
+
+def test_a_rate_holds_for_all_that_passes_and_owes_nothing_afterwards(both: Connected) -> None:
+    size = len(request()) - 4
+    both.relay.apply(rule(RATE, kbit_per_second=size * 8 / 1000 * 10))
+    start = time.monotonic()
+    both.client.send(request(1) + request(2) + request(3))
+    both.arrives(both.broker, 3 * len(request()))
+    assert 0.3 <= time.monotonic() - start < 5
+    tally = both.relay.tally("rule")
+    assert tally is not None
+    assert tally.taken == 3
+    assert tally.seconds_of(size) < 0.2
+
+
+def test_an_answer_that_is_lost_does_not_go_on_for_the_delay_of_its_request(both: Connected) -> None:
+    both.relay.apply(rule(DELAY, seconds=0.05))
+    both.relay.apply(Rule(id="loss", node="broker-1", action=DROP, side=RESPONSE))
+    both.client.send(request())
+    both.arrives(both.broker, len(request()))
+    both.broker.send(answer())
+    assert both.is_silent(both.client)
+    both.relay.lift("loss", release=True)
+    assert both.is_over(both.client)
 
 
 def test_what_is_lost_leaves_silence_until_the_rule_ends(both: Connected) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
-from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold
+from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold, OnFrames, Rate
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage import disks
 from kafka_chaos.faults.storage.disks import PowerLoss
@@ -35,10 +35,10 @@ def experiment(*faults: str, cluster: str = "brokers: 3") -> Experiment:
     return parse_experiment(EXPERIMENT.format(cluster=cluster, schedule=schedule), "links.yaml")
 
 
-@pytest.mark.parametrize(("kind", "fault"), [("hold", Hold), ("delay", Delay), ("drop", Drop), ("cut", Cut)])
-def test_only_a_fault_that_acts_on_requests_gets_links(kind: str, fault: type) -> None:
-    assert fault_kinds()[kind] is fault
-    layout = experiment(f"fault: {kind}, target: leader(one), api: Produce").layout
+@pytest.mark.parametrize("fault", [Hold, Delay, Rate, Drop, Cut])
+def test_only_a_fault_that_acts_on_requests_gets_links(fault: type[OnFrames]) -> None:
+    assert fault_kinds()[fault.kind] is fault
+    layout = experiment(f"fault: {fault.kind}, target: leader(one), api: Produce").layout
     assert layout.links
     assert layout.described.endswith("every connection through a link")
     assert not experiment("fault: kill, target: leader(one)").layout.links
