@@ -109,7 +109,6 @@ nightly-turn: setup
 atlas: setup
 	$(if $(NIGHTLY_HISTORY),mkdir -p $(NIGHTLY_HISTORY))
 	$(BIN)/kafka-chaos atlas --minutes $(ATLAS_MINUTES) --record $(RECORD) || [ $$? -le 2 ]
-	$(BIN)/python benchmarks/forecasts.py $(RECORD)
 	$(BIN)/python benchmarks/observed_traces.py runs/atlas/*/runs/2*
 	$(BIN)/python benchmarks/verdicts_kept.py runs/atlas/*/runs/2*
 

@@ -1,4 +1,4 @@
-"""Makes a record of runs the one that ships, which `atlas --mine` and `predict --forecast` answer from.
+"""Makes a record of runs the one that ships, which `atlas --mine` answers from.
 
     .venv/bin/python benchmarks/atlas_record.py RECORD
 
@@ -19,10 +19,10 @@ from pathlib import Path
 from tables import write_table
 
 from kafka_chaos.conformance.atlas.cells import COLUMNS, CellSummary
-from kafka_chaos.reference_model.forecast.lane_runs import Cell, LaneRun, append, read_record
+from kafka_chaos.harness.campaign.lane_runs import Cell, LaneRun, append, read_record
 
 ROOT = Path(__file__).parent.parent
-SHIPPED = ROOT / "reference_model/forecast/record.jsonl"
+SHIPPED = ROOT / "harness/campaign/record.jsonl"
 PAGE = ROOT / "docs/guides/atlas.md"
 BEGIN, END = "<!-- from the shipped record, by benchmarks/atlas_record.py -->", "<!-- end of the shipped record -->"
 ENOUGH = 5

@@ -7,28 +7,23 @@ names the option and its valid values.
 import json
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
-from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.reference_model.compare import Cluster
 from kafka_chaos.reference_model.compare import compare as compare_clusters
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
-from kafka_chaos.reference_model.forecast.forecasting import Forecast, Question, forecast
-from kafka_chaos.reference_model.forecast.lane_runs import faults_of, read_record, settings_of, shipped
 from kafka_chaos.reference_model.lane.lockstep_phase import parse_lockstep, usual_scope
 from kafka_chaos.reference_model.lane_options import (
     fault_kinds,
@@ -82,10 +77,6 @@ from kafka_chaos.reference_model.sensitivity import sensitivity as enlarge
     "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End the search after this time."
 )
 @click.option("--sensitivity", is_flag=True, help="Also enlarge each bound of the scope by one: what changes?")
-@click.option("--forecast", "with_forecast", is_flag=True,
-              help="Also say how likely each permitted anomaly is, from the record of runs.")  # fmt: skip
-@click.option("--record", type=click.Path(path_type=Path, dir_okay=False),
-              help="With --forecast: another record than the shipped one.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--no-cache", is_flag=True, help="Search again, and do not cache the answer.")
 def predict_command(
@@ -97,8 +88,6 @@ def predict_command(
     max_states: int,
     timeout: float | None,
     sensitivity: bool,
-    with_forecast: bool,
-    record: Path | None,
     as_json: bool,
     no_cache: bool,
     **settings: Any,
@@ -137,28 +126,16 @@ def predict_command(
     if sensitivity and isinstance(found, Prediction):
         enlarged = list(enlarge(found, lane, steps, max_states, timeout))
         answer["sensitivity"] = {larger.bound: larger.to_json() for larger in enlarged}
-    forecasts = _forecasts(lane, answer, record) if with_forecast else []
-    if with_forecast:
-        answer["forecast"] = {one.anomaly: one.to_json() for one in forecasts}
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
-        click.echo("\n".join([render(answer), *map(str, enlarged), *(f"Forecast: {one}" for one in forecasts)]))
+        click.echo("\n".join([render(answer), *map(str, enlarged)]))
     if isinstance(found, Unfinished):
         click.echo(
             f"kafka-chaos: not exhausted: {found.reason}. Anomalies found are permitted, the others not known.",
             err=True,
         )
         sys.exit(ExitCode.UNKNOWN)
-
-
-def _forecasts(lane: Lane, answer: Mapping[str, Any], record: Path | None) -> list[Forecast]:
-    """The forecasts of the anomalies that a prediction permits or requires."""
-    cluster = f"{lane.kafka_version}/{lane.metadata_mode}" if lane.kafka_version and lane.metadata_mode else None
-    question = Question(settings_of(lane.to_json()), declared=faults_of(lane.faults), cluster=cluster)
-    known = shipped() if record is None else read_record(record)
-    entries = {name: one for part in PREDICTED_IN for name, one in answer.get(part, {}).items()}
-    return [forecast(known, question, name) for name, one in entries.items() if one["status"] != Status.FORBIDDEN]
 
 
 def _compare(clusters: str, as_json: bool) -> None:

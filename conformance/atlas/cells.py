@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.harness.campaign.lane_runs import Cell, LaneRun
+from kafka_chaos.harness.campaign.shares import Share
 from kafka_chaos.harness.report.matrix import settings
-from kafka_chaos.reference_model.forecast.lane_runs import Cell, LaneRun
-from kafka_chaos.reference_model.forecast.shares import Share
 
 if TYPE_CHECKING:
     import pyarrow as pa

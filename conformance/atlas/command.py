@@ -39,7 +39,7 @@ def atlas_command(
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0; with --mine always 0.
     """
-    from kafka_chaos.reference_model.forecast.lane_runs import RECORD, read_record, shipped
+    from kafka_chaos.harness.campaign.lane_runs import RECORD, read_record, shipped
 
     if mine is not None:
         from kafka_chaos.conformance.atlas.mine import answer

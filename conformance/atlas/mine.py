@@ -13,8 +13,8 @@ from kafka_chaos.conformance.atlas.cells import CellSummary, cells_of
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.command.files import text_of
 from kafka_chaos.contract.lane.lanes import ACKS, Lane
+from kafka_chaos.harness.campaign.lane_runs import LaneRun
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS
-from kafka_chaos.reference_model.forecast.lane_runs import LaneRun
 
 JAVA = "java"
 _IDEMPOTENCE, _MIN_ISR = "enable.idempotence", "min.insync.replicas"

@@ -13,13 +13,13 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.harness.campaign.lane_runs import Cell, faults_of, settings_of
 from kafka_chaos.harness.clients.kinds import lacking
 from kafka_chaos.harness.experiment.file import experiment_of, model_of
 from kafka_chaos.harness.experiment.schedule import of_client
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.nightly.collecting import client_named
 from kafka_chaos.harness.run.shared_cluster import topic_name
-from kafka_chaos.reference_model.forecast.lane_runs import Cell, faults_of, settings_of
 
 
 @dataclass(frozen=True, slots=True)

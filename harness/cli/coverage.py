@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.harness.campaign.lane_runs import NO_FAULT, LaneRun
+from kafka_chaos.harness.campaign.shares import Share
 from kafka_chaos.harness.cli.runs import directories_below
 from kafka_chaos.harness.nightly.collecting import lane_runs_of
 from kafka_chaos.harness.report.inputs.actions import ACTIONS, actions_of, lanes_and_events
 from kafka_chaos.harness.report.inputs.evidence import Evidence, read_evidence
 from kafka_chaos.harness.report.matrix import settings
-from kafka_chaos.reference_model.forecast.lane_runs import NO_FAULT, LaneRun
-from kafka_chaos.reference_model.forecast.shares import Share
 
 PAGE = "coverage.html.j2"
 

@@ -12,9 +12,9 @@ from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, usual_mode
 from kafka_chaos.contract.run_directory import REPORT_FILE
+from kafka_chaos.harness.campaign.lane_runs import LaneRun, faults_of, settings_of
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
-from kafka_chaos.reference_model.forecast.lane_runs import LaneRun, faults_of, settings_of
 
 
 def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:

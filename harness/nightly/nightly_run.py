@@ -16,6 +16,7 @@ from pathlib import Path
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.harness.campaign.lane_runs import append
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, cluster_named
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
@@ -29,8 +30,6 @@ from kafka_chaos.harness.report.listeners.waiting import duration
 from kafka_chaos.harness.run.directory import versions
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
-from kafka_chaos.reference_model.forecast.forecasting import Score
-from kafka_chaos.reference_model.forecast.lane_runs import append, read_record
 from kafka_chaos.verification import LaneVerdict, RunDirectoryError, SparkUnavailableError
 
 RunOne = Callable[[Experiment, Path, Sequence[Listener]], RunResult]
@@ -77,7 +76,7 @@ class Nightly:
     load: Callable[[Path, int], Experiment] = lambda path, seed: load_experiment(path, overrides={"seed": seed})
     clock: Callable[[], float] = time.monotonic
     record: Path | None = None
-    """The record of runs that each run is added to. What it said at the beginning is compared with what runs show."""
+    """The record of runs that each run is added to."""
     runs: list[RunEntry] = field(default_factory=list)
     lanes: dict[tuple[str, str], tuple[Lane, list[LaneVerdict]]] = field(default_factory=dict)
     """The verdicts of the lanes of each experiment, by its name and theirs."""
@@ -88,8 +87,6 @@ class Nightly:
         self._started = self.clock()
         self._seeds = random.Random(self.seed)
         self._kafka_version = ""
-        self._known = [] if self.record is None else read_record(self.record)
-        self._score = Score()
         self._actions = Counter(dict.fromkeys(ACTIONS, 0))
 
     def run(self) -> Summary:
@@ -116,7 +113,6 @@ class Nightly:
             versions=versions(self._kafka_version),
             runs=tuple(self.runs),
             lanes=tuple(LaneCount.of(experiment, *seen) for (experiment, _), seen in self.lanes.items()),
-            forecasts=self._score.to_json() if self._known else None,
             actions=dict(self._actions),
         )
 
@@ -160,12 +156,8 @@ class Nightly:
         self.say(f"  {entry.verdict or f'the run failed: {entry.error}'} after {seconds:.0f} s")
 
     def _remember(self, run_dir: Path) -> None:
-        if self.record is None:
-            return
-        lanes = lane_runs_of(read_evidence(run_dir)).values()
-        for lane in lanes if self._known else ():
-            self._score.add(self._known, lane)
-        append(self.record, lanes)
+        if self.record is not None:
+            append(self.record, lane_runs_of(read_evidence(run_dir)).values())
 
     def _write(self) -> None:
         write_summary(self.folder, self.summary())

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.forecast.shares import Share
+from kafka_chaos.harness.campaign.shares import Share
 from kafka_chaos.verification import LaneVerdict
 
 SETTINGS = ("acks", "idempotence", "min_insync_replicas", "unclean_leader_election", "faults")
@@ -92,7 +92,6 @@ class LaneCount:
 class Summary:
     """The content of summary.json: a `night`, named by its start, its `runs` in order, and what its `lanes` showed.
 
-    `forecasts`: how good those were that the record of runs gave before (`forecasting.Score`); None without a record.
     `actions`: in how many runs the evidence of each action of the model is there, of all that leave some
     (`report.inputs.actions.ACTIONS`).
     """
@@ -105,7 +104,6 @@ class Summary:
     versions: Mapping[str, str]
     runs: tuple[RunEntry, ...]
     lanes: tuple[LaneCount, ...]
-    forecasts: Mapping[str, Any] | None = None
     actions: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -122,7 +120,6 @@ class Summary:
             .get_template("summary.md.j2")
             .render(
                 summary=self,
-                said=self.forecasts,
                 broken=[(run, violation) for run in self.runs for violation in run.violations],
                 failed=[run for run in self.runs if run.verdict is None],
             )

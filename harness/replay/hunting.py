@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
+from kafka_chaos.harness.campaign.lane_runs import append_lines, read_lines
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen, lacking
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
@@ -22,7 +23,6 @@ from kafka_chaos.harness.nightly.nightly_run import RunOne
 from kafka_chaos.harness.replay.novelty import novelty_of
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.shared_cluster import topic_name
-from kafka_chaos.reference_model.forecast.lane_runs import append_lines, read_lines
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
 from kafka_chaos.verification import RunVerdict
 

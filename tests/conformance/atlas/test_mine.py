@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from kafka_chaos.conformance.atlas.mine import answer, read_settings
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.harness.campaign.lane_runs import append
 from kafka_chaos.harness.cli.main import cli
-from kafka_chaos.reference_model.forecast.lane_runs import append
-from tests.reference_model.forecast.lanes import ACKS_1, STRICT, lane_run
+from tests.harness.campaign.lanes import ACKS_1, STRICT, lane_run
 
 
 def settings_in(tmp_path: Path, *lines: str) -> Path:

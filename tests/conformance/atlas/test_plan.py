@@ -9,9 +9,9 @@ from kafka_chaos.conformance.atlas.command import STANDARD_PLAN
 from kafka_chaos.conformance.atlas.plan import Atlas
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.harness.campaign.lane_runs import Cell
 from kafka_chaos.harness.clients.kinds import ClientKind
-from kafka_chaos.reference_model.forecast.lane_runs import Cell
-from tests.reference_model.forecast.lanes import STRICT, lane_run
+from tests.harness.campaign.lanes import STRICT, lane_run
 
 PLAN = """\
 clusters: [3.9.1/zookeeper, 4.3.1/kraft]

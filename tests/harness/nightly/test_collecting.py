@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.harness.campaign.lane_runs import LaneRun
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.nightly.collecting import lane_runs_of
 from kafka_chaos.harness.nightly.command import DEFAULT_EXPERIMENTS
 from kafka_chaos.harness.nightly.nightly_run import cluster_on, load_on
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
-from kafka_chaos.reference_model.forecast.lane_runs import LaneRun
 from tests.harness.report.activity_runs import table
 from tests.harness.report.report_runs import event, judged, lane, write
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Self
 
-from kafka_chaos.reference_model.forecast.lane_runs import LaneRun
+from kafka_chaos.harness.campaign.lane_runs import LaneRun
 
 _Z = NormalDist().inv_cdf(0.975)
 

@@ -1,0 +1,1 @@
+"""The record of runs: what each lane of each run was, and what it showed."""

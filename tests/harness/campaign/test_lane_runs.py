@@ -1,0 +1,66 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.harness.campaign.lane_runs import append, faults_of, read_record, settings_of, shipped
+from tests.harness.campaign.lanes import lane_run
+
+
+def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "record.jsonl"
+    assert read_record(path) == []
+    first, second = lane_run(3, not_judged=[]), lane_run(client="java 3.9.1", gap_s=None, not_judged=["duplicate"])
+    append(path, [first])
+    append(path, [second])
+    assert read_record(path) == [first, second]
+
+
+def test_a_record_can_move_together_with_its_reports(tmp_path: Path) -> None:
+    report = tmp_path / "here" / "runs" / "run-1" / "report.html"
+    append(tmp_path / "here" / "record.jsonl", [lane_run(report=str(report))])
+    (tmp_path / "here").rename(tmp_path / "there")
+    (run,) = read_record(tmp_path / "there" / "record.jsonl")
+    assert run.report == str(tmp_path / "there" / "runs" / "run-1" / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "Invalid JSON"),
+        ("[]", "should be an object"),
+        ('{"run": "a"}', "client: Field required"),
+        ("COMPLETE", "records: Input should be a valid integer"),
+        ("MORE", "more: Unexpected keyword argument"),
+    ],
+)
+def test_a_line_that_is_none_is_refused_with_its_number(tmp_path: Path, line: str, reason: str) -> None:
+    path = tmp_path / "record.jsonl"
+    append(path, [lane_run()])
+    entry = json.loads(path.read_text())
+    line = line.replace("COMPLETE", json.dumps({**entry, "records": "1000"}))
+    line = line.replace("MORE", json.dumps({**entry, "more": 1}))
+    with path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(UsageFailure, match=f"record.jsonl:2: .*{reason}"):
+        read_record(path)
+
+
+def test_settings_are_what_differs_from_the_defaults_and_partitions_count_in_lanes_with_transactions() -> None:
+    lane = {"lane": "a", "topic": "t", "acks": "1", "replication_factor": 3, "partitions": 3, "faults": ["kill"]}
+    cell = {"kafka_version": "3.9.1", "metadata_mode": "zookeeper", "client": {"name": "java", "version": "3.9.1"}}
+    assert settings_of({**lane, **cell}) == '{"acks":"1"}'
+    transactional = {"lane": "a", "idempotence": True, "partitions": 3, "transactional": {"producers": 2}}
+    assert '"partitions":3' in settings_of(transactional)
+    assert [faults_of(kinds) for kinds in (["pause", "kill", "pause"], [])] == ["kill+pause", "no fault"]
+
+
+@pytest.mark.parametrize(("version", "elr", "settings"), [("4.3.1", True, "{}"), ("4.3.1", False, '{"elr":false}')])
+def test_eligible_replicas_are_a_setting_where_they_are_not_as_usual(version: str, elr: bool, settings: str) -> None:
+    lane = {"lane": "a", "acks": "all", "kafka_version": version, "metadata_mode": "kraft", "elr": elr}
+    assert settings_of(lane) == settings
+
+
+def test_the_shipped_record_can_be_read() -> None:
+    assert all(run.records >= run.acknowledged for run in shipped())
