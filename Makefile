@@ -71,9 +71,8 @@ tla: .venv/.installed
 	@docker/set-up java
 	$(BIN)/python -m pytest tests/reference_model/explore/test_tla.py
 
-# What the guides tell a new user to do: the tutorial, the plugin in a project of its own, watch, attach, bad inputs.
-WALK := tests/test_docs.py tests/plugin tests/harness/run/test_attach.py tests/verification/watch/test_watch.py \
-	tests/verification/watch/test_running.py tests/harness/cli/test_bad_inputs.py tests/harness/standing
+# What the guides tell a new user to do: the tutorial, the plugin in a project of its own, attach, bad inputs.
+WALK := tests/test_docs.py tests/plugin tests/harness/run/test_attach.py tests/harness/cli/test_bad_inputs.py tests/harness/standing
 
 walk: setup
 	$(BIN)/python -m pytest $(WALK)

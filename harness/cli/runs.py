@@ -68,17 +68,13 @@ def read_run(path: Path) -> Run:
 
 def runs_below(root: Path) -> list[Run]:
     """All run directories directly below `root`, the latest first; unreadable ones are skipped."""
-    found = []
-    for path in directories_below(root):
-        with suppress(UsageFailure):
-            found.append(read_run(path))
-    return found
-
-
-def directories_below(root: Path) -> list[Path]:
-    """The folders that look like run directories, directly below `root`, the latest first."""
-    paths = sorted(root.iterdir(), reverse=True) if root.is_dir() else []
-    return [path for path in paths if path.is_dir() and not path.is_symlink() and (path / LANES_FILE).is_file()]
+    folders = sorted(root.iterdir(), reverse=True) if root.is_dir() else []
+    runs = []
+    for path in folders:
+        if path.is_dir() and not path.is_symlink() and (path / LANES_FILE).is_file():
+            with suppress(UsageFailure):
+                runs.append(read_run(path))
+    return runs
 
 
 def differences(before: Run, after: Run) -> list[tuple[str, str, str]]:

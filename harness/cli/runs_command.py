@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from kafka_chaos.contract.command.command_line import console, file_option, plain_table
-from kafka_chaos.contract.command.errors import counted
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 UNKNOWN = "–"
@@ -121,53 +120,6 @@ def compare_command(before: Path, after: Path, as_json: bool, html: Path | None)
 # The name of before there was a page.
 runs_command.add_command(click.Command("diff", callback=compare_command.callback, params=compare_command.params,
                                        help=compare_command.help, hidden=True))  # fmt: skip
-
-
-@runs_command.command("coverage")
-@click.argument("root", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs"))
-@_JSON
-@file_option("--html", "Also write a page.")
-def coverage_command(root: Path, as_json: bool, html: Path | None) -> None:
-    """Count which lane configurations lived through which faults in the runs of DIR (by default runs).
-
-    A fault counts with its proof, and a lane with its verdict. A dash is a combination that no run has tried. Below are
-    the actions of the model that no lane of a configuration has a trace of, and the anomalies that predictions permit
-    or require, with the number of lanes in which they were judged and shown.
-    """
-    from kafka_chaos.contract.command.files import write_whole
-    from kafka_chaos.harness.cli.coverage import coverage_below, coverage_page
-    from kafka_chaos.harness.report.inputs.actions import ACTIONS
-
-    coverage = coverage_below(root)
-    if html is not None:
-        write_whole(html, coverage_page(root))
-    if as_json:
-        click.echo(json.dumps(coverage.to_json()))
-        return
-    if not coverage.runs:
-        click.echo(
-            f"no runs with a verdict in {root}: start one with `kafka-chaos run EXPERIMENT`, or name another folder"
-        )
-        return
-    kinds = sorted({kind for kind, _ in coverage.faults})
-    numbers = ("lanes", *kinds)
-    table = plain_table("configuration", *numbers, "showed", right=numbers, title=counted(coverage.runs, "run"))
-    unseen = plain_table("configuration", "actions", title="Actions of the model without a trace")
-    for configuration, one in sorted(coverage.configurations.items()):
-        tried = (str(one.kinds[kind] or UNKNOWN) for kind in kinds)
-        showed = ", ".join(f"{name} in {count}" for name, count in one.found.items()) or "nothing"
-        table.add_row(configuration, str(len(one.lanes)), *tried, showed)
-        unseen.add_row(configuration, ", ".join(action for action in ACTIONS if not one.actions[action]) or "none")
-    console().print(table)
-    console().print(unseen)
-    numbers = ("judged", "shown", "95 % interval")
-    claims = plain_table("configuration", "faults", "anomaly", *numbers, right=numbers, title="Permitted or required")
-    for claim, share in coverage.claims.items():
-        low, high = share.interval
-        shown = f"{share.hits:,}" if share.hits else "never"
-        claims.add_row(*claim, f"{share.runs:,}", shown, f"{low:.0%} – {high:.0%}")
-    if claims.rows:
-        console().print(claims)
 
 
 def _nothing(verdict: str) -> str:

@@ -112,7 +112,6 @@ class Stages:
     def cluster(self) -> Iterator[Cluster]:
         """A running cluster. However the block ends, its containers' logs are kept."""
         if self.given is not None:
-            # `watch` finds the cluster by this event.
             self._announce(self.given, seconds=0.0)
             try:
                 yield self.given

@@ -8,27 +8,17 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, write_text
-
-_drawn = {"salt": secrets.randbits(63)}
+_SALT = secrets.randbits(63)
 
 
 def hashed(*columns: str) -> str:
     """The hash of these columns, as a column."""
-    return f"xxhash64({_drawn['salt']}L, {', '.join(columns)})"
+    return f"xxhash64({_SALT}L, {', '.join(columns)})"
 
 
 def lane_key() -> str:
     """The lane as a whole number, a cheaper grouping key than its name."""
     return f"{hashed('lane')} AS lane_key"
-
-
-def keep_salt(path: RunPath) -> None:
-    """Go on with the salt of this file; write it if there is none."""
-    if path.exists():
-        _drawn["salt"] = int(path.read_text("utf-8"))
-    else:
-        write_text(path, str(_drawn["salt"]))
 
 
 BLOCK_BITS = 10

@@ -129,7 +129,7 @@ def test_what_is_no_run_directory_is_refused(root: Path, tmp_path: Path) -> None
 
 
 COMMANDS = (
-    *("run", "report", "clean", "nightly", "serve", "doctor", "trace", "completion"),
+    *("run", "report", "clean", "nightly", "doctor", "trace", "completion"),
     *("runs", "runs list", "runs show", "runs compare"),
 )
 

@@ -14,11 +14,9 @@ from test_activity import active
 from test_page import full_run, series_of
 
 from kafka_chaos.contract.anomalies import Status
-from kafka_chaos.harness.cli.serve import index
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.page import render
 from kafka_chaos.harness.report.timeline.events import MemberChange, Offsets, timeline_events_of
-from tests.harness.cli.test_runs_command import make
 from tests.harness.nightly.test_nightly_run import Runs, nightly_of
 
 if TYPE_CHECKING:
@@ -209,34 +207,27 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def trend(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("pages")
     for number, losses in enumerate(([0, 3, 0], [7, 0, 9])):
         nightly_run = nightly_of(root, Runs(losses, Status.FORBIDDEN), repeats=3)
         nightly_run.name = f"2026010{number + 1}-000000"
         nightly_run.folder = nightly_run.out / nightly_run.name
         nightly_run.run()
-    make(root / "runs", 1, lost=7)
-    make(root / "runs", 2, lost=1234)
-    listed = root / "runs.html"
-    listed.write_text(index(root / "runs"))
-    return {"trend": root / "out" / "trend.html", "runs": listed}
+    return root / "out" / "trend.html"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["trend", "runs"])
-def test_text_of_the_other_pages_stands_out_from_its_ground(
-    browser: Browser, pages: dict[str, Path], name: str, scheme: str
-) -> None:
-    for page in opened(browser, pages[name], color_scheme=scheme):
+def test_text_of_the_trend_page_stands_out_from_its_ground(browser: Browser, trend: Path, scheme: str) -> None:
+    for page in opened(browser, trend, color_scheme=scheme):
         ratios = page.evaluate(_CONTRASTS)
         assert len(ratios) > 15
         assert not [(text, ratio) for text, ratio in ratios if ratio < 4.5]
 
 
-@pytest.fixture(params=["trend", "runs"])
-def narrow(request: pytest.FixtureRequest, browser: Browser, pages: dict[str, Path]) -> Iterator[object]:
-    yield from opened(browser, pages[request.param], viewport={"width": 360, "height": 800})
+@pytest.fixture
+def narrow(browser: Browser, trend: Path) -> Iterator[object]:
+    yield from opened(browser, trend, viewport={"width": 360, "height": 800})
 
 
 def test_a_narrow_screen_scrolls_the_tables_not_the_page(narrow: object) -> None:

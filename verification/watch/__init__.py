@@ -1,1 +1,0 @@
-"""Incremental verification of an unfinished run."""
