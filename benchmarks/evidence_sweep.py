@@ -4,7 +4,8 @@
 
 Each run directory is taken as it is, and with planted evidence of what must not conform: an acknowledged record that
 is nowhere, a fault without its proof, an aborted record that a read_committed consumer was given, a committed offset
-that went back. One thing is changed at a time, and the plain engine verifies. A lane that did not conform before and
+that went back. A run with a manifest gets one that fits what was planted; without one, it is judged as that of another
+tool. One thing is changed at a time, and the plain engine verifies. A lane that did not conform before and
 conforms now is a kinder verdict; any exception but a refusal is a traceback. Both end with exit code 1. The table says
 for each change how often it came to which outcome.
 """
@@ -33,10 +34,12 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.contract.run_directory import DOCUMENTS, MANIFEST_FILE, RunDirectoryError
+from kafka_chaos.harness.workload.history.manifest import write_manifest
 from kafka_chaos.verification import verify
 
-DOCUMENTS = ("lanes.json", "prediction.json", "checkpoints.json", "groups.json", "events.jsonl", "experiment.yaml")
+CHANGED = (*DOCUMENTS, MANIFEST_FILE)
+"""The documents that are changed."""
 _SETTINGS = (("acks: all", "acks: '1'"), ("idempotence: true", "idempotence: false"), ("lane: ", "lane: x"))
 LONGEST_S = 10
 """Of the processor. A changed lane may need a search of the model that takes longer: what it comes to is not known."""
@@ -200,7 +203,7 @@ def of_json(document: Any, rng: random.Random, *, keep: tuple[Any, ...] = ()) ->
 
 def of_documents(run: Path, rng: random.Random) -> Iterator[Change]:
     """Changes of documents and of their keys."""
-    for name in DOCUMENTS:
+    for name in CHANGED:
         path = run / name
         if not path.exists():
             continue
@@ -368,6 +371,9 @@ def swept(run: Path, plant: Callable[[Path], str] | None, most: int, seed: int) 
             lane = plant(base) if plant else json.loads((base / "lanes.json").read_text())["lanes"][0]["lane"]
         except (LookupError, StopIteration, OSError):
             return
+        if plant and (base / MANIFEST_FILE).exists():
+            (base / MANIFEST_FILE).unlink()  # The file is shared with the run.
+            write_manifest(base)
         before, lanes, problem = outcomes(base)
         if before in {"traceback", "refused"} or (plant and before == "conforms"):
             raise SystemExit(f"{run} with {plant and plant.__name__}: {before} {problem}")

@@ -22,11 +22,15 @@ GROUPS_FILE = "groups.json"
 CHECKPOINTS_FILE = "checkpoints.json"
 PREDICTION_FILE = "prediction.json"
 TIMINGS_FILE = "timings.json"
+MANIFEST_FILE = "manifest.json"
 VERDICT_FILE = "verdict.json"
 REPORT_FILE = "report.html"
 LOGS_FOLDER = "logs"
 TRACE_FILE = "trace/requests.jsonl"
 FINDINGS_FOLDER = "findings"
+
+DOCUMENTS = (LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_FILE, TIMINGS_FILE, EXPERIMENT_FILE)
+"""The documents that verification reads, besides tables."""
 
 CONTENTS: Mapping[str, str] = {
     EXPERIMENT_FILE: "the experiment with all defaults, its seed, the schedule that was drawn, and versions",
@@ -45,6 +49,8 @@ CONTENTS: Mapping[str, str] = {
     f"{LOGS_FOLDER}/": "every container's log",
     TRACE_FILE: "every request to brokers and controllers, as a link saw it; only where connections pass links",
     PREDICTION_FILE: "lane → anomaly → status, and why",
+    MANIFEST_FILE: 'of a run of kafka-chaos, written once all of the above is there: `{"files": {file: {"rows": of a '
+    'table, "bytes": …, "sha256": …}}}`; of events.jsonl, as many bytes as there were',
     f"{FINDINGS_FOLDER}/*.parquet": "one row per anomalous record, with its cause",
     VERDICT_FILE: "verdicts, counts, first examples, and the ledger of evidence (below)",
     REPORT_FILE: "the report, one file",

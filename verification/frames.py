@@ -33,8 +33,8 @@ from kafka_chaos.verification.checker import judged
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, read_checkpoints, read_groups
 from kafka_chaos.verification.inputs.documents.event_reader import read_events
 from kafka_chaos.verification.inputs.documents.events import Events
-from kafka_chaos.verification.inputs.documents.experiment import read_timings
 from kafka_chaos.verification.inputs.documents.predictions import read_predictions
+from kafka_chaos.verification.inputs.documents.timings import read_timings
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, remove, run_path
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run, require_tables
 from kafka_chaos.verification.inputs.tables import Table

@@ -34,7 +34,6 @@ from kafka_chaos.harness.run.directory import new_run_id
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
-from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 _ANSWER_TIMEOUT = 5.0
 
@@ -120,7 +119,6 @@ class _Stages:
             for lane in phase.lanes:
                 starts[lane.lane] = self.admin.end_offsets(lane.lane, range(lane.partitions))
             self._load(phase, starts)
-        (run.directory.path / RESERVATIONS).unlink()
         run.say("reading the records of this run back")
         for _, lane, _ in run.experiment.lanes():
             ends = self.admin.end_offsets(lane.lane, range(lane.partitions))

@@ -21,12 +21,14 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, progress, reporting_to
 from kafka_chaos.contract.engines import MOST_ROWS, Engine
-from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
+from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, MANIFEST_FILE
 from kafka_chaos.harness.clients.kinds import fetched
 from kafka_chaos.harness.event_bus import EventBus, EventFile, Listener
 from kafka_chaos.harness.experiment.file import dump_experiment
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 from kafka_chaos.harness.run.directory import RunDirectoryWriter, new_run_id, versions
+from kafka_chaos.harness.workload.history.manifest import write_manifest
+from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 from kafka_chaos.reference_model import Lane, predict_cached
 
 if TYPE_CHECKING:
@@ -94,6 +96,9 @@ class Run:
             with reporting_to(self._tell), self._starter:
                 self._plan(collects)
                 observe()
+                write_manifest(self.directory.path)
+                # The history is complete: from now on there is nothing to recover.
+                (self.directory.path / RESERVATIONS).unlink(missing_ok=True)
                 verdict = self._verify()
         finally:
             self.cancelled.set()
@@ -140,6 +145,7 @@ class Run:
             "run_id": self.directory.run_id,
             "versions": versions(self._kafka_version),
             "started": started,
+            "manifest": MANIFEST_FILE,
             **({} if self._replay is None else {"replay": self._replay}),
         }
         write_whole(self.directory.path / EXPERIMENT_FILE, dump_experiment(self.experiment, {"recorded": recorded}))

@@ -31,7 +31,6 @@ from kafka_chaos.harness.run.observing.late_requests import late_ends
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.workload.application.handles import Application
-from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 DISKS_FOLDER = "disks"
 """Where the brokers' disks are during a run; gone when it has ended."""
@@ -234,12 +233,9 @@ class Stages:
 
     def collect(self, cluster: Cluster, admin: ClusterAdmin) -> None:
         """Read the final log and every replica; from then on the run directory is complete."""
-        path = self.run.directory.path
-        # Rows of all phases are on disk: nothing is left that a crash could take.
-        (path / RESERVATIONS).unlink()
         self.run.say("reading the final log and every replica from the brokers' own files")
         stored = [
             StoredLane(lane.lane, lane.topic_name, lane.partitions, transactional=lane.transactional is not None)
             for _, lane, _ in self.run.experiment.lanes()
         ]
-        collect_stored(cluster.brokers.values(), stored, leader_ends(admin, stored), path)
+        collect_stored(cluster.brokers.values(), stored, leader_ends(admin, stored), self.run.directory.path)

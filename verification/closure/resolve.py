@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
 from kafka_chaos.verification.closure.relations import doubt
-from kafka_chaos.verification.inputs.documents.experiment import differing
+from kafka_chaos.verification.inputs.manifest import not_as_written
 from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
 
 if TYPE_CHECKING:
@@ -23,12 +21,15 @@ def resolved(run: RunDirectory, frames: Frames | None = None, related: Related |
     `frames`: its tables in Spark, which adds up what relations ask of a larger run; `related`: that, if it is known.
     """
     doubts: defaultdict[str, list[Doubt]] = defaultdict(list)
-    for lane, texts in _of_experiment(run).items():
-        doubts[lane] += map(Doubt, texts)
-    for lane, topic in _of_one_topic(run):
-        doubts[lane].append(Doubt(f"lanes.json: topic {topic} is that of another lane, too"))
-    for number, lane, n, place in sorted(_unresolved(run, frames, related)):
-        doubts[lane].append(doubt(number, n, place))
+    of_files = [] if run.path is None else not_as_written(run.path)
+    if run.is_planned and run.events.faults is None:
+        of_files.append("events.jsonl is missing, though experiment.yaml is there")
+    for lane in run.lanes:
+        doubts[lane.lane] += map(Doubt, of_files)
+    for name, topic in _of_one_topic(run):
+        doubts[name].append(Doubt(f"lanes.json: topic {topic} is that of another lane, too"))
+    for number, name, n, place in sorted(_unresolved(run, frames, related)):
+        doubts[name].append(doubt(number, n, place))
     return replace(run, doubts={lane: found for lane, found in doubts.items() if found})
 
 
@@ -46,9 +47,3 @@ def _of_one_topic(run: RunDirectory) -> list[tuple[str, str]]:
     """The lanes whose topic another lane has, too, with its name: the log would hold the records of both."""
     topics = Counter(lane.topic or lane.lane for lane in run.lanes)
     return [(lane.lane, topic) for lane in run.lanes if topics[topic := lane.topic or lane.lane] > 1]
-
-
-def _of_experiment(run: RunDirectory) -> Mapping[str, Sequence[str]]:
-    """By lane what contradicts experiment.yaml."""
-    path = None if run.path is None else run.path / EXPERIMENT_FILE
-    return {} if path is None else differing(path, run.lanes, run.events, len(run.checkpoints.brokers)) or {}

@@ -17,11 +17,13 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import Timings
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
+    DOCUMENTS,
     EVENTS_FILE,
     EXPERIMENT_FILE,
     GROUPS_FILE,
     LANES_FILE,
     LANES_VERSIONS,
+    MANIFEST_FILE,
     PREDICTION_FILE,
     TIMINGS_FILE,
     WITH_TRANSACTIONS,
@@ -35,9 +37,9 @@ from kafka_chaos.verification.inputs.documents.checkpoints import (
 )
 from kafka_chaos.verification.inputs.documents.event_reader import read_events
 from kafka_chaos.verification.inputs.documents.events import Events
-from kafka_chaos.verification.inputs.documents.experiment import read_timings
 from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions, with_steps
 from kafka_chaos.verification.inputs.documents.reading import expect, is_given, read_versioned
+from kafka_chaos.verification.inputs.documents.timings import read_timings
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 
@@ -149,8 +151,7 @@ def _is_in_another_form(name: str, part: str) -> bool:
     return part not in TABLES and suffix in ("json", "jsonl", "yaml", "yml") and stem == part.rpartition(".")[0]
 
 
-_DOCUMENTS = (LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_FILE, TIMINGS_FILE, EXPERIMENT_FILE)
-_PARTS = (*TABLES, *_DOCUMENTS)
+_PARTS = (*TABLES, *DOCUMENTS, MANIFEST_FILE)
 """The parts of a run directory that verification reads."""
 _CLOSE = 0.9
 """How alike two names are of which one is meant for the other (`difflib`)."""

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from kafka_chaos.contract.columns import ASSIGNMENTS, TABLES, TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.files import UNFINISHED
 from kafka_chaos.contract.lane.transactions import IN_DOUBT, ISOLATION_LEVELS
+from kafka_chaos.harness.workload.history.manifest import write_manifest
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, reservations_in
 from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, ROWS_PER_FILE, last_number, write_parquet
 
@@ -23,8 +24,8 @@ from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, ROWS_PE
 def recover(run_directory: Path) -> int:
     """Give every reserved seq without a row the outcome `info`; returns the number of added rows in `produced/`.
 
-    Transactions and assignments without a row get theirs, too. For run directories whose harness died. Does nothing
-    without a journal, since then the run ended in order.
+    Transactions and assignments without a row get theirs, too; then the manifest is written. For run directories whose
+    harness died. Does nothing without a journal, since then the run ended in order.
     """
     journal = run_directory / RESERVATIONS
     if not journal.exists():
@@ -54,6 +55,7 @@ def recover(run_directory: Path) -> int:
     for name in TABLES:
         for unfinished in (run_directory / name).glob(UNFINISHED):
             unfinished.unlink()
+    write_manifest(run_directory)
     journal.unlink()
     return added
 

@@ -4,6 +4,7 @@ The other Sparks are installed on demand, each in an environment of its own: bel
 folder, which keeps them, else in a temporary one.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -201,3 +202,14 @@ def test_what_spark_hides_is_noticed_but_for_by_products(tmp_path: Path, spark: 
             (folder / name).touch()
         names = list(SparkFiles(spark).names(folder.as_uri()))
         assert sorted(names) == sorted(["part-0.parquet", *noticed]), hidden
+
+
+@pytest.mark.parametrize("kind", [JavaFiles, SparkFiles])
+def test_a_digest_is_that_of_the_first_bytes(kind: type[JavaFiles | SparkFiles], tmp_path: Path, spark: Any) -> None:
+    content = {"one part.parquet": os.urandom(3_000_000), "two.parquet": b"few", "none.parquet": b""}
+    for name, data in content.items():
+        (tmp_path / name).write_bytes(data)
+    files = kind(spark)
+    for name, data in content.items():
+        for size in (len(data), len(data) // 2):
+            assert files.sha256(f"file:{tmp_path / name}", size) == hashlib.sha256(data[:size]).hexdigest()

@@ -65,9 +65,7 @@ class _Reader:
     pauses: list[tuple[int, int]] = field(default_factory=list)
     kept: dict[Place, list[Kept]] = field(default_factory=dict)
     passing: dict[str, list[str]] = field(default_factory=dict)
-    run_id: str | None = None
     begun_ns: int | None = None
-    early: list[str] = field(default_factory=list)
 
     def events(self) -> Events:
         """What was read."""
@@ -76,8 +74,6 @@ class _Reader:
 
     def take(self, event: contract.Event) -> None:
         """Note an event; raises `ValueError` for one that makes no sense."""
-        if self.begun_ns is not None and event.ts_ns < self.begun_ns and not isinstance(event, Change | Kept):
-            self.early.append(contract.type_name(type(event)))
         match event:
             case _ if isinstance(event, OfFault):
                 self._note(self.faults.setdefault(event.fault_id, FaultRecord(event.fault_id)), event)
@@ -119,7 +115,7 @@ class _Reader:
         match event:
             case contract.RunStarted():
                 _require_known("collects", event.collects, _COLLECTED)
-                self.collects, self.run_id, self.begun_ns = event.collects, event.run_id, event.ts_ns
+                self.collects, self.begun_ns = event.collects, event.ts_ns
                 if event.lanes and set(event.lanes) != self.lanes.keys():
                     self._doubt_all("events.jsonl names other lanes of the run than lanes.json")
             case contract.PhaseStarted():

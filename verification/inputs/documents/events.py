@@ -51,7 +51,7 @@ class Phase:
 class Events:
     """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
 
-    `run_id`: of the run, None if none started; `begun_ns`: when it did; `early`: the kinds of events from before that.
+    `begun_ns`: when the run began, None if none did.
     `collects`: the tables that it announced. `phases`: by name. `changes`: by lane and partition, who led it and what
     its replicas dropped. `reports`: by lane and partition those of its high watermark. `preconditions`: by lane those
     of known defects, each with the time at which it occurred. `doubts`: by lane why it can't conform. `stable`: by lane
@@ -71,9 +71,7 @@ class Events:
     pauses: tuple[tuple[int, int], ...] = ()
     kept: Mapping[Place, Sequence[Kept]] = field(default_factory=dict)
     passing: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    run_id: str | None = None
     begun_ns: int | None = None
-    early: Sequence[str] = ()
 
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that concerned the lane."""

@@ -49,6 +49,19 @@ class JavaFiles:
             raise FileNotFoundError(f"{uri}: can't be opened ({_cause(error)})") from error
         return _Stream(self._spark, stream, int(files.getFileStatus(path).getLen()))
 
+    def sha256(self, uri: str, size: int) -> str:
+        # Bytes pass Py4J slowly (tens of MB a second), so that the JVM adds them up.
+        path, files = self._of(uri)
+        apache = self._spark._jvm.org.apache.commons
+        try:
+            stream = files.open(path)
+            try:
+                return str(apache.codec.digest.DigestUtils.sha256Hex(apache.io.input.BoundedInputStream(stream, size)))
+            finally:
+                stream.close()
+        except Exception as error:
+            raise OSError(f"{uri}: can't be read ({_cause(error)})") from error
+
     def mkdir(self, uri: str) -> None:
         path, files = self._of(uri)
         files.mkdirs(path)

@@ -8,8 +8,10 @@ once and then taken as unchanging. Nothing can be written.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote
@@ -41,6 +43,8 @@ class SparkFiles:
         self._listed: list[str] = []
         self._sizes: dict[str, int] = {}
         self._tails: dict[str, bytes] = {}
+        self._digests: dict[str, str] = {}
+        self._digesting = threading.Lock()
 
     def size(self, uri: str) -> int | None:
         self._list(uri)
@@ -76,6 +80,16 @@ class SparkFiles:
         if size and path not in self._tails:
             self._read_tails(uri.rsplit("/", 1)[0])
         return _Ranges(size, lambda start, length: self._range(uri, start, length), self._tails.get(path, b""))
+
+    def sha256(self, uri: str, size: int) -> str:
+        if size != self.size(uri) or size == 0:
+            return self._digest(f"substring(content, 1, {size})", uri)[uri] if size else hashlib.sha256().hexdigest()
+        with self._digesting:
+            if uri not in self._digests:
+                folder = uri.rsplit("/", 1)[0]
+                visible = [f"{folder}/{name}" for name in self.names(folder)]
+                self._digests |= self._digest("content", *(file for file in visible if self.size(file)))
+        return self._digests[uri]
 
     def mkdir(self, uri: str) -> NoReturn:
         self._refuse(uri)
@@ -119,6 +133,16 @@ class SparkFiles:
         files = self._files(*(f"{folder}/{name}" for name in names if "/" not in name)).where(f"length <= {LARGEST}")
         for row in files.select("path", F.expr(f"substring(content, -{TAIL}, {TAIL})").alias("tail")).collect():
             self._tails[_path(row["path"])] = bytes(row["tail"])
+
+    def _digest(self, content: str, *uris: str) -> dict[str, str]:
+        """The SHA-256 of these files' content, in one job."""
+        from pyspark.sql import functions as F
+
+        if large := [uri for uri in uris if (self.size(uri) or 0) > LARGEST]:
+            raise OSError(f"{large[0]}: more than {LARGEST:,} bytes, which this Spark session gives no way to add up")
+        rows = self._files(*uris).select("path", F.expr(f"sha2({content}, 256)").alias("digest")).collect()
+        by_path = {_path(unquote(row["path"])): row["digest"] for row in rows}
+        return {uri: by_path[_path(uri)] for uri in uris}
 
     def _range(self, uri: str, start: int, length: int) -> bytes:
         from pyspark.sql import functions as F

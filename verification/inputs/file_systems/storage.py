@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from kafka_chaos.contract.command.files import write_whole
+from kafka_chaos.contract.manifest import sha256_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +38,9 @@ class Files(Protocol):
 
     def open(self, uri: str) -> io.RawIOBase:
         """Open a file for reading at any position; `OSError` if that is not possible."""
+
+    def sha256(self, uri: str, size: int) -> str:
+        """The SHA-256, in hexadecimal, of the first `size` bytes of a file; `OSError` if they can't be read."""
 
     def mkdir(self, uri: str) -> None:
         """Make a directory, and those above it."""
@@ -116,6 +120,10 @@ class HadoopPath:
         """Open the file for reading at any position."""
         return cast(BinaryIO, io.BufferedReader(self._files.open(self._uri), 1 << 16))
 
+    def sha256(self, size: int) -> str:
+        """The SHA-256 of its first `size` bytes, which no byte of it leaves the file system's side for."""
+        return self._files.sha256(self._uri, size)
+
     def read_text(self, encoding: str) -> str:
         """The content of the file."""
         with self.open_binary() as file:
@@ -179,6 +187,14 @@ def is_remote(path: str | Path | HadoopPath) -> bool:
 def open_binary(path: RunPath) -> BinaryIO:
     """The file's bytes, on any file system."""
     return path.open_binary() if isinstance(path, HadoopPath) else path.open("rb")
+
+
+def digest_of(path: RunPath, size: int) -> str:
+    """The SHA-256, in hexadecimal, of the first `size` bytes of the file; of all, where there are fewer."""
+    if isinstance(path, HadoopPath):
+        return path.sha256(size)
+    with path.open("rb") as content:
+        return sha256_of(content, size)
 
 
 def listed(folder: RunPath, pattern: str) -> list[RunPath]:

@@ -266,17 +266,6 @@ def test_a_fault_that_is_proven_twice_has_all_that_showed_it_and_both_times(tmp_
     assert (fault.shown, fault.applied, fault.proven) == (("one", "two"), [7, 2], [1, 2])
 
 
-def test_what_is_from_before_the_run_began_is_noted_but_for_what_brokers_logged(tmp_path: Path) -> None:
-    begun = {"type": "run_started", "run_id": "r", "ts_ns": 10}
-    elected = {
-        "type": "leader_elected", "lane": "a", "partition": 0, "broker": 1, "leader_epoch": 0, "start_offset": 0,
-        "isr": [1],
-    }  # fmt: skip
-    early = {"type": "fault_healed", "fault_id": "k"}
-    found = read(tmp_path, begun, {**elected, "ts_ns": 1}, {**early, "ts_ns": 10}, {**early, "ts_ns": 9})
-    assert found.early == ["fault_healed"]
-
-
 @pytest.mark.parametrize(
     ("client", "doubted"), [("java", True), ("java 1.0", True), ("sarama", False), ("own thing", False), (None, False)]
 )

@@ -1,0 +1,107 @@
+"""Compares a run directory with its manifest.json: which files are missing, which came later, and which changed.
+
+Only this project's own runs write a manifest, and their experiment.yaml says so. Without either, a directory was filled
+by another tool or an older version, and nothing is known of its files.
+"""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.contract.command.errors import quoted
+from kafka_chaos.contract.manifest import LATER_EVENTS
+from kafka_chaos.contract.run_directory import DOCUMENTS, EVENTS_FILE, EXPERIMENT_FILE, MANIFEST_FILE, RunDirectoryError
+from kafka_chaos.verification.inputs.documents.reading import (
+    expect,
+    is_given,
+    is_whole,
+    object_in,
+    opened,
+    parsed,
+    parsed_yaml,
+    read_versioned,
+)
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, digest_of, listed, size_of
+
+_NAMED = 5
+"""How many files a sentence names."""
+
+
+def not_as_written(root: RunPath) -> list[str]:
+    """How the files of a run directory differ from its manifest, in sentences; none where it has no manifest to have.
+
+    Raises `RunDirectoryError` for a manifest that is none.
+    """
+    path = root / MANIFEST_FILE
+    if not is_given(path):
+        missing = f"{MANIFEST_FILE} is missing: the run was not written to its end, or somebody removed the file"
+        return [missing] if _says_manifest(root / EXPERIMENT_FILE) else []
+    entries = object_in(path, read_versioned(path), "files")
+    for name, entry in entries.items():
+        is_entry = isinstance(entry, dict) and is_whole(entry.get("bytes")) and isinstance(entry.get("sha256"), str)
+        expect(is_entry, path, f"files.{name}", f"{quoted(entry)}, expected bytes and sha256")
+    files = dict(_evidence(root))
+    both = sorted(files.keys() & entries.keys())
+    with ThreadPoolExecutor() as threads:
+        is_same = threads.map(lambda name: _is_as_written(files[name], entries[name]), both)
+        changed = [name for name, same in zip(both, is_same, strict=True) if not same]
+    differences = {
+        "missing": [_with_rows(name, entries[name]) for name in sorted(entries.keys() - files.keys())],
+        "added": sorted(files.keys() - entries.keys()),
+        "changed": changed,
+    }
+    return [
+        f"{what} since the run wrote {MANIFEST_FILE}: {', '.join(names[:_NAMED])}{', …' if names[_NAMED:] else ''}"
+        for what, names in differences.items()
+        if names
+    ]
+
+
+def _says_manifest(path: RunPath) -> bool:
+    """Whether experiment.yaml says that its run writes a manifest."""
+    if not is_given(path):
+        return False
+    with opened(path) as file:
+        try:
+            document = parsed_yaml(file.read())
+        except ValueError as error:
+            raise RunDirectoryError(path, str(error)) from error
+    expect(isinstance(document, dict), path, "experiment", "expected a mapping")
+    recorded = document.get("recorded")
+    return isinstance(recorded, dict) and recorded.get("manifest") == MANIFEST_FILE
+
+
+def _evidence(root: RunPath) -> Iterator[tuple[str, RunPath]]:
+    """The files that verification reads, by their names below the run directory."""
+    for name in DOCUMENTS:
+        if is_given(root / name):
+            yield name, root / name
+    for table in TABLES:
+        for file in listed(root / table, "*.parquet"):
+            yield f"{table}/{file.name}", file
+
+
+def _is_as_written(file: RunPath, entry: Mapping[str, Any]) -> bool:
+    size: int = entry["bytes"]
+    grows = file.name == EVENTS_FILE
+    try:
+        if (size_of(file) != size and not grows) or digest_of(file, size) != entry["sha256"]:
+            return False
+    except OSError as error:
+        raise RunDirectoryError(file, f"can't be read ({error.strerror or error})") from error
+    return not grows or _tells_of_verification(file, size)
+
+
+def _tells_of_verification(events: RunPath, size: int) -> bool:
+    """Whether what events.jsonl has behind its first `size` bytes is no evidence."""
+    with opened(events) as lines:
+        lines.seek(size)
+        try:
+            return all(parsed(line)["type"] in LATER_EVENTS for line in lines)
+        except (ValueError, TypeError, KeyError):
+            return False
+
+
+def _with_rows(name: str, entry: Mapping[str, Any]) -> str:
+    return f"{name} ({entry['rows']:,} rows)" if is_whole(entry.get("rows")) else name
