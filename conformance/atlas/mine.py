@@ -12,9 +12,11 @@ from typing import Any
 from kafka_chaos.conformance.atlas.cells import CellSummary, cells_of
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.command.files import text_of
+from kafka_chaos.contract.lane.configuration import UNCLASSIFIED, classified
 from kafka_chaos.contract.lane.lanes import ACKS, Lane
 from kafka_chaos.harness.campaign.lane_runs import LaneRun
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS
+from kafka_chaos.harness.experiment.file import document_of
 
 JAVA = "java"
 _IDEMPOTENCE, _MIN_ISR = "enable.idempotence", "min.insync.replicas"
@@ -23,13 +25,15 @@ _IN_FLIGHT = "max.in.flight.requests.per.connection"
 _NAMED = {"request.required.acks": "acks", "max.in.flight": _IN_FLIGHT}
 """Second names of keys."""
 _OF_LIBRDKAFKA = ("request.required.acks", "message.timeout.ms", "queue.buffering.max.ms", "statistics.interval.ms")
+_SPRING = "spring.kafka."
+_NAMED_BY_SPRING = {"transaction.id.prefix": "transactional.id"}
 _USUAL = Lane(lane="usual").to_json()
 _NEITHER: Mapping[str, Any] = {"transactional": False, "group": None, "loop": None}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A properties file. `lane`: keys of a lane. `client`: the kind that it is for; `ignored`: other keys."""
+    """A producer's settings. `lane`: keys of a lane. `client`: the kind that it is for; `ignored`: other keys."""
 
     client: str
     lane: Mapping[str, Any]
@@ -73,7 +77,7 @@ class Answer:
 
 
 def answer(path: Path, record: Sequence[LaneRun], client: str | None = None) -> Answer:
-    """The answer of the record to the settings in a properties file. `client`: a kind; by default, the keys tell it.
+    """The answer of the record to the settings in a file. `client`: a kind; by default, the keys tell it.
 
     Raises `UsageFailure` for a file that is none, with its line, and for a kind that there is not.
     """
@@ -84,8 +88,13 @@ def answer(path: Path, record: Sequence[LaneRun], client: str | None = None) -> 
 
 
 def read_settings(path: Path, client: str | None = None) -> Settings:
-    """The settings in a properties file. Keys that are missing have the client's defaults."""
-    given = _properties(path)
+    """The settings of a producer in a properties file, or in one of Spring Boot (YAML too).
+
+    Keys that are missing have the client's defaults.
+    """
+    given = _of_spring(_written(path))
+    if not any(classified("producer", key) is not UNCLASSIFIED is classified("broker", key) for key in given):
+        raise UsageFailure(f"{path}: no key of a producer is in it: expected some, such as acks or bootstrap.servers")
     kind = client or (IN_PROCESS if any(key in given for key in _OF_LIBRDKAFKA) else JAVA)
     if kind not in KINDS:
         raise UsageFailure(f"--client {quoted(kind)}: expected {', '.join(KINDS)}")
@@ -129,6 +138,40 @@ def _number(path: Path, key: str, value: str) -> int:
     if not value.isdecimal() or not int(value):
         raise UsageFailure(f"{path}: {key}: {quoted(value)}: expected a whole number of at least 1")
     return int(value)
+
+
+def _written(path: Path) -> dict[str, str]:
+    """The keys of a file and their values, as text; those of nested mappings in YAML are joined by dots."""
+    if path.suffix not in (".yml", ".yaml"):
+        return _properties(path)
+    written: dict[str, str] = {}
+
+    def read(prefix: str, value: object) -> None:
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                read(f"{prefix}.{key}".lstrip("."), inner)
+        else:
+            written[prefix] = str(value).lower() if isinstance(value, bool) else str(value)
+
+    read("", document_of(text_of(path), str(path), "a configuration of Spring Boot")[1])
+    if not any(key.startswith(_SPRING) for key in written):
+        raise UsageFailure(f"{path}: YAML without spring.kafka: expected that, or lines KEY=VALUE in a properties file")
+    return written
+
+
+def _of_spring(written: Mapping[str, str]) -> Mapping[str, str]:
+    """The keys as Kafka names them: of a file of Spring Boot, those of its producers, the more general ones first."""
+    if not any(key.startswith(_SPRING) for key in written):
+        return written
+    settings: dict[str, str] = {}
+    for part in ("properties.", "producer.", "producer.properties."):
+        for key, value in written.items():
+            name = key.removeprefix(_SPRING + part)
+            if name == key or (part == "producer." and name.startswith("properties.")):
+                continue
+            name = name if part.endswith("properties.") else name.replace("-", ".")
+            settings[_NAMED_BY_SPRING.get(name, name)] = value
+    return settings
 
 
 def _properties(path: Path) -> dict[str, str]:

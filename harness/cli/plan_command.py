@@ -47,7 +47,7 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
     for phase in plan["phases"]:
         _print_phase(terminal, phase)
     seconds, megabytes = plan["load_seconds"], plan["bytes"] / 2**20
-    terminal.print("\nAll other anomalies are forbidden.", highlight=False)
+    terminal.print("\nAll anomalies that are not named here are forbidden.", highlight=False)
     terminal.print(f"load for {seconds:g} s in all; up to {megabytes:,.0f} MiB of disk", highlight=False)
 
 
@@ -70,6 +70,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     from kafka_chaos.harness.experiment.timings import timings_of
     from kafka_chaos.harness.run.run import predicted
     from kafka_chaos.reference_model.recovery import bounds_of
+    from kafka_chaos.verification.judging.assessment import by_configuration
 
     cluster = experiment.cluster.spec()
     schedule = [
@@ -98,7 +99,10 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}
         bounds = bounds_of(lane, timings_of(spec, cluster), lane.faults)
         recovery = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
-        lanes.append({**entry, **clients, "recovery": recovery})
+        not_judged: dict[str, str] = {anomaly.value: why for anomaly, why in by_configuration(lane).items()}
+        unbounded = [one.value for one in lane.recovery_anomalies if one not in bounds and one.value not in not_judged]
+        not_judged |= dict.fromkeys(unbounded, "the time-outs of its clients are not known")
+        lanes.append({**entry, **clients, "recovery": recovery, "not_judged": not_judged})
     return {
         "phase": phase.phase,
         "workload": phase.workload.model_dump(mode="json"),
@@ -136,9 +140,11 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
         terminal.print(f"no majority of controllers may be left: the model also expects {expected}", highlight=False)
     table = plain_table("lane", "permitted", "required")
     for lane in phase["lanes"]:
-        named = [
-            ", ".join(name for name, status in lane["anomalies"].items() if status == wanted)
-            for wanted in ("permitted", "required")
-        ]
+        judged = [(name, status) for name, status in lane["anomalies"].items() if name not in lane["not_judged"]]
+        named = [", ".join(name for name, status in judged if status == wanted) for wanted in ("permitted", "required")]
         table.add_row(lane["lane"], *(one or "–" for one in named))
     terminal.print(table)
+    for lane in phase["lanes"]:
+        for why in dict.fromkeys(lane["not_judged"].values()):
+            names = ", ".join(name for name, reason in lane["not_judged"].items() if reason == why)
+            terminal.print(f"  {lane['lane']}: not judged, since {why}: {names}", highlight=False)

@@ -88,12 +88,17 @@ def timeouts_of(lanes: object, cluster: object) -> list[float]:
 
     The values may be wrong: those that are no numbers are left out here, and refused by the experiment's check.
     """
-    given = cluster.get("broker_configs", {}) if isinstance(cluster, Mapping) else {}
+
+    def configs_in(holder: object, name: str) -> Mapping[str, Any]:
+        configs = holder.get(name) if isinstance(holder, Mapping) else None
+        return configs if isinstance(configs, Mapping) else {}
+
+    given = configs_in(cluster, "broker_configs")
     brokers = {**_USUAL, **DEFAULTS["brokers_with_zookeeper"], **DEFAULTS["kraft"], **given}
     values = [brokers[key] for key in _BROKER_TIMEOUTS]
     for lane in lanes if isinstance(lanes, list) else ():
         if isinstance(lane, Mapping):
-            configs = {**_USUAL, **lane.get("producer_configs", {})}
+            configs = {**_USUAL, **configs_in(lane, "producer_configs")}
             values += [configs[key] for key in _OF_PRODUCERS if key in configs]
             clients = ((lane.get(key), name) for key, name in _OF_CLIENTS)
             values += [

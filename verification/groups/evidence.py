@@ -33,8 +33,6 @@ def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomal
             reasons.update(dict.fromkeys(BY_THE_LOG, why))
     if lane.transactional is not None and (facts.transactions is None or facts.transactions.markers is None):
         reasons.update(dict.fromkeys(OF_LOOPS, "replicas/ does not show the markers that end transactions"))
-    if lane.loop is not None and lane.cleanup_policy is not None:
-        reasons.update(dict.fromkeys(OF_LOOPS, f"cleanup.policy={lane.cleanup_policy} removes outputs"))
     for group in groups_of_lane(lane):
         found = next((one for one in facts.groups if one.group == group), None)
         if found is None or not found.assignments:

@@ -33,12 +33,19 @@ def _lane_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("producers", metavar="PRODUCER_OUTPUT…", nargs=-1, required=True, type=_FILE)
 @click.option("--consumer", "consumers", type=_FILE, multiple=True, required=True,
               help="Output of VerifiableConsumer --verbose. Give it once per consumer.")  # fmt: skip
+@click.option("--skip-other-lines", "skip_others", is_flag=True,
+              help="Leave out lines that are no JSON objects, such as those of a log, and say how many.")  # fmt: skip
 @_lane_options
-def verifiable_command(producers: tuple[Path, ...], consumers: tuple[Path, ...], out: str, **settings: Any) -> None:
+def verifiable_command(
+    producers: tuple[Path, ...], consumers: tuple[Path, ...], out: str, skip_others: bool, **settings: Any
+) -> None:
     """Import the output of Kafka's VerifiableProducer (and VerifiableConsumer), one JSON object per line."""
     from kafka_chaos.verification.importers.verifiable import import_verifiable
 
-    _say_what_is_there(import_verifiable(producers, consumers, out, settings=settings), out)
+    lanes, skipped = import_verifiable(producers, consumers, out, settings=settings, skip_others=skip_others)
+    _say_what_is_there(lanes, out)
+    if skip_others:
+        click.echo(f"{counted(skipped, 'line')} of other origin left out")
 
 
 @import_command.command("jepsen")

@@ -4,6 +4,7 @@ Guarantee: keywords and records become text and maps; a line that is not underst
 """
 
 import importlib.util
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from kafka_chaos.verification.inputs.documents.reading import parsed
 BATCH = 500
 TYPES = ("invoke", "ok", "fail", "info")
 
+_OF_HISTORY_TXT = re.compile(r"\s*\d+\s+:(invoke|ok|fail|info)\b")
+"""How a line of Jepsen's history.txt begins: a process and the type, without braces."""
 Operation = Mapping[str, Any]
 
 
@@ -25,6 +28,8 @@ def operations(path: Path) -> Iterator[tuple[int, Operation]]:
     except (OSError, UnicodeDecodeError) as error:
         raise HistoryError(path, None, f"can't be read as text in UTF-8 ({error})") from error
     first = text.lstrip()[:1]
+    if _OF_HISTORY_TXT.match(text):
+        raise HistoryError(path, None, "a history.txt of Jepsen is for people: expected the history.edn beside it")
     is_json = path.suffix in {".json", ".jsonl"}
     if not is_json and importlib.util.find_spec("edn_format") is None:
         raise EnvironmentFailure("histories in EDN need a package: pip install 'kafka-chaos[importers]'")

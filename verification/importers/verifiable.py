@@ -1,7 +1,8 @@
 """Turns the output of Kafka's VerifiableProducer and VerifiableConsumer into a run directory.
 
 Guarantee: every acknowledgement and every read becomes a row. A record that may have been sent, but has no line because
-the tool was killed, becomes `info`, never a phantom. A line that can't be understood is an error.
+the tool was killed, becomes `info`, never a phantom. A line that can't be understood is an error; on request, lines
+that are no JSON objects, such as those of a log on the same stream, are left out and counted.
 
 A value is `N` or `P.N`: the N-th record of a producer, started with `--value-prefix P`. So (P, N) is a record's
 identity; without a prefix, P is 0. Only a consumer started with `--verbose` reports its reads one by one.
@@ -24,6 +25,11 @@ UNDECODABLE = (-1, -1)
 CERTAINLY_NOT_WRITTEN = ("RecordTooLargeException", "SerializationException", "InvalidTopicException")
 """Errors that exclude every attempt. After any other error, an earlier attempt may be in the log: info."""
 
+_OF_SHARE_CONSUMERS = ("offsets_acknowledged", "offset_reset_strategy_set")
+_NOT_A_SHARE_CONSUMER = (
+    "this is the output of VerifiableShareConsumer: expected that of VerifiableConsumer, since a share group delivers "
+    "records in any order and more than once (KIP-932)"
+)
 _VALUE = re.compile(r"(?:([0-9]{1,9})\.)?([0-9]{1,18})")
 
 
@@ -41,6 +47,8 @@ class _Sent:
 class _Seen:
     """Per topic: the highest partition; per topic and producer: the reported records; the highest that was read."""
 
+    skip_others: bool = False
+    skipped: int = 0
     partitions: dict[str, int] = field(default_factory=dict)
     sent: dict[tuple[str, int], _Sent] = field(default_factory=dict)
     highest_read: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -55,12 +63,14 @@ def import_verifiable(
     out: str | RunPath,
     *,
     settings: Mapping[str, Any] | None = None,
-) -> list[Lane]:
-    """Write the run directory `out` from the tools' output; each topic is a lane.
+    skip_others: bool = False,
+) -> tuple[list[Lane], int]:
+    """Write the run directory `out` from the tools' output; each topic is a lane. The number is that of skipped lines.
 
-    `settings`: further keys of `lanes.json`, alike for all lanes, such as `acks` or `faults`. Raises `HistoryError`.
+    `settings`: further keys of `lanes.json`, alike for all lanes, such as `acks` or `faults`. `skip_others`: whether
+    lines that do not begin as a JSON object are skipped. Raises `HistoryError`.
     """
-    seen = _Seen()
+    seen = _Seen(skip_others)
     with new_run(out) as writer:
         for path in producers:
             _read_producer(path, writer, seen)
@@ -76,19 +86,23 @@ def import_verifiable(
             for topic, highest in sorted(seen.partitions.items())
         ]
         writer.finish(lanes)
-    return lanes
+    return lanes, seen.skipped
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _lines(path: Path, seen: _Seen) -> Iterator[tuple[int, dict[str, Any]]]:
     with path.open(encoding="utf-8", errors="strict") as lines:
         try:
             for number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue
+                if seen.skip_others and not line.lstrip().startswith("{"):
+                    seen.skipped += 1
+                    continue
                 try:
                     event = parsed(line)
                 except ValueError as error:
-                    raise HistoryError(path, number, str(error)) from error
+                    hint = "" if line.lstrip().startswith("{") else "; --skip-other-lines leaves such lines out"
+                    raise HistoryError(path, number, f"{error}{hint}") from error
                 if not isinstance(event, dict) or not isinstance(event.get("name"), str):
                     raise HistoryError(path, number, "expected an object with a name, as the Verifiable tools print")
                 yield number, event
@@ -139,7 +153,7 @@ def _identity(value: object) -> tuple[int, int]:
 def _read_producer(path: Path, writer: RunWriter, seen: _Seen) -> None:
     started_ns, announced, ended, lines, acknowledged = 0, -1, False, 0, 0
     mine: set[tuple[str, int]] = set()
-    for number, fields in _lines(path):
+    for number, fields in _lines(path, seen):
         event = _Event(path, number, fields)
         name = fields["name"]
         if name == "startup_complete":
@@ -208,7 +222,7 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
     assignment = 0
     limit_reached = False
     batch: list[tuple[str, int, int]] = []
-    for number, fields in _lines(path):
+    for number, fields in _lines(path, seen):
         event = _Event(path, number, fields)
         kind = fields["name"]
         if kind == "partitions_assigned":
@@ -238,7 +252,9 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
                 read = seen.highest_read
                 read[topic, producer_id] = max(seq, read.get((topic, producer_id), seq))
         elif kind not in {"shutdown_complete", "partitions_revoked", "offsets_committed"}:
-            raise event.error("no event of VerifiableConsumer")
+            raise event.error(
+                _NOT_A_SHARE_CONSUMER if kind in _OF_SHARE_CONSUMERS else "no event of VerifiableConsumer"
+            )
 
 
 def _compare(event: _Event, batch: Sequence[tuple[str, int, int]]) -> int:
@@ -254,6 +270,8 @@ def _compare(event: _Event, batch: Sequence[tuple[str, int, int]]) -> int:
     for entry in event.fields.get("partitions") or ():
         if not isinstance(entry, dict):
             raise event.error(f"partitions holds {quoted(entry)}, expected objects")
+        if "offsets" in entry:
+            raise event.error(_NOT_A_SHARE_CONSUMER)
         at = [
             offset for topic, number, offset in batch if (topic, number) == (entry.get("topic"), entry.get("partition"))
         ]

@@ -13,6 +13,7 @@ from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.events import IsrChanged
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
+from kafka_chaos.contract.lane.groups import OF_LOOPS
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import SERVER
 from kafka_chaos.verification.groups import evidence as of_groups
@@ -148,15 +149,25 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
         reasons[Anomaly.REPLICA_DIVERGENCE] = "there are no replica logs (replicas/)"
     if not _reports(run, lane):
         reasons[Anomaly.HIGH_WATERMARK_REGRESSION] = "events.jsonl holds no high_watermark reports of this lane"
-    if lane.cleanup_policy is not None:
-        gone = f"cleanup.policy={lane.cleanup_policy} removes records"
-        reasons.update(dict.fromkeys(those(Anomaly, Trait.NOT_AFTER_CLEANUP), gone))
-        if not run.has_log:
-            reasons[Anomaly.SKIPPED_POLL] = gone
+    if lane.cleanup_policy is not None and not run.has_log:
+        reasons[Anomaly.SKIPPED_POLL] = f"cleanup.policy={lane.cleanup_policy} removes records"
     for family in FAMILIES:
         reasons.update(family.not_shown(run, lane, facts))
-    reasons.update(lane.assumed)
+    reasons.update(by_configuration(lane))
     return reasons
+
+
+def by_configuration(lane: Lane) -> dict[AnyAnomaly, str]:
+    """The anomalies that a lane's configuration keeps from being judged, whatever a run of it shows, and why."""
+    reasons: dict[AnyAnomaly, str] = {}
+    if lane.cleanup_policy is not None:
+        removes = f"cleanup.policy={lane.cleanup_policy} removes"
+        reasons.update(dict.fromkeys(those(Anomaly, Trait.NOT_AFTER_CLEANUP), f"{removes} records"))
+        if lane.transactional is not None:
+            reasons.update(dict.fromkeys(of_transactions.BY_THE_LOG, f"{removes} records and markers"))
+        if lane.loop is not None:
+            reasons.update(dict.fromkeys(OF_LOOPS, f"{removes} outputs"))
+    return {**reasons, **lane.assumed}
 
 
 def _reports(run: RunDirectory, lane: Lane) -> int:

@@ -47,9 +47,7 @@ def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomal
         # Markers take offsets: without them, holes misfire.
         unmarked = "replicas/ does not show the markers that end transactions"
         reasons.update(dict.fromkeys((Anomaly.OFFSET_GAP, *BY_THE_LOG), unmarked))
-    elif lane.cleanup_policy is not None:
-        reasons.update(dict.fromkeys(BY_THE_LOG, f"cleanup.policy={lane.cleanup_policy} removes records and markers"))
-    elif short := _without_markers(facts):
+    elif lane.cleanup_policy is None and (short := _without_markers(facts)):
         reasons.update(dict.fromkeys(BY_THE_LOG, short[0]))
     if found.entangled:
         reasons[TransactionAnomaly.DEPENDENCY_CYCLE] = (

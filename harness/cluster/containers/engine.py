@@ -29,6 +29,8 @@ _NOT_FROZEN = ("unable to freeze", "is already paused")
 _THAWED = "not paused"
 _NOT_FOUND = 404
 
+ANSWERS_WITHIN = 10
+"""Seconds that an engine may take for its first answers; one that accepts and never answers is not waited for."""
 MEMORY_PER_BROKER = 400 * 2**20
 """Bytes: a broker with -Xmx300m was measured at 320 MB resident, with class-data sharing."""
 MEMORY_OF_THE_HARNESS = 1_500 * 2**20
@@ -38,15 +40,17 @@ MEMORY_OF_THE_HARNESS = 1_500 * 2**20
 @cache
 def docker_client() -> docker.DockerClient:
     """A client of the Docker engine that answers; raises `EnvironmentFailure` with the one thing to do."""
+    from docker.constants import DEFAULT_TIMEOUT_SECONDS
     from docker.errors import DockerException
 
     import docker
 
     try:
-        client = docker.from_env()
+        client = docker.from_env(timeout=ANSWERS_WITHIN)
         client.ping()
-    except DockerException as error:
+    except (DockerException, OSError) as error:  # What requests raises is an OSError.
         raise EnvironmentFailure(_advice(error)) from error
+    client.api.timeout = DEFAULT_TIMEOUT_SECONDS
     _read_whole_answers(client)
     return client
 

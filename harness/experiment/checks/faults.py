@@ -31,19 +31,26 @@ from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec, Ref
 from kafka_chaos.reference_model import LockstepStep
 
 
+def check_entries(number: int, phase: PhaseSpec) -> None:
+    """Refuse entries of a schedule that are no faults; raises `ExperimentError`. After it, `phase.faults()` holds."""
+    for index, entry in enumerate(phase.schedule):
+        place = ("phases", number, "schedule", entry.entry(index))
+        try:
+            entry.build()
+        except TargetError as error:
+            raise ExperimentError((*place, "target"), str(error)) from error
+        except ValueError as error:
+            key, _, rest = str(error).partition(": ")
+            raise ExperimentError((*place, key), rest) from error
+
+
 def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
     """Refuse what the faults of a phase can't be; raises `ExperimentError`."""
     if phase.steps is not None and phase.schedule:
         raise ExperimentError(("phases", number, "steps"), "expected either steps or schedule, not both")
     for index, entry in enumerate(phase.schedule):
         place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry(index))
-        try:
-            fault = entry.build()
-        except TargetError as error:
-            raise ExperimentError((*place, "target"), str(error)) from error
-        except ValueError as error:
-            key, _, rest = str(error).partition(": ")
-            raise ExperimentError((*place, key), rest) from error
+        fault = entry.build()
         for check in (*_CHECKS, *((_power,) if number else ()), _end):
             raise_first(place, check(cluster, phase, fault))
     if phase.steps is not None:

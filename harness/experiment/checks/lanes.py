@@ -12,7 +12,7 @@ from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS, check_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import GROUP_SESSION_TIMEOUT
 from kafka_chaos.harness.cluster.security import PLAINTEXT
-from kafka_chaos.harness.experiment.checks.faults import check_faults
+from kafka_chaos.harness.experiment.checks.faults import check_entries, check_faults
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.known_configs import refused, refused_of
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
@@ -153,6 +153,7 @@ def check(experiment: Experiment) -> None:
         if phase.phase in phases:
             raise ExperimentError(("phases", number, "phase"), f"{phase.phase!r} names two phases")
         phases.add(phase.phase)
+        check_entries(number, phase)
         for index, kind in enumerate(phase.outside_faults):
             if kind not in FAULT_KINDS:
                 place = ("phases", number, "outside_faults", index)

@@ -176,7 +176,10 @@ def describe_prediction(lane: LaneVerdict) -> str:
     shown: list[AnyAnomaly] = [Anomaly.LOST_WRITE, Anomaly.DUPLICATE]
     shown += [one for one, status in lane.predicted.items() if one not in shown and status is Status.REQUIRED]
     words: dict[AnyAnomaly, str] = {Anomaly.LOST_WRITE: "loss", Anomaly.DUPLICATE: "duplicates"}
-    return "\n".join(f"{words.get(anomaly, label(anomaly))} {lane.status_described(anomaly)}" for anomaly in shown)
+    return "\n".join(
+        f"{words.get(one, label(one))} " + (Status.NOT_JUDGED if one in lane.not_judged else lane.status_described(one))
+        for one in shown
+    )
 
 
 def describe_observation(lane: LaneVerdict) -> str:

@@ -24,7 +24,7 @@ def settings_in(tmp_path: Path, *lines: str) -> Path:
 @pytest.mark.parametrize(
     ("lines", "client", "lane"),
     [
-        ([], "java", {"acks": "all", "idempotence": True, "max_in_flight": 5}),
+        (["bootstrap.servers=a:9092"], "java", {"acks": "all", "idempotence": True, "max_in_flight": 5}),
         (["acks=-1", "# a comment"], "java", {"acks": "all", "idempotence": True, "max_in_flight": 5}),
         (["acks: 1"], "java", {"acks": "1", "idempotence": False, "max_in_flight": 5}),
         (["max.in.flight=9"], "java", {"acks": "all", "idempotence": False, "max_in_flight": 9}),
@@ -60,15 +60,45 @@ def test_keys_that_runs_do_not_vary_are_named_and_idempotence_bounds_requests_in
     assert ignored == ["linger.ms", "retries"]
 
 
+SPRING = """\
+spring:
+  kafka:
+    producer:
+      acks: 1
+      transaction-id-prefix: tx-
+      properties: {max.in.flight.requests.per.connection: 2, enable.idempotence: true}
+    properties: {linger.ms: 5, max.in.flight.requests.per.connection: 3}
+    consumer: {group-id: readers}
+"""
+
+
+def test_the_producer_of_a_spring_application_is_read_from_yaml_and_properties(tmp_path: Path) -> None:
+    yaml, properties = tmp_path / "application.yml", tmp_path / "application.properties"
+    yaml.write_text(SPRING)
+    properties.write_text("spring.kafka.producer.acks=1\nspring.kafka.producer.transaction-id-prefix=tx-\n")
+    settings = read_settings(yaml)
+    assert settings.lane == {"acks": "1", "idempotence": True, "max_in_flight": 2, "transactional": True}
+    assert settings.ignored == ["linger.ms"]
+    assert read_settings(properties).lane == {**settings.lane, "max_in_flight": 5}
+
+
+def test_yaml_of_another_application_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text("acks: all\n")
+    with pytest.raises(UsageFailure, match=r"values\.yaml: YAML without spring\.kafka: expected that, or lines"):
+        read_settings(path)
+
+
 @pytest.mark.parametrize(
     ("line", "client", "message"),
     [
         ("acks=2", None, "acks: '2': expected 0, 1, all or -1"),
         ("enable.idempotence=yes", None, "enable.idempotence: 'yes': expected true or false"),
+        ("broker.id=1\nmin.insync.replicas=2", None, "settings.properties: no key of a producer is in it"),
         ("max.in.flight=0", None, "'0': expected a whole number of at least 1"),
-        ("min.insync.replicas=two", None, "min.insync.replicas: 'two': expected a whole number"),
+        ("acks=1\nmin.insync.replicas=two", None, "min.insync.replicas: 'two': expected a whole number"),
         ("acks", None, "settings.properties:1: 'acks': expected KEY=VALUE"),
-        ("", "go", "--client 'go': expected librdkafka"),
+        ("acks=1", "go", "--client 'go': expected librdkafka"),
     ],
 )
 def test_a_wrong_value_is_refused(tmp_path: Path, line: str, client: str | None, message: str) -> None:
@@ -86,8 +116,8 @@ def test_cells_of_the_client_are_preferred(tmp_path: Path) -> None:
 
 def test_a_topic_s_settings_count_where_the_file_has_them(tmp_path: Path) -> None:
     record = [lane_run(settings=STRICT, client="java 3.9.1")]
-    assert answer(settings_in(tmp_path, "min.insync.replicas=2"), record).cells
-    assert not answer(settings_in(tmp_path, "min.insync.replicas=1"), record).cells
+    assert answer(settings_in(tmp_path, "acks=all", "min.insync.replicas=2"), record).cells
+    assert not answer(settings_in(tmp_path, "acks=all", "min.insync.replicas=1"), record).cells
 
 
 def test_lanes_with_groups_and_loops_do_not_answer_for_a_producer(tmp_path: Path) -> None:

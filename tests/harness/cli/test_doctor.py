@@ -1,6 +1,8 @@
 """`kafka-chaos doctor`: what is checked, the remedies, and that nothing stays behind."""
 
 import json
+import socket
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -8,6 +10,7 @@ from click.testing import CliRunner
 from kafka_chaos.harness.cli import doctor
 from kafka_chaos.harness.cli.kernel_checks import probe_packets
 from kafka_chaos.harness.cli.main import cli
+from kafka_chaos.harness.cluster.containers import engine
 from tests.harness.leftovers import left_of
 
 
@@ -32,6 +35,23 @@ def test_without_java_and_engine_it_says_how_to_mend_and_ends_with_3(monkeypatch
     assert "✗ Java: no java in PATH\n    install a JRE 17 or later" in result.output
     assert "✗ Docker engine: no Docker engine answers at DOCKER_HOST=unix:///nowhere/docker.sock" in result.output
     assert result.output.endswith("missing: Java, Docker engine\n")
+
+
+@pytest.mark.usefixtures("no_engine")
+def test_an_engine_that_accepts_and_never_answers_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(engine, "ANSWERS_WITHIN", 0.2)
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(tmp_path / "mute.sock"))
+        mute.listen()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/mute.sock")
+        check = doctor.check_engine()
+    assert check.state == "missing"
+    assert (
+        check.found
+        == f"no Docker engine answers at DOCKER_HOST=unix://{tmp_path}/mute.sock: start it or unset DOCKER_HOST"
+    )
 
 
 def test_an_old_java_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

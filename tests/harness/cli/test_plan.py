@@ -43,6 +43,18 @@ def test_a_plan_has_schedule_predictions_and_costs(experiment: Path) -> None:
     assert any(line.startswith("load for 30 s in all; up to ") for line in lines)
 
 
+def test_a_plan_says_what_is_not_judged_and_why(tmp_path: Path) -> None:
+    path = tmp_path / "planned.yaml"
+    path.write_text(EXPERIMENT.replace("leader: 1}", "leader: 1, client: sarama, topic_configs: {retention.ms: 1000}}"))
+    shown = CliRunner().invoke(plan_command, [str(path)], catch_exceptions=False).output
+    plan = json.loads(CliRunner().invoke(plan_command, [str(path), "--json"]).output)
+    not_judged = plan["phases"][0]["lanes"][0]["not_judged"]
+    assert not_judged["lost_write"] == "cleanup.policy=delete removes records"
+    assert not_judged["stalled_producer"] == "the time-outs of its clients are not known"
+    assert "one: not judged, since cleanup.policy=delete removes records: lost_write, " in shown
+    assert "All anomalies that are not named here are forbidden." in shown
+
+
 def test_a_plan_as_json(experiment: Path) -> None:
     document = json.loads(CliRunner().invoke(plan_command, [str(experiment), "--json", "--seed", "8"]).output)
     phase = document["phases"][0]

@@ -51,9 +51,10 @@ phases:
         client: librdkafka
         producer_configs: {linger.ms: 5}
       - {lane: made, loop: {source: safe, offsets: before, group: {joins: 1, leaves: 1, session_timeout_ms: 6000}}}
-      - {lane: created, created_at: 3}
+      - {lane: created, created_at: 3, producer_configs: {linger.ms: 2}}
     schedule:
-      generate: {faults: [kill, pause], targets: [leader(safe)], count: 2, first_at: 2, duration: [1, 3], gap: [2, 4]}
+      generate: {faults: [kill, pause], targets: [leader(safe)], count: 2, first_at: 2, duration: [1, 3], gap: [2, 4],
+        around_timeouts: true}
   - phase: steps
     lanes: [{lane: fast, acks: 1, leader: 1}]
     steps:
@@ -61,7 +62,9 @@ phases:
       steps: [cut-replication, append, kill-leader, elect, restart]
       step_seconds: 1
   - phase: timed
-    lanes: [{lane: late, acks: 0, lives: [{count: 2, at: 5, lasts: 3, ends: kill, returns: 1}]}]
+    lanes:
+      - {lane: late, acks: 0, lives: [{count: 2, at: 5, lasts: 3, ends: kill, returns: 1}]}
+      - {lane: later, created_at: 2}
     schedule:
       - fault: partition
         target: leader(late)

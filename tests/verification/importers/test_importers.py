@@ -181,6 +181,42 @@ def test_a_consumer_that_does_not_tell_records_and_a_directory_that_is_there(tmp
     assert (result.exit_code, "exists already" in result.output) == (64, True)
 
 
+def test_lines_of_a_log_are_left_out_and_counted_on_request(tmp_path: Path) -> None:
+    log = "[2026-03-02 10:00:00,100] INFO ProducerConfig values: acks = -1"
+    producer, consumer = lines(tmp_path / "p", log, START, sent("0", 0), log, END), lines(tmp_path / "c", START)
+    arguments = ("verifiable", producer, "--consumer", consumer, "--out", tmp_path / "run")
+    assert "--skip-other-lines leaves such lines out" in run(*arguments).output
+    result = run(*arguments, "--skip-other-lines")
+    assert (result.exit_code, result.output.splitlines()[-1]) == (0, "2 lines of other origin left out")
+    assert [row["seq"] for row in rows_in(tmp_path / "run" / "produced")] == [0]
+
+
+def test_a_damaged_object_is_no_line_of_other_origin(tmp_path: Path) -> None:
+    producer, consumer = lines(tmp_path / "p", START, '{"timestamp": 1, "na'), lines(tmp_path / "c", START)
+    result = run("verifiable", producer, "--consumer", consumer, "--out", tmp_path / "run", "--skip-other-lines")
+    assert (result.exit_code, f"{producer}, line 2: not valid JSON" in result.output) == (64, True)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"timestamp": 1, "name": "offsets_acknowledged", "count": 0, "partitions": []},
+        {**READ, "count": 0, "partitions": [{"topic": "t", "partition": 0, "count": 1, "offsets": [0]}]},
+    ],
+)
+def test_the_output_of_a_share_consumer_is_named(tmp_path: Path, event: dict[str, Any]) -> None:
+    producer, consumer = lines(tmp_path / "p", START, sent("0", 0)), lines(tmp_path / "c", START, event)
+    result = run("verifiable", producer, "--consumer", consumer, "--out", tmp_path / "run")
+    assert (result.exit_code, "the output of VerifiableShareConsumer" in result.output) == (64, True)
+
+
+def test_history_txt_is_refused_for_history_edn(tmp_path: Path) -> None:
+    result = run(
+        "jepsen", lines(tmp_path / "history.txt", "0\t:invoke\t:send\t[[:send 0 1]]"), "--out", tmp_path / "run"
+    )
+    assert (result.exit_code, "expected the history.edn beside it" in result.output) == (64, True)
+
+
 OPERATIONS = [
     {"type": "invoke", "process": 0, "f": "send", "value": [["send", 1, 10], ["send", 0, 20]], "time": 1},
     {"type": "invoke", "process": 1, "f": "subscribe", "value": [0, 1], "time": 2},

@@ -13,7 +13,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.progress import progress, reporting_to
 from kafka_chaos.contract.events import Event
 from kafka_chaos.contract.ledger import CrossCheck, Disagreement
-from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
+from kafka_chaos.harness.report.listeners.terminal import TerminalListener, describe_prediction, result_table
 from kafka_chaos.harness.report.listeners.waiting import Waiting, duration
 from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
 
@@ -119,6 +119,20 @@ def test_the_table_shows_lost_duplicated_predicted_and_observed() -> None:
         assert cell in row
     assert "cross-check: 1 lane, 90 of 37,000 rows" in text
     assert "acks1: the cross-check disagrees on duplicate: Spark found 1, the plain checker 2" in text
+
+
+def test_what_is_not_judged_has_no_prediction_in_the_table() -> None:
+    lane = LaneVerdict(
+        lane="short",
+        verdict=Verdict.CONFORMS,
+        produced=2,
+        acknowledged=2,
+        consumed=2,
+        predicted=dict.fromkeys(Anomaly, Status.FORBIDDEN),
+        observed={},
+        not_judged={Anomaly.LOST_WRITE: "cleanup.policy=delete removes records"},
+    )
+    assert describe_prediction(lane) == "loss not judged\nduplicates forbidden"
 
 
 def test_a_terminal_shows_what_is_done_and_how_far_it_is() -> None:
