@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-spark test-cluster test-examples test-night test-all mutation sensitivity tla walk scenarios random-schedules stories atlas-record \
+.PHONY: demo test test-unit test-spark test-cluster test-examples test-night test-all mutation sensitivity tla walk scenarios random-schedules atlas-record \
 	nightly nightly-turn atlas \
 	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions bench-bare-machine lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
@@ -82,11 +82,6 @@ scenarios: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos scenario run --all --out runs/scenarios.json; status=$$?; \
 	$(BIN)/kafka-chaos scenario document runs/scenarios.json --out runs/scenarios/index.md && exit $$status
-
-# The stories of what the model permits, those first that were shown least often; STORY_MINUTES=30 for a part of them.
-stories: setup
-	mkdir -p runs
-	$(BIN)/kafka-chaos reproduce --matrix --results docs/reproduced.json $(if $(STORY_MINUTES),--minutes $(STORY_MINUTES))
 
 # Random schedules of faults of every kind on eight lanes: nothing that is forbidden, and nothing left behind.
 random-schedules: setup

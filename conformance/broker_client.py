@@ -29,6 +29,11 @@ class FetchAnswer:
 class ObservingClient(BrokerClient):
     """A connection to one broker, which is asked for what its replicas hold."""
 
+    def send(self, topic: str, record: str, *, acks: str) -> None:
+        """Send one record, and take no answer."""
+        self._protocol.send_request(self._produce_request(topic, 0, record.encode(), acks=acks, timeout=60))
+        self._socket.sendall(self._protocol.send_bytes())
+
     def fetch(
         self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY
     ) -> FetchAnswer:

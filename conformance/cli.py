@@ -57,7 +57,7 @@ def list_command(as_json: bool) -> None:
 
 
 @scenario_command.command("run")
-@click.argument("ids", metavar="ID…", nargs=-1)
+@click.argument("ids", metavar="ID|FILE.yaml…", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Run all scenarios, in the order of the list.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end instead of the story.")
 @click.option(
@@ -70,9 +70,10 @@ def list_command(as_json: bool) -> None:
 def run_command(
     ids: tuple[str, ...], everything: bool, as_json: bool, repeat: int, quiet: bool, out: Path | None, kraft: str | None
 ) -> None:
-    """Run scenarios and print the story as it happens.
+    """Run scenarios, by id or from a file such as `predict --story` writes, and print the story as it happens.
 
-    Exit code: the gravest of 0 conforms, 2 unknown, 1 violation; 3 the environment failed, 64 an unknown id.
+    Exit code: the gravest of 0 conforms, 2 unknown, 1 violation; 3 the environment failed, 64 an unknown id,
+    or a file that can't be played.
     """
     chosen = _choose(ids, everything)
     if kraft is not None:
@@ -134,12 +135,17 @@ def document_command(results: tuple[Path, ...], out: Path) -> None:
 
 def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
     """The requested scenarios, each once. Raises `UsageFailure` with every unknown id."""
-    from kafka_chaos.conformance.scenario.registry import all_scenarios
+    from kafka_chaos.conformance.scenario.registry import all_scenarios, scenarios_in
 
     if everything == bool(ids):
-        raise UsageFailure("scenario run: expected either ids of scenarios (see `kafka-chaos scenario list`) or --all")
-    known = all_scenarios()
-    unknown = [name for name in dict.fromkeys(ids) if name not in known]
+        raise UsageFailure("scenario run: expected either ids (see `kafka-chaos scenario list`) and files, or --all")
+    known = dict(all_scenarios())
+    chosen: list[str] = list(known) if everything else []
+    for name in ids:
+        of_file = {scenario.id: scenario for scenario in scenarios_in(Path(name))} if name.endswith(".yaml") else {}
+        known |= of_file
+        chosen += of_file or [name]
+    unknown = [name for name in dict.fromkeys(chosen) if name not in known]
     if unknown:
         are = "is not a scenario" if len(unknown) == 1 else "are not scenarios"
         near = dict.fromkeys(one for name in unknown for one in get_close_matches(name, known, cutoff=0.75))
@@ -147,7 +153,7 @@ def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
         raise UsageFailure(
             f"{', '.join(map(repr, unknown))} {are}: expected one that `kafka-chaos scenario list` names{meant}"
         )
-    return [known[name] for name in (known if everything else dict.fromkeys(ids))]
+    return [known[name] for name in dict.fromkeys(chosen)]
 
 
 def _check_kraft(chosen: Sequence[Scenario], version: str) -> None:

@@ -59,15 +59,3 @@ def await_agreement(
     assert last is not None
     assert comparison is not None
     return last, comparison
-
-
-def await_no_difference(differs: Callable[[], str | None], what: str, *, timeout: float) -> None:
-    """Wait until nothing differs; the time-out tells what differed last."""
-    found: str | None = None
-
-    def agrees() -> bool:
-        nonlocal found
-        found = differs()
-        return found is None
-
-    wait_until(agrees, what, timeout=timeout, seen=lambda: str(found))

@@ -16,6 +16,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.lanes import Lane
@@ -24,6 +25,7 @@ from kafka_chaos.reference_model.compare import Cluster
 from kafka_chaos.reference_model.compare import compare as compare_clusters
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
+from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.lane.lockstep_phase import parse_lockstep, usual_scope
 from kafka_chaos.reference_model.lane_options import (
     fault_kinds,
@@ -77,6 +79,8 @@ from kafka_chaos.reference_model.sensitivity import sensitivity as enlarge
     "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End the search after this time."
 )
 @click.option("--sensitivity", is_flag=True, help="Also enlarge each bound of the scope by one: what changes?")
+@click.option("--story", type=click.Choice([str(anomaly) for anomaly in CHECKS]), metavar="ANOMALY",
+              help="Print its shortest story instead, as a file for `kafka-chaos scenario run`.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--no-cache", is_flag=True, help="Search again, and do not cache the answer.")
 def predict_command(
@@ -88,6 +92,7 @@ def predict_command(
     max_states: int,
     timeout: float | None,
     sensitivity: bool,
+    story: str | None,
     as_json: bool,
     no_cache: bool,
     **settings: Any,
@@ -99,7 +104,7 @@ def predict_command(
     the search ends early (--max-states, --timeout or Ctrl-C), the answer has the anomalies found by then, and `not
     exhausted` for the others.
 
-    Exit code: 0 the answer is complete, 2 it is not, 64 no valid lane.
+    Exit code: 0 the answer is complete, 2 it is not, 64 no valid lane, or no story that scenarios can play.
     """
     if compare is not None:
         _compare(compare, as_json)
@@ -119,6 +124,9 @@ def predict_command(
                 found = predict_cached(lane, steps, budget=budget)
     except PredictionNotExhausted as error:
         found = error.found
+    if story is not None:
+        _print_story(lane, Anomaly(story), found, lockstep, as_json=as_json)
+        return
     answer = found.to_json()
     bounds = bounds_of(lane, USUAL_TIMINGS, lane.faults)
     answer["recovery"] = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
@@ -136,6 +144,23 @@ def predict_command(
             err=True,
         )
         sys.exit(ExitCode.UNKNOWN)
+
+
+def _print_story(
+    lane: Lane, anomaly: Anomaly, found: Prediction | Unfinished, lockstep: str | None, *, as_json: bool
+) -> None:
+    """Print a file of scenarios with the story of an anomaly. Raises `UsageFailure` where it can't be written."""
+    from ruamel.yaml import YAML
+
+    from kafka_chaos.reference_model.stories.scenario import scenario_of
+
+    if isinstance(found, Unfinished):
+        raise UsageFailure(f"--story: the search is not exhausted: {found.reason}")
+    if as_json:
+        raise UsageFailure("--story: it is YAML, so no --json beside it")
+    if lockstep is not None:
+        raise UsageFailure("--story: no lock-step phase beside it: its steps are played by experiments")
+    YAML().dump(scenario_of(lane, anomaly, found), sys.stdout)
 
 
 def _compare(clusters: str, as_json: bool) -> None:

@@ -56,7 +56,6 @@ class ClusterProfile:
     brokers: int = 3
     fresh: bool = False
     log_directories: int = 1
-    disk_mib: int = 0
     metadata_mode: str = ZOOKEEPER
     kafka_version: str = KAFKA_VERSION
     controllers: int = 1
@@ -112,7 +111,6 @@ class ClusterProfile:
             links=self.links,
             brokers=self.brokers,
             log_directories=self.log_directories,
-            disk_mib=self.disk_mib,
             broker_configs={**_ALWAYS, **self.configs},
             configs_of=dict(self.configs_of),
         )
@@ -214,8 +212,6 @@ class ClusterLease:
         """Thaw, start and reconnect everything; raises a `KafkaChaosError` if that fails."""
         for node in self.cluster.nodes:
             node.unpause()
-            if node.disk is not None:
-                node.disk.make_whole()
         for node in [*self.cluster.brokers.values(), *self.cluster.controllers.values()]:
             if node.is_running():
                 for command in ("-F", "-X"):

@@ -16,6 +16,7 @@ from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.faults.coordination.leader_transfer import SessionExpiry
 from kafka_chaos.faults.fault import Fault, build
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.target import Target
@@ -113,6 +114,20 @@ class FaultSteps(LockStep):
             f"{self.name(broker)} is frozen until its session expires.",
             self.node(broker).pause,
             *in_model.pause(broker),
+        )
+
+    def freeze(self, broker: int) -> None:
+        """Freeze a broker for less than its session."""
+        self._do(f"{self.name(broker)} is frozen.", self.node(broker).pause, step("pause", broker=broker))
+
+    def expire_session(self, broker: int) -> None:
+        """ZooKeeper ends a broker's session while it runs on; it gets another one."""
+        at = Target(f"broker:{broker}", "broker", number=broker)
+        fault, nodes = SessionExpiry(target=at), (self.node(broker),)
+        self._do(
+            f"The session of {self.name(broker)} ends while it runs on.",
+            lambda: fault.inject(self.lease.view, nodes),
+            step("expire_session", broker=broker),
         )
 
     def thaw(self, broker: int) -> None:
@@ -219,13 +234,15 @@ class FaultSteps(LockStep):
         self.take(sentence[0].upper() + sentence[1:], act, *actions)
 
     def _around(self, broker: int) -> list[tuple[str, int, int]]:
+        """The channels that a broker's isolation closes, without those that a step of their own has cut."""
         others = [other for other in self.act.replicas if other != broker]
-        return [
+        around = [
             *((REPLICATION, other, broker) for other in others),
             *((REPLICATION, broker, other) for other in others),
             *((CONTROL, other, broker) for other in others),
             (CLIENTS, CLIENT, broker),
         ]
+        return [channel for channel in around if channel not in self._cuts]
 
     def _between_controllers(self, controller: int) -> list[tuple[str, int, int]]:
         return [(QUORUM, controller, other) for other in self.lease.profile.voters if other != controller]

@@ -36,8 +36,8 @@ def acted(stage: AnyStage) -> LockStep:
 def observe(stage: AnyStage, name: str) -> Any:
     """The value of a name such as `log(2)` as JSON: after the last step, or of a broker's log or a client."""
     word, arguments = _parsed(name)
-    kind = next(kind for kind in _OBSERVED_BY if isinstance(stage, kind))
-    named = _OBSERVED_BY[kind].get(word)
+    kind = next(kind for kind in OBSERVED_BY if isinstance(stage, kind))
+    named = OBSERVED_BY[kind].get(word)
     if named is not None:
         return plain(named(stage, *arguments))
     own = getattr(stage, word.replace(" ", "_"), None)
@@ -214,6 +214,8 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "offset": lambda stage, record: stage.acknowledged[record],
     "sorted offsets": lambda stage, *records: sorted(stage.acknowledged[one] or 0 for one in records),
     "acknowledged records": lambda stage: [record for record, _ in stage.seen.acknowledged or ()],
+    "is acknowledged": lambda stage, record: record in stage.acknowledged,
+    "is read at": lambda stage, record, offset: stage.read()[offset : offset + 1] == [record],
     "number acknowledged": lambda stage: len(stage.seen.acknowledged or ()),
     "errors": lambda stage: [answer.error for answer in stage.clients.answers() if answer.error],
     "error": lambda stage, record: stage.refusals[record],
@@ -289,7 +291,7 @@ _OF_GROUPS: Mapping[str, Callable[..., Any]] = {
 }
 """The same for the members of a group, beside what `GroupStage` and `Stage` have."""
 
-_OBSERVED_BY: Mapping[type, Mapping[str, Callable[..., Any]]] = {
+OBSERVED_BY: Mapping[type, Mapping[str, Callable[..., Any]]] = {
     GroupStage: _OF_GROUPS,
     TransactionsStage: _OF_TRANSACTIONS,
     Stage: _OF_REPLICAS,

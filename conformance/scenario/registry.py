@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 
 if TYPE_CHECKING:
     from kafka_chaos.conformance.scenario.play import Play
@@ -113,6 +113,34 @@ def read_documents(file: Path) -> tuple[dict[str, Source], tuple[Difference, ...
 def differences() -> tuple[Difference, ...]:
     """Where the documents and the brokers differ."""
     return tuple(one for folder in folders().values() for one in read_documents(folder / "documents.toml")[1])
+
+
+def scenarios_in(path: Path) -> list[Scenario]:
+    """The scenarios of a file that no package has, such as the stories that `kafka-chaos predict --story` writes.
+
+    Raises `UsageFailure` where the file has none, or a step that there is not.
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    from kafka_chaos.conformance.scenario.checks import check_acts
+
+    try:
+        content = YAML(typ="safe").load(path)
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise UsageFailure(f"{path}: {error}") from error
+    written = content.get("scenarios") if isinstance(content, dict) else None
+    if not isinstance(written, dict) or not written:
+        raise UsageFailure(f"{path}: expected `scenarios` by id, as `kafka-chaos predict --story` writes them")
+    scenarios = []
+    for name, one in written.items():
+        if not isinstance(one, dict) or not all(isinstance(one.get(key), str) for key in ("title", "story")):
+            raise UsageFailure(f"{path}: scenarios.{name}: expected the texts `title` and `story`, and `acts`")
+        check_acts(f"{path}: scenarios.{name}", one.get("acts"), content)
+        source = Source(Document(path.name, path.name, None), one["title"], one["title"])
+        story = " ".join(one["story"].split())
+        scenarios.append(Scenario(name, source, one["title"], story, str(path), _played(one, content)))
+    return scenarios
 
 
 def _in_files(package: str, folder: Path, sources: Mapping[str, Source]) -> Iterator[Scenario]:

@@ -37,11 +37,14 @@ from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.reference_model.lockstep.cluster_model import step as model_step
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 
-_PLACE = re.compile(r"\{([\w ]+)\}")
-_OF_ACTS = frozenset(
+PLACE = re.compile(r"\{([\w ]+)\}")
+OF_ACTS = frozenset(
     {"act", "cluster", "steps", "transactional", "group", "reads", "before", "coordinator_last"}
 )  # fmt: skip
-_WHEN = {"eligible": True, "not eligible": False}
+"""Keys of an act beside those of `Play.act`."""
+OBSERVING = frozenset({"expect", "await", "fact", "table", "remember"})
+"""Steps that are no methods of a stage."""
+WHEN = {"eligible": True, "not eligible": False}
 """Whether leaders are elected from the eligible leader replicas, too (KIP-966)."""
 
 
@@ -51,19 +54,19 @@ def play_acts(play: Play, acts: Sequence[Mapping[str, Any]], file: Mapping[str, 
     clusters |= {"steady": STEADY, "quick": QUICK}
     for act in acts:
         for values in act.get("for", [{}]):
-            filled = _filled({key: value for key, value in act.items() if key != "for"}, values)
+            of_values = filled({key: value for key, value in act.items() if key != "for"}, values)
             parts = file.get("parts", {})
-            with _entered(play, clusters, filled) as stage:
-                if "group" not in filled:
-                    _Script(stage, parts).take(filled["steps"])
+            with _entered(play, clusters, of_values) as stage:
+                if "group" not in of_values:
+                    _Script(stage, parts).take(of_values["steps"])
                     continue
-                _Script(stage, parts).take(filled["before"])
-                with group_on(stage, Group(**filled["group"]), **filled["reads"]) as group:
-                    _Script(group, parts).take(filled["steps"])
+                _Script(stage, parts).take(of_values["before"])
+                with group_on(stage, Group(**of_values["group"]), **of_values["reads"]) as group:
+                    _Script(group, parts).take(of_values["steps"])
 
 
 def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[str, Any]) -> AbstractContextManager[Any]:
-    keys = {key: value for key, value in act.items() if key not in _OF_ACTS}
+    keys = {key: value for key, value in act.items() if key not in OF_ACTS}
     cluster = act.get("cluster", "steady")
     profile = clusters[cluster] if isinstance(cluster, str) else ClusterProfile(**cluster)
     if "transactional" in act:
@@ -76,18 +79,18 @@ def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[st
     return play.act(act["act"], profile=profile, **keys)
 
 
-def _filled(value: Any, values: Mapping[str, Any]) -> Any:
+def filled(value: Any, values: Mapping[str, Any]) -> Any:
     """A value with its places filled; a text that is nothing but a place becomes the value itself."""
     if isinstance(value, Mapping):
-        return {_filled(key, values): _filled(item, values) for key, item in value.items()}
+        return {filled(key, values): filled(item, values) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(item, values) for item in value]
+        return [filled(item, values) for item in value]
     if not isinstance(value, str):
         return value
-    whole = _PLACE.fullmatch(value)
+    whole = PLACE.fullmatch(value)
     if whole is not None and whole[1] in values:
         return values[whole[1]]
-    return _PLACE.sub(lambda place: str(values.get(place[1], place[0])), value)
+    return PLACE.sub(lambda place: str(values.get(place[1], place[0])), value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,11 @@ class _Script:
             if isinstance(step, list):
                 self.take(step)
             else:
-                self._take_one(_filled({step: None} if isinstance(step, str) else step, self.values))
+                self._take_one(filled({step: None} if isinstance(step, str) else step, self.values))
 
     def _take_one(self, step: dict[str, Any]) -> None:
         when = step.pop("when", None)
-        if when is not None and acted(self.stage).lease.profile.model().elects_eligible is not _WHEN[when]:
+        if when is not None and acted(self.stage).lease.profile.model().elects_eligible is not WHEN[when]:
             return
         verb = next(iter(step))
         value = step.pop(verb)
@@ -125,7 +128,7 @@ class _Script:
             case "remember":
                 self.values.update({name: observe(self.stage, one) for name, one in value.items()})
             case _ if verb in self.parts:
-                self.take(_filled(self.parts[verb], step))
+                self.take(filled(self.parts[verb], step))
             case _:
                 arguments = value if isinstance(value, list) else [] if value is None else [value]
                 keys = {key.replace(" ", "_"): item for key, item in step.items()}

@@ -206,6 +206,15 @@ class Stage(FaultSteps):
 
         self.take(sentence, send, step("produce", record=record, producer=record), step("give_up", record=record))
 
+    def send_unanswered(self, record: str, *, acks: str) -> None:
+        """A producer sends a record to the leader, and gives the connection up once the record is appended."""
+        with self.ask(self.seen.leader or self.act.replicas[0]) as leader:
+            self.take(
+                f"A producer sends {record} with acks={acks}, and takes no answer.",
+                lambda: leader.send(self.topic, record, acks=acks),
+                step("send_unanswered", record=record, acks=acks),
+            )
+
     def send_too_large(self, record: str, *, size: int) -> None:
         """A producer of its own sends a record of `size` bytes and more with acks=0, which the broker refuses."""
 

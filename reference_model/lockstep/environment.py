@@ -14,7 +14,7 @@ whether tombstones have.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kafka_chaos.reference_model.lockstep.brokers import handle
+from kafka_chaos.reference_model.lockstep.brokers import advanced, append, handle
 from kafka_chaos.reference_model.lockstep.controller import (
     decide,
     drop_lagging,
@@ -37,12 +37,13 @@ from kafka_chaos.reference_model.lockstep.processes import (
     stop,
     thaw,
 )
-from kafka_chaos.reference_model.lockstep.producers import remembered
+from kafka_chaos.reference_model.lockstep.producers import Entry, remembered
 from kafka_chaos.reference_model.lockstep.quorum import kill_controllers, start_controllers
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENTS,
     CONTROL,
     HELD,
+    LEADER,
     OFFLINE,
     QUORUM,
     REPLICATION,
@@ -52,6 +53,7 @@ from kafka_chaos.reference_model.lockstep.state import (
     Produce,
     Replica,
 )
+from kafka_chaos.reference_model.protocol.isr import refuses_append
 
 
 def roll(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
@@ -134,6 +136,16 @@ def _next_sequence(state: ClusterState, producer: str) -> int:
     used += [pending.produce.sequence for pending in state.pending if pending.produce.producer == producer]
     used += [batch.sequence for replica in state.replicas for batch in remembered(replica.producers, producer)]
     return max((number for number in used if number is not None), default=-1) + 1
+
+
+def send_unanswered(state: ClusterState, config: ClusterConfig, record: str, *, acks: str = "1") -> ClusterState:
+    """A request is appended by the leader, and its producer takes no answer: it has given the connection up."""
+    leader = running(state, state.partition.leader)
+    require(leader.role == LEADER, f"broker {leader.broker} does not lead")
+    refused = acks == "all" and refuses_append(len(leader.isr), config.effective_min_isr)
+    require(not refused, f"broker {leader.broker} refuses {record}: too few replicas are in sync")
+    entry = Entry(leader.log_end, record, leader.leader_epoch)
+    return state.with_replica(advanced(append(leader, (entry,), leader.log_end + 1), config))
 
 
 def give_up(state: ClusterState, config: ClusterConfig, record: str) -> ClusterState:
@@ -243,6 +255,7 @@ ACTIONS: Mapping[str, Callable[..., ClusterState]] = {
     action.__name__: action
     for action in (
         produce,
+        send_unanswered,
         give_up,
         cut,
         heal,

@@ -20,7 +20,6 @@ SLOW = [
     *(f"test-night-{shard}" for shard in SHARDS),
     "scenarios",
     "random-schedules",
-    "stories",
     "nightly-turn",
     "benchmarks",
     "sizes",

@@ -31,7 +31,7 @@ def kafka_chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_names_every_command() -> None:
     done = kafka_chaos("--help")
     assert done.returncode == 0
-    commands = ("run", "verify", "predict", "explore", "clean", "report", "prepare", "image", "scenario", "reproduce")
+    commands = ("run", "verify", "predict", "explore", "clean", "report", "prepare", "image", "scenario")
     for command in commands:
         assert f"\n  {command} " in done.stdout
 

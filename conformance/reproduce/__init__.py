@@ -1,1 +1,0 @@
-"""Plays the stories of the model on real brokers, step by step."""

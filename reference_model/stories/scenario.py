@@ -1,0 +1,372 @@
+"""Writes a story as the steps of a scenario, which `kafka-chaos scenario run` plays on brokers and on their model.
+
+A story's action and a scenario's step are not the same. In a story, a follower fetches when an action says so; in a
+scenario it fetches whatever reaches it, so a follower that is to stay behind is cut off from its leader before the
+record is sent. A fetch is therefore written before the actions between the record and it: those are acknowledgements,
+time-outs, and other records, none of which depends on what the follower lacks. Whether that leaves the story's logs is
+checked here after each election and at the end, so that a story comes out as it was told or is refused.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import KRAFT, USUAL_VERSION, ZOOKEEPER
+from kafka_chaos.reference_model.predict.prediction import Prediction
+from kafka_chaos.reference_model.stories.reading import Story, StoryStep, UnknownStory, read_story
+
+_LAG_MS = 2500
+_MOVES = frozenset({"elect", "elect_eligible", "elect_last_known", "elect_unclean", "stop_and_move"})
+_ENDS_TERM = _MOVES | {"kill", "power_loss", "stop", "pause", "partition", "session_expiry"}
+_BY_ITSELF = frozenset({"fetch", "timeout", "close", "give_up", "acknowledge", "no_leader", "expire", "learn"})
+"""Actions that need no step: they belong to another one, or nothing reaches a broker by them."""
+
+
+class UnplayableStory(UsageFailure):
+    """A story that scenarios have no steps for."""
+
+
+def scenario_of(lane: Lane, anomaly: Anomaly, prediction: Prediction) -> dict[str, Any]:
+    """The content of a file of scenarios with one, which shows the anomaly by the model's shortest story of it.
+
+    Raises `UsageFailure` where the anomaly is forbidden, and `UnplayableStory` where scenarios have no such steps.
+    """
+    answer = prediction.anomalies[anomaly]
+    if answer.status is Status.FORBIDDEN:
+        raise UsageFailure(f"--story {anomaly}: there is none, it is forbidden ({'; '.join(answer.why)})")
+    try:
+        story = read_story(lane, answer.why)
+    except UnknownStory as error:
+        raise UnplayableStory(
+            f"--story {anomaly}: scenarios play stories of records and replicas alone: {error}"
+        ) from error
+    return written(story, anomaly)
+
+
+def written(story: Story, anomaly: Anomaly) -> dict[str, Any]:
+    """A story as the content of a file of scenarios."""
+    lane, writer = story.lane, _Writer(story)
+    steps = writer.write()
+    scenario = {
+        "title": f"{anomaly} with {_settings(lane)}, as the model tells it",
+        "story": " ".join(story.sentences),
+        "acts": [
+            {
+                "act": f"{anomaly}",
+                "cluster": _cluster(lane, lags=writer.lags),
+                "replicas": list(writer.assignment),
+                "min_insync_replicas": lane.min_insync_replicas,
+                "unclean_leader_election": lane.unclean_leader_election,
+                "steps": steps,
+            }
+        ],
+    }
+    return {"scenarios": {f"story-{anomaly.replace('_', '-')}": scenario}}
+
+
+def _settings(lane: Lane) -> str:
+    words = [
+        f"acks={lane.acks}",
+        f"min.insync.replicas={lane.min_insync_replicas}",
+        *(["idempotence"] if lane.idempotence else []),
+        *(["unclean leader election"] if lane.unclean_leader_election else []),
+    ]
+    return ", ".join([*words, f"and {' and '.join(lane.faults)}" if lane.faults else "and no fault"])
+
+
+def _cluster(lane: Lane, *, lags: bool) -> dict[str, Any]:
+    version = lane.kafka_version or USUAL_VERSION
+    mode = lane.metadata_mode or (ZOOKEEPER if version == USUAL_VERSION else KRAFT)
+    name = f"stories on Kafka {version} with {mode}"
+    cluster: dict[str, Any] = {"name": name, "kafka_version": version, "metadata_mode": mode}
+    cluster["brokers"] = max(3, lane.replication_factor)
+    if lane.elr is not None:
+        cluster |= {"name": f"{name}, elr={lane.elr}", "elr": lane.elr}
+    if lags:
+        cluster |= {"name": f"{cluster['name']}, short lag time", "lag_is_short": True}
+        cluster["configs"] = {"replica.lag.time.max.ms": _LAG_MS}
+    return cluster
+
+
+@dataclass
+class _Writer:
+    """Writes the steps of one story, and keeps the logs that brokers then have.
+
+    `logs` has the records of each broker by name. `cuts`: (follower, leader) that are cut off. `away`: brokers that are
+    killed, frozen or isolated, with the step that brings each back.
+    """
+
+    story: Story
+    steps: list[Any] = field(default_factory=list)
+    cuts: set[tuple[int, int]] = field(default_factory=set)
+    away: dict[int, str] = field(default_factory=dict)
+    leader: int = 1
+    _others: int = 0
+
+    def __post_init__(self) -> None:
+        self.logs: dict[int, list[str]] = {broker: [] for broker in self.story.brokers}
+        led = [self.story.leader(step.after) for step in self.story.steps]
+        later = [broker for broker in dict.fromkeys(led) if broker is not None]
+        self.assignment = tuple(dict.fromkeys([1, *later, *self.story.brokers]))
+        """Controllers elect by this order; the story names whom they elect."""
+        self.lags = any(step.name == "shrink_isr" for step in self.story.steps)
+        """Whether a follower that lags leaves the ISR within a step."""
+
+    def write(self) -> list[Any]:
+        """The steps, with what has to be observed after them; raises `UnplayableStory`."""
+        for number, step in enumerate(self.story.steps):
+            write = _WRITTEN.get(step.name)
+            if write is None and step.name not in _BY_ITSELF:
+                self._refuse(step, "scenarios have no such step")
+            if write is not None:
+                write(self, number, step)
+            for record, own in step.reads:
+                offset = self._length_with_others(self.leader, own + 1) - 1
+                text = f"A consumer reads r{record} at offset {offset}"
+                self.steps.append({"expect": text, f"is read at(r{record}, {offset})": True})
+        end = self.story.leader(self.story.end)
+        if end is None or self._own(end) != self.story.log(self.story.end, end):
+            raise UnplayableStory(f"{self.story.sentences[-1]} By the steps of a scenario, it holds something else")
+        self.steps.append({"expect": "The log is the story's", f"log({end})": list(self.logs[end])})
+        self._bring_back()
+        return self.steps
+
+    # --- Records ---------------------------------------------------------------------------------------------------
+
+    def append(self, number: int, step: StoryStep) -> None:
+        """A record reaches the leader, and every follower that is not to stay behind."""
+        if step.action.from_socket or step.broker != self.leader or self.away.get(step.broker):
+            self._refuse(step, "a scenario's producer can't send it there and then")
+        record, lane = f"r{step.record}", self.story.lane
+        self._cut_behind(number, step)
+        is_answered = lane.acks == "0" or self._is_acknowledged(number, step)
+        if lane.idempotence and not is_answered:
+            # An idempotent producer sends on until it is answered: it may be, where consumers may read the record.
+            is_answered = self._is_read_in_term(number, step)
+            if not is_answered:
+                self._refuse(step, "an idempotent producer sends it again by itself")
+        if is_answered:
+            producer = "p" if lane.idempotence else f"p{number}"
+            asks = [broker for broker in self.assignment if broker not in self.away]
+            sent: dict[str, Any] = {"produce": record, "acks": lane.acks, "producer": producer}
+            self.steps.append(sent | ({"idempotent": True} if lane.idempotence else {}) | {"asks": asks})
+        else:
+            self.steps.append({"send unanswered": record, "acks": lane.acks})
+        self._take_in(record)
+        if is_answered and lane.acks != "0":
+            offset = len(self.logs[self.leader]) - 1
+            self.steps.append({"expect": f"{record} is acknowledged at offset {offset}", f"offset({record})": offset})
+        elif is_answered:
+            self.steps.append({"expect": f"{record} counts as acknowledged", f"is acknowledged({record})": True})
+
+    def refuse_record(self, number: int, step: StoryStep) -> None:
+        """The leader refuses a record: the ISR is too small."""
+        if self.story.lane.idempotence:
+            self._refuse(step, "an idempotent producer sends it again by itself")
+        record = f"r{step.record}"
+        self.steps.append({"send once": record, "sentence": step.sentence})
+        self.steps.append({"expect": f"{record} is refused", f"error({record})": "NOT_ENOUGH_REPLICAS"})
+
+    def _cut_behind(self, number: int, step: StoryStep) -> None:
+        """Cut off the followers that are to lack this record, and connect those that fetch it."""
+        offset = int(step.action.detail)
+        for follower in self.assignment:
+            if follower == self.leader or follower in self.away:
+                continue
+            behind = self._stays_behind(follower, number, offset)
+            if behind and (follower, self.leader) not in self.cuts:
+                self._cut(follower)
+            elif not behind and (follower, self.leader) in self.cuts:
+                self._heal(follower, self.leader)
+
+    def _stays_behind(self, follower: int, number: int, offset: int) -> bool:
+        """Whether a follower must lack the record at `offset`: it leads or leaves the ISR later without fetching it."""
+        for later in self.story.steps[number + 1 :]:
+            if later.broker == follower:
+                if later.name == "fetch" and int(later.action.detail) == offset:
+                    return False
+                if later.name in _MOVES or later.name == "shrink_isr":
+                    return True
+            if later.name in _MOVES and self.story.leader(later.after) == follower:
+                return True
+            if later.name == "append" and later.broker != self.leader:
+                return False
+        return False
+
+    def _is_acknowledged(self, number: int, step: StoryStep) -> bool:
+        for later in self.story.steps[number + 1 :]:
+            if later.record == step.record and later.name in ("append", "timeout", "acknowledge"):
+                return later.name == "acknowledge"
+        return False
+
+    def _is_read_in_term(self, number: int, step: StoryStep) -> bool:
+        for later in self.story.steps[number:]:
+            if later.name in _ENDS_TERM:
+                return False
+            if (step.record, int(step.action.detail)) in later.reads:
+                return True
+        return False
+
+    # --- Followers -------------------------------------------------------------------------------------------------
+
+    def shrink(self, number: int, step: StoryStep) -> None:
+        """A follower leaves the ISR: by what it lacks already, or by another producer's record that it lacks then."""
+        if (step.broker, self.leader) not in self.cuts:
+            self._cut(step.broker)
+        together = [one.broker for one in self._following(number) if one.name == "shrink_isr"]
+        if len(self.logs[step.broker]) < len(self.logs[self.leader]):
+            return
+        for follower in together:
+            if (follower, self.leader) not in self.cuts:
+                self._cut(follower)
+        self._others += 1
+        record = f"other {self._others}"
+        self.steps.append({"produce": record, "acks": "1", "producer": "other"})
+        self._take_in(record)
+
+    def _following(self, number: int) -> tuple[StoryStep, ...]:
+        """The steps from this one on that are of the same kind."""
+        steps = self.story.steps[number:]
+        end = next((at for at, one in enumerate(steps) if one.name != steps[0].name), len(steps))
+        return steps[:end]
+
+    def expand(self, number: int, step: StoryStep) -> None:
+        """A follower joins the ISR, as it does by itself once it reaches the leader."""
+        if (step.broker, self.leader) in self.cuts:
+            self._heal(step.broker, self.leader)
+
+    # --- Faults and elections --------------------------------------------------------------------------------------
+
+    def kill(self, number: int, step: StoryStep) -> None:
+        """SIGKILL."""
+        self._leave(step.broker, {"kill": step.broker}, back="start")
+
+    def stop(self, number: int, step: StoryStep) -> None:
+        """SIGTERM; where another replica is in the ISR, it leads."""
+        self._leave(step.broker, {"stop": step.broker}, back="start")
+        if step.name == "stop_and_move":
+            self.elect(number, step)
+
+    def lose_power(self, number: int, step: StoryStep) -> None:
+        """A killed broker loses what it had not flushed, a record at a time."""
+        self.kill(number, step)
+        kept = self._length_with_others(step.broker, int(step.action.detail))
+        while len(self.logs[step.broker]) > kept:
+            lost = self.logs[step.broker].pop()
+            self.steps.append({"lose power": step.broker, "kept": len(self.logs[step.broker]), "lost": lost})
+
+    def pause(self, number: int, step: StoryStep) -> None:
+        """A broker is frozen, until its session is over or for less than that."""
+        expires = any(one.name == "expire" and one.broker == step.broker for one in self.story.steps[number:])
+        self._leave(step.broker, {"pause" if expires else "freeze": step.broker}, back="thaw")
+
+    def thaw(self, number: int, step: StoryStep) -> None:
+        """A frozen broker runs on."""
+        if self.away.pop(step.broker, None) != "thaw":
+            self._refuse(step, "scenarios cut a broker off until its session is over")
+        self.steps.append({"thaw": step.broker})
+
+    def isolate(self, number: int, step: StoryStep) -> None:
+        """A broker is cut off from all other nodes."""
+        self._leave(step.broker, {"isolate": step.broker}, back="rejoin")
+
+    def expire(self, number: int, step: StoryStep) -> None:
+        """A broker's session ends while it runs on: it follows the next leader at once."""
+        if self.story.lane.metadata_mode == KRAFT:
+            self._refuse(step, "in KRaft mode there are no sessions that a tool could end")
+        self.steps.append({"expire session": step.broker})
+
+    def restart(self, number: int, step: StoryStep) -> None:
+        """A broker that was killed is back."""
+        for broker in [step.broker] if step.broker > 0 else [one for one, back in self.away.items() if back == "start"]:
+            self._start(broker)
+
+    def elect(self, number: int, step: StoryStep) -> None:
+        """The controller elects a broker, which is started first if it is down."""
+        leader = self.story.leader(step.after)
+        if leader is None:
+            self._refuse(step, "no broker leads after it")
+        if self.away.get(leader) == "start":
+            self._start(leader)
+        if self._own(leader) != self.story.log(step.after, leader):
+            self._refuse(step, "by the steps of a scenario, it holds something else then")
+        self.leader = leader
+        self.steps.append({"expect": f"Broker {leader} leads", "leader": leader})
+        self._follow()
+
+    def _start(self, broker: int) -> None:
+        del self.away[broker]
+        # Packet filter rules go with the container's network.
+        self.cuts = {cut for cut in self.cuts if cut[1] != broker}
+        self.steps.append({"start": broker})
+
+    def _leave(self, broker: int, step: Mapping[str, Any], *, back: str) -> None:
+        self.away[broker] = back
+        self.steps.append(dict(step))
+
+    def _bring_back(self) -> None:
+        for broker, back in list(self.away.items()):
+            if back == "start":
+                self._start(broker)
+            else:
+                self.steps.append({back: broker})
+        self.away.clear()
+        for follower, leader in sorted(self.cuts):
+            self.steps.append({"heal": [follower, leader]})
+        self.steps.append({"expect": "In the end all replicas are equal", "logs are equal": True})
+
+    # --- What brokers then have ------------------------------------------------------------------------------------
+
+    def _cut(self, follower: int) -> None:
+        self.cuts.add((follower, self.leader))
+        self.steps.append({"cut": [follower, self.leader]})
+
+    def _heal(self, follower: int, leader: int) -> None:
+        self.cuts.discard((follower, leader))
+        self.steps.append({"heal": [follower, leader]})
+        self._follow()
+
+    def _take_in(self, record: str) -> None:
+        self.logs[self.leader].append(record)
+        self._follow()
+
+    def _follow(self) -> None:
+        for broker in self.logs:
+            if broker not in self.away and (broker, self.leader) not in self.cuts:
+                self.logs[broker] = list(self.logs[self.leader])
+
+    def _own(self, broker: int) -> list[int]:
+        return [int(name[1:]) for name in self.logs[broker] if name.startswith("r")]
+
+    def _length_with_others(self, broker: int, own: int) -> int:
+        """The length of a log up to its first `own` records of the story."""
+        places = [at for at, name in enumerate(self.logs[broker]) if name.startswith("r")]
+        return places[own - 1] + 1 if own else 0
+
+    def _refuse(self, step: StoryStep, reason: str) -> NoReturn:
+        raise UnplayableStory(f"scenarios can't play this story: “{step.sentence}” {reason}")
+
+
+_WRITTEN: Mapping[str, Callable[[_Writer, int, StoryStep], None]] = {
+    "append": _Writer.append,
+    "not_enough_replicas": _Writer.refuse_record,
+    "shrink_isr": _Writer.shrink,
+    "expand_isr": _Writer.expand,
+    "kill": _Writer.kill,
+    "stop": _Writer.stop,
+    "stop_and_move": _Writer.stop,
+    "power_loss": _Writer.lose_power,
+    "pause": _Writer.pause,
+    "thaw": _Writer.thaw,
+    "partition": _Writer.isolate,
+    "session_expiry": _Writer.expire,
+    "restart": _Writer.restart,
+    "restart_all": _Writer.restart,
+    "elect": _Writer.elect,
+    "elect_eligible": _Writer.elect,
+    "elect_last_known": _Writer.elect,
+    "elect_unclean": _Writer.elect,
+}

@@ -1,0 +1,96 @@
+"""Files of scenarios: every step is checked before a cluster starts, and the model allows what stories expect."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from kafka_chaos.conformance.scenario.checks import check_acts
+from kafka_chaos.conformance.scenario.record import ScenarioRecord
+from kafka_chaos.conformance.scenario.registry import folders, scenarios_in
+from kafka_chaos.contract.command.errors import UsageFailure
+from tests.conformance.scenario.on_model import ModelPlay, ModelPool, player
+from tests.reference_model.stories.told import playable
+
+
+@pytest.mark.parametrize("name", playable())
+def test_the_model_of_the_cluster_allows_what_a_story_expects(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    player(monkeypatch)
+    file = tmp_path / "story.yaml"
+    YAML().dump(playable()[name], file)
+    (scenario,) = scenarios_in(file)
+    record = ScenarioRecord(scenario.id, "", scenario.title)
+    scenario.play(ModelPlay(ModelPool(), record))
+    (act,) = record.acts
+    assert act.expectations[-1].text == "In the end all replicas are equal"
+
+
+def test_every_scenario_of_this_project_passes_the_check() -> None:
+    files = [path for folder in folders().values() for path in sorted(folder.rglob("*.yaml"))]
+    assert files
+    for path in files:
+        content = YAML(typ="safe").load(path)
+        for name, scenario in content["scenarios"].items():
+            if "acts" in scenario:
+                check_acts(name, scenario["acts"], content)
+
+
+def story(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    act: dict[str, Any] = {"act": "a", "steps": [{"produce": "m", "acks": "1"}, {"kill": 1}]}
+    change(act)
+    return {"scenarios": {"mine": {"title": "t", "story": "s", "acts": [act]}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda act: act["steps"].append({"kil": 1}), "act 1, step 3: 'kil' is neither a step nor a part"),
+        (lambda act: act["steps"].append({"_cuts": 1}), "step 3: '_cuts' is neither a step nor a part"),
+        (lambda act: act["steps"].append({"lose power": 1}), "step 3: lose power: missing a required .* 'kept'"),
+        (
+            lambda act: act["steps"].append({"expect": "x", "lgo(1)": []}),
+            "step 3: expect: 'lgo' is nothing that can be",
+        ),
+        (lambda act: act["steps"].append({"fact": "x"}), "step 3: fact: '' is nothing that can be observed"),
+        (lambda act: act["steps"].append({"stop": 1, "how": "x"}), "step 3: stop: got an unexpected keyword"),
+        (lambda act: act["steps"].append([{"kill": 1}, 7]), "step 3, step 2: expected a step's name"),
+        (lambda act: act["steps"].append({"kill": 1, "when": "never"}), "when 'never': expected eligible or not"),
+        (lambda act: act.update(replica=[1]), "act 1: unknown key 'replica'"),
+        (lambda act: act.update(cluster="fast"), "no cluster 'fast': expected one of quick, steady"),
+        (lambda act: act.update(cluster={"name": "x", "broker": 1}), "act 1, cluster: unknown key 'broker'"),
+        (lambda act: act.pop("steps"), "act 1: expected `act`, its name, and a list of `steps`"),
+    ],
+)
+def test_what_can_not_be_played_is_refused_with_its_place(
+    change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.yaml"
+    YAML().dump(story(lambda act: None), file)
+    assert [scenario.id for scenario in scenarios_in(file)] == ["mine"]
+    YAML().dump(story(change), file)
+    with pytest.raises(UsageFailure, match=message):
+        scenarios_in(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected `scenarios` by id"),
+        ("[1]", "expected `scenarios` by id"),
+        ("scenarios: {}", "expected `scenarios` by id"),
+        ("scenarios: {a: {title: t}}", "scenarios.a: expected the texts `title` and `story`"),
+        ("scenarios: {a: {title: t, story: s, play: os:getcwd}}", "scenarios.a: expected a list of `acts`"),
+        ("scenarios: {", "mine.yaml"),
+        (None, "mine.yaml.*No such file"),
+    ],
+)
+def test_a_file_without_scenarios_is_refused(text: str | None, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(UsageFailure, match=message):
+        scenarios_in(file)
