@@ -79,7 +79,7 @@ def run_command(
     if kraft is not None:
         _check_kraft(chosen, kraft)
     from kafka_chaos.conformance.scenario.page.console import ConsoleReporter, summary
-    from kafka_chaos.conformance.scenario.page.results import results_json, write_or_refuse
+    from kafka_chaos.conformance.scenario.results import results_json, write_or_refuse
     from kafka_chaos.conformance.scenario.runner import run_scenarios
 
     planned = [scenario.id for scenario in chosen for _ in range(repeat)]

@@ -1,23 +1,6 @@
 """Observes every replica of a partition from outside, without asking the leader about the others.
 
-| observed | where, and how exact |
-| --- | --- |
-| log, with leader epochs; log end offset | the broker's own segment files, running or stopped: exact |
-| leader epochs, checkpointed high watermark | leader-epoch-checkpoint (since 2.0.1, where it has every leader's epoch)
-and replication-offset-checkpoint: exact |
-| high watermark in memory | a consumer's fetch sent to that very broker (Fetch 12), before KIP-392 a debugging
-consumer's: the leader and followers answer with the high watermark of their own replica, exact at the moment of the
-answer |
-| role | ListOffsets for the latest offset, which only a leader answers |
-| leader epoch | fetches fenced by a guessed epoch (KIP-320, since 2.1) until one is neither too old nor unknown:
-exact |
-| leader | this broker's own metadata response, from its metadata cache, which the controller's UpdateMetadata fills
-right after LeaderAndIsr on the same connection |
-| leader, ISR, leader epoch of the partition; controller and its epoch; registered brokers | ZooKeeper: exact; in
- KRaft mode the newest state that a broker has replayed |
-| a consumer group: who is in it, who has which partition; committed offsets | its coordinator's answers to
-DescribeGroups (protocol `consumer`: ConsumerGroupDescribe) and OffsetFetch |
-| a member of it: generation, partitions, what it was given, processed and committed | the member's own answers |
+Where each field comes from, and how exact it is: the table in `page/index.md.jinja`.
 """
 
 import tarfile

@@ -1,4 +1,4 @@
-"""The story of scenarios on a terminal: a sentence per step, the replicas after it, and what must hold.
+"""The story of scenarios on a terminal: a sentence per step, what it changed, and what must hold.
 
 Without a terminal it prints whole lines only, so that a CI log stays readable. Of repeated runs it prints the first in
 full, and every later one that does not conform; the others get a line each.
@@ -6,7 +6,6 @@ full, and every later one that does not conform; the others get a line each.
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 from rich.console import Console, RenderableType
@@ -17,9 +16,7 @@ from rich.text import Text
 
 from kafka_chaos.conformance.scenario.page.group_table import group_lines
 from kafka_chaos.conformance.scenario.page.markdown import table_rows, text_lines
-from kafka_chaos.conformance.scenario.page.results import collect, result_of
-from kafka_chaos.conformance.scenario.page.state_table import DIFFERS, LEGEND, state_lines, state_table
-from kafka_chaos.conformance.scenario.page.words import tell_difference
+from kafka_chaos.conformance.scenario.page.words import tell_change, tell_difference
 from kafka_chaos.conformance.scenario.record import (
     PARTITIONS,
     ActRecord,
@@ -29,8 +26,10 @@ from kafka_chaos.conformance.scenario.record import (
     plain,
 )
 from kafka_chaos.conformance.scenario.registry import Scenario
+from kafka_chaos.conformance.scenario.results import collect, result_of
 from kafka_chaos.harness.report.listeners.waiting import Waiting
 
+DIFFERS = "bold red"
 _STYLES = {"conforms": "green", "unknown": "yellow", "violation": DIFFERS}
 _INDENT = 5
 _LONGEST_VALUE = 1200
@@ -47,7 +46,6 @@ class ConsoleReporter:
         self._run = 0
         self._scenario: str | None = None
         self._held: list[tuple[str, Any]] = []
-        self._legend = False
 
     def __enter__(self) -> Self:
         self._waiting.__enter__()
@@ -102,9 +100,6 @@ class ConsoleReporter:
         self._print(Text(scenario.title, "bold"), indent=2)
         self._print(Text(scenario.story), indent=2)
         self._print(Text(source, "dim"), indent=2)
-        if not self._legend:
-            self._print(Text(LEGEND, "dim"), indent=2)
-            self._legend = True
 
     def _print_act(self, act: ActRecord) -> None:
         what = "transactions" if act.kind == PARTITIONS else "truncation"
@@ -113,23 +108,19 @@ class ConsoleReporter:
         self._print(Rule(Text(title, "bold"), align="left", style="dim"))
 
     def _print_step(self, act: ActRecord, step: StepRecord) -> None:
-        before = next((one for one in reversed(act.steps) if one.number < step.number), None)
+        before = next((one.observation for one in reversed(act.steps) if one.number < step.number), None)
         states = "1 state" if step.states == 1 else f"{step.states} states"
         timing = f"  {step.seconds:.1f} s, {states} allowed"
         self._print("")
         self._print(Text.assemble((f"{step.number:3}. ", "dim"), (step.sentence, "bold"), (timing, "dim")))
-        if before is not None and before.observation == step.observation and not step.differences:
-            self._print(Text("nothing changed", "dim"), indent=_INDENT)
-            return
-        lines = list(group_lines(step))
-        known = None if before is None else replace(before.observation, group=step.observation.group)
-        if step.differences or known != step.observation:
-            self._print(state_table(act, step, before), indent=_INDENT)
-            lines = [*state_lines(act, step), *lines]
-        for line in lines:
-            self._print(Text(line), indent=_INDENT)
+        is_new = before is None or before.group != step.observation.group
+        changes = [*tell_change(act, before, step.observation), *(group_lines(step) if is_new else ())]
+        for change in changes:
+            self._print(Text(change), indent=_INDENT)
         for difference in step.differences:
             self._print(Text(f"✗ {tell_difference(act, difference)}", DIFFERS), indent=_INDENT)
+        if not changes and not step.differences:
+            self._print(Text("nothing changed", "dim"), indent=_INDENT)
 
     def _print_expectation(self, expectation: Expectation) -> None:
         seen = "" if expectation.seen is True else f": {_compact(expectation.seen)}"
@@ -140,16 +131,11 @@ class ConsoleReporter:
             self._print(Text(f"✗ {expectation.text}: {what}", DIFFERS), indent=_INDENT - 2)
 
     def _print_fact(self, name: str, value: Any) -> None:
-        rows, lines = table_rows(plain(value)), text_lines(plain(value))
+        rows, lines = table_rows(plain(value)) or (), text_lines(plain(value)) or ()
         inline = "" if rows or lines else f" {_compact(value)}"
         self._print(Text.assemble(("• ", "cyan"), f"{name}:", (inline, "cyan")), indent=_INDENT - 2)
-        if lines:
-            self._print(Text(_compact("\n".join(lines)), "cyan"), indent=_INDENT)
-        elif rows:
-            table = Table(*map(str, rows[0]), box=None, header_style="dim", padding=(0, 2, 0, 0))
-            for row in rows:
-                table.add_row(*(Text(_compact(cell)) for cell in row.values()))
-            self._print(table, indent=_INDENT)
+        for line in lines or ["  ".join(f"{key}: {_compact(cell)}" for key, cell in row.items()) for row in rows]:
+            self._print(Text(_compact(line), "cyan"), indent=_INDENT)
 
     def _show_status(self, kind: str, what: Any) -> None:
         """Show the next part; its own time counts from here."""

@@ -5,20 +5,20 @@ one of which only the former index is given keeps its page. Each file is written
 Pages of scenarios that are gone are removed.
 """
 
-import ast
 import os
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from kafka_chaos.conformance.scenario import observe
 from kafka_chaos.conformance.scenario.page.group_table import group_headings, group_rows
 from kafka_chaos.conformance.scenario.page.markdown import code, fact, prose, table
-from kafka_chaos.conformance.scenario.page.results import (
+from kafka_chaos.conformance.scenario.page.words import tell_steps
+from kafka_chaos.conformance.scenario.record import ActRecord, plain
+from kafka_chaos.conformance.scenario.registry import Difference, Scenario, all_scenarios, differences
+from kafka_chaos.conformance.scenario.results import (
     Indexed,
     ScenarioResult,
     collect,
@@ -28,10 +28,6 @@ from kafka_chaos.conformance.scenario.page.results import (
     read_results,
     write_or_refuse,
 )
-from kafka_chaos.conformance.scenario.page.words import tell_steps
-from kafka_chaos.conformance.scenario.record import ActRecord, plain
-from kafka_chaos.conformance.scenario.registry import Difference, Scenario, all_scenarios, differences
-from kafka_chaos.conformance.scenario.transactions import observe as observe_transactions
 from kafka_chaos.conformance.templates import markdown
 from kafka_chaos.contract.command.errors import UsageFailure
 
@@ -100,22 +96,8 @@ def document_files(
         played=played,
         differences=differ,
         folder=folder,
-        of_replicas="\n".join(observed_how(observe)),
-        of_transactions="\n".join(observed_how(observe_transactions)),
     )
     return files
-
-
-def observed_how(module: ModuleType) -> list[str]:
-    """The docstring of a module that observes, whose table may have rows of several lines."""
-    source = Path(str(module.__file__)).read_text(encoding="utf-8")
-    lines: list[str] = []
-    for line in (ast.get_docstring(ast.parse(source)) or "").splitlines():
-        if lines and lines[-1].startswith("|") and not lines[-1].endswith("|"):
-            lines[-1] += f" {line.strip()}"
-        else:
-            lines.append(line.rstrip())
-    return lines
 
 
 def _remove_stale(out: Path, files: Sequence[str]) -> None:

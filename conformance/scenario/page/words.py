@@ -3,7 +3,7 @@
 Guarantee: pure functions of the record. A step that changes nothing visible is told with the next one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord
@@ -27,29 +27,40 @@ def tell_steps(act: ActRecord) -> list[str]:
 
     Of a partition with transactions, the records that it has and what a read_committed consumer is given.
     """
-    what = "Transactions" if act.kind == PARTITIONS else "Partition"
     lines: list[tuple[list[str], list[str]]] = []
     waiting: list[str] = []
-    logs: dict[int, Sequence[Entry]] = {}
-    shown: dict[int, str] = {}
-    last = ""
+    told: Observation | None = None
     for step in act.steps:
-        seen = step.observation
         waiting.append(f"{step.number}. {step.sentence}")
-        rows = seen.replicas if seen.transactions is None else seen.transactions.partitions
-        earlier, logs = logs, {number: row.log or () for number, row in rows.items()}
-        gone = {number: [one for one in earlier.get(number, ()) if one not in log] for number, log in logs.items()}
-        told = {number: _tell_row(seen, row, ()) for number, row in rows.items()}
-        where = _tell_partition(seen)
-        if (told == shown and where == last) or not (lines or any(logs.values()) or step is act.steps[-1]):
-            continue
-        changed = [number for number in told if shown.get(number) != told[number]]
-        parts = [f"{_beginning(act, number)}{_tell_row(seen, rows[number], gone[number])}." for number in changed]
-        lines.append((waiting, [*parts, f"{what}: {where}."]))
-        waiting, shown, last = [], told, where
+        has_records = any(row.log for row in _rows(step.observation).values())
+        changes = tell_change(act, told, step.observation)
+        if changes and (lines or has_records or step is act.steps[-1]):
+            lines.append((waiting, changes))
+            waiting, told = [], step.observation
     if lines:
         lines[-1][0].extend(waiting)
-    return [" ".join([*sentences, *parts]) for sentences, parts in lines]
+    return [" ".join([*sentences, *changes]) for sentences, changes in lines]
+
+
+def tell_change(act: ActRecord, before: Observation | None, now: Observation) -> list[str]:
+    """A sentence for each replica or partition that looks different, and one for the metadata; none if nothing does."""
+    earlier = {} if before is None else _rows(before)
+    told = {number: _tell_row(before, row) for number, row in earlier.items() if before is not None}
+    where = _tell_partition(now)
+    changes = []
+    for number, row in _rows(now).items():
+        if told.get(number) != _tell_row(now, row):
+            known = earlier[number].log or () if number in earlier else ()
+            gone = [entry for entry in known if entry not in (row.log or ())]
+            name = act.broker_name(number)
+            changes.append(f"{name[0].upper()}{name[1:]}{_tell_row(now, row, gone)}.")
+    if not changes and before is not None and where == _tell_partition(before):
+        return []
+    return [*changes, f"{'Transactions' if act.kind == PARTITIONS else 'Partition'}: {where}."]
+
+
+def _rows(seen: Observation) -> Mapping[int, Any]:
+    return seen.replicas if seen.transactions is None else seen.transactions.partitions
 
 
 def tell_difference(act: ActRecord, difference: Difference) -> str:
@@ -57,12 +68,12 @@ def tell_difference(act: ActRecord, difference: Difference) -> str:
     where = PLACES.get(difference.broker) or act.broker_name(difference.broker)
     name = difference.field.replace("_", " ")
     kind = difference.field.rpartition(", ")[2]
-    seen = value_text(kind, difference.observed)
-    allowed = " or ".join(value_text(kind, value) for value in difference.allowed)
+    seen = _value_text(kind, difference.observed)
+    allowed = " or ".join(_value_text(kind, value) for value in difference.allowed)
     return f"{where}, {name}: Kafka has {seen}, the model allows {allowed}"
 
 
-def value_text(name: str, value: Any) -> str:
+def _value_text(name: str, value: Any) -> str:
     """A field's value as people write it."""
     if value is None:
         return "–"
@@ -73,45 +84,30 @@ def value_text(name: str, value: Any) -> str:
     if name == "epochs":
         return " ".join(f"{epoch}@{start}" for epoch, start in value) or "empty"
     if name == "log":
-        return " ".join(text for text, _ in log_cells(value)) or "empty"
+        return _log_text(value)
     if isinstance(value, tuple | list):
         return " ".join(map(str, value)) or "empty"
     return str(value)
 
 
-def log_cells(log: Sequence[Entry], log_start: int | None = None) -> list[tuple[str, int | None]]:
-    """A cell for each record of a log: record·leader epoch, after a gap with its offset; and the epoch.
-
-    The middle of a long log is counted.
-    """
-    expected = [log_start or 0, *(offset + 1 for offset, _, _ in log)]
-    cells: list[tuple[str, int | None]] = []
+def _log_text(log: Sequence[Entry]) -> str:
+    """A cell for each record of a log: record·leader epoch, after a gap with its offset; the middle is counted."""
+    expected = [0, *(offset + 1 for offset, _, _ in log)]
+    cells = []
     for (offset, record, epoch), following in zip(log, expected, strict=False):
-        name = printable(record)[:16] + ("" if epoch == NO_EPOCH else f"·{epoch}")
-        cells.append((name if offset == following else f"{offset}:{name}", epoch))
+        name = _printable(record)[:16] + ("" if epoch == NO_EPOCH else f"·{epoch}")
+        cells.append(name if offset == following else f"{offset}:{name}")
     if len(cells) > _MOST_CELLS:
-        cells[2 : 3 - _MOST_CELLS] = [(f"…{len(log) + 1 - _MOST_CELLS}…", None)]
-    return cells
+        cells[2 : 3 - _MOST_CELLS] = [f"…{len(log) + 1 - _MOST_CELLS}…"]
+    return " ".join(cells) or "empty"
 
 
-def printable(record: str) -> str:
+def _printable(record: str) -> str:
     """A record's name without what can't be printed; ∅ for an empty one."""
     return "".join(letter if letter.isprintable() else "�" for letter in record) or "∅"
 
 
-def believed_leader(observation: Observation, seen: ReplicaObservation) -> int | None:
-    """The leader in a running broker's metadata responses, if ZooKeeper has another one."""
-    if seen.role is None or seen.leader is None or observation.leader in (None, seen.leader):
-        return None
-    return seen.leader
-
-
-def tell_belief(leader: int) -> str:
-    """The leader that a broker sees, in words."""
-    return "sees no leader" if leader == NOBODY else f"sees leader {leader}"
-
-
-def tell_transactions(seen: TransactionsObservation) -> Iterator[str]:
+def _tell_transactions(seen: TransactionsObservation) -> Iterator[str]:
     """Transactional ids, producers and the group's offset, each in a line."""
     for name, one in seen.transactions.items():
         where = f" in {' '.join(map(str, one.partitions))}" if one.partitions else ""
@@ -125,20 +121,17 @@ def tell_transactions(seen: TransactionsObservation) -> Iterator[str]:
             yield "another one is pending"
 
 
-def _beginning(act: ActRecord, number: int) -> str:
-    """The name of a replica or partition, at the beginning of a sentence."""
-    name = act.broker_name(number)
-    return name[0].upper() + name[1:]
-
-
-def _tell_row(observation: Observation, seen: ReplicaObservation | PartitionObservation, gone: Sequence[Entry]) -> str:
+def _tell_row(
+    observation: Observation, seen: ReplicaObservation | PartitionObservation, gone: Sequence[Entry] = ()
+) -> str:
     """A replica or a partition; `gone`: what it had after the previous step and no longer has."""
     names = _names(seen.log or ()) or "empty"
     if isinstance(seen, PartitionObservation):
         given = " ".join(seen.read_committed) or "nothing"
         return f": {names}, last stable offset {seen.last_stable_offset}, read_committed gives {given}"
-    believes = believed_leader(observation, seen)
-    belief = "" if believes is None else f" {tell_belief(believes)}"
+    # A running broker's metadata responses, where they name another leader than the metadata has.
+    agrees = seen.role is None or seen.leader is None or observation.leader in (None, seen.leader)
+    belief = "" if agrees else " sees no leader" if seen.leader == NOBODY else f" sees leader {seen.leader}"
     state = {LEADER: " leads", None: " does not run"}.get(seen.role, "")
     drops = f" drops {_names(gone)}" if gone else ""
     known = seen.checkpointed_high_watermark if seen.role is None else seen.high_watermark
@@ -147,13 +140,13 @@ def _tell_row(observation: Observation, seen: ReplicaObservation | PartitionObse
 
 
 def _names(log: Sequence[Entry]) -> str:
-    names = [printable(record) + ("" if epoch == NO_EPOCH else f" (epoch {epoch})") for _, record, epoch in log]
+    names = [_printable(record) + ("" if epoch == NO_EPOCH else f" (epoch {epoch})") for _, record, epoch in log]
     return " ".join(names if len(names) <= 6 else [*names[:2], f"… {len(names) - 4} more …", *names[-2:]])
 
 
 def _tell_partition(seen: Observation) -> str:
     if seen.transactions is not None:
-        return "; ".join(tell_transactions(seen.transactions)) or "none"
+        return "; ".join(_tell_transactions(seen.transactions)) or "none"
     if seen.leader is None:
         return "no partition in the metadata"
     leader = "no leader" if seen.leader == NOBODY else f"leader {seen.leader}"

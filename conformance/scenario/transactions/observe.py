@@ -1,15 +1,4 @@
-"""Observes transactions from outside.
-
-| observed | where, and how exact |
-| --- | --- |
-| log with producer epochs, markers included | the segment files of the partition's leader: exact |
-| high watermark, last stable offset | ListOffsets for the latest offset at the leader, with both isolation levels |
-| what consumers are given | two consumers of a client library that read to the end, one per isolation level |
-| state, epoch and partitions of a transactional id | DescribeTransactions at its coordinator (KIP-664, since 3.0) |
-| a producer's epoch and its last answer | the producer itself |
-| a group's offset, and whether one is pending | OffsetFetch at its coordinator, with and without `require_stable` \
-(KIP-447) |
-"""
+"""Observes transactions from outside: the table in `page/index.md.jinja` says where each field comes from."""
 
 import tarfile
 from collections.abc import Mapping

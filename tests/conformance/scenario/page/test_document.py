@@ -4,19 +4,16 @@ import json
 import os
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from kafka_chaos.conformance.scenario import observe
 from kafka_chaos.conformance.scenario.page import document
-from kafka_chaos.conformance.scenario.page.document import document_files, observed_how, write_document
+from kafka_chaos.conformance.scenario.page.document import document_files, write_document
 from kafka_chaos.conformance.scenario.page.markdown import code, fact, prose, table
-from kafka_chaos.conformance.scenario.page.results import collect, digest_of, read_results, result_of, results_json
 from kafka_chaos.conformance.scenario.page.words import tell_steps
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, Source, all_scenarios, differences
-from kafka_chaos.conformance.scenario.transactions import observe as observe_transactions
+from kafka_chaos.conformance.scenario.results import collect, digest_of, read_results, result_of, results_json
 from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.samples import (
     RECOVERY,
@@ -94,13 +91,6 @@ def test_differences_are_listed_with_the_scenarios_that_show_them() -> None:
     link = "[`acks-1-recovery`](scenarios/acks-1-recovery.md)"
     assert f"| Replica Recovery | X drops M3. | X keeps M3. | 0.11.0 | {link} |" in rows
     assert "| Replica Recovery | acks=1 is the default. | acks=all is. | 3.0.0 |  |" in rows
-
-
-@pytest.mark.parametrize("module", [observe, observe_transactions])
-def test_how_something_is_observed_is_the_docstring_of_the_module(module: ModuleType) -> None:
-    lines = observed_how(module)
-    assert " ".join(" ".join(lines).split()) == " ".join((module.__doc__ or "").split())
-    assert all(line.endswith("|") for line in lines if line.startswith("|"))
 
 
 def written(folder: Path, name: str) -> Path:

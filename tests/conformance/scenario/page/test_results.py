@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.conformance.scenario.page.results import (
+from kafka_chaos.conformance.scenario.record import plain
+from kafka_chaos.conformance.scenario.results import (
     collect,
     dump,
     index_json,
@@ -17,7 +18,6 @@ from kafka_chaos.conformance.scenario.page.results import (
     results_json,
     write_or_refuse,
 )
-from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.samples import planted_difference, scenario_record, truncation
 
