@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kafka_chaos.contract.command.command_line import console, plain_table
-from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.command.progress import progress
 from kafka_chaos.contract.lane.lanes import clients_described
 from kafka_chaos.contract.lane.transactions import PREDICTED_IN
@@ -37,6 +38,8 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
     from kafka_chaos.harness.report.listeners.waiting import Waiting
 
     loaded = load_experiment(experiment, overrides={} if seed is None else {"seed": seed})
+    with Waiting("asking registries for the versions of clients") as waiting:
+        _confirm_clients(experiment, loaded, waiting.say)
     with Waiting("predicting what each lane may lose or duplicate"):
         plan = planned(loaded)
     if as_json:
@@ -49,6 +52,22 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
     seconds, megabytes = plan["load_seconds"], plan["bytes"] / 2**20
     terminal.print("\nAll anomalies that are not named here are forbidden.", highlight=False)
     terminal.print(f"load for {seconds:g} s in all; up to {megabytes:,.0f} MiB of disk", highlight=False)
+
+
+def _confirm_clients(path: Path, experiment: Experiment, say: Callable[[str], None]) -> None:
+    """Refuse clients in versions that there are not, and say which registry does not answer."""
+    from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
+
+    lanes = {lane.client: lane.lane for phase in reversed(experiment.phases) for lane in reversed(phase.lanes)}
+    for name, lane in lanes.items():
+        client = chosen(name)
+        if not isinstance(client, ChosenClient):
+            continue
+        try:
+            if why := client.unconfirmed():
+                say(f"whether there is {client} is not known: {why}")
+        except UsageFailure as failure:
+            raise UsageFailure(f"{path}: lane {lane}: client: {failure}") from failure
 
 
 def planned(experiment: Experiment) -> dict[str, Any]:

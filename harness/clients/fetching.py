@@ -20,9 +20,11 @@ from kafka_chaos.contract.command.files import appearing_whole, cache_home
 ADAPTERS = Path(__file__).parent / "adapters"
 _NO_SUCH_VERSION = re.compile(
     r"Could not find a version that satisfies .*\(from versions: (?P<known>(?!none).*)\)"
-    r"|Could not find artifact|ETARGET|unknown revision|No matching version"
+    r"|Could not find artifact|ETARGET|unknown revision|No match(?:ing version|  *found for version)"
 )
 _SAID, _NEWEST = 2_000, 3
+_ASKED_FOR = 45
+"""Seconds that a registry is waited for. Maven alone takes some 20 s."""
 _NODE = "Node 20.15 or later with npm"
 _INSTALL = {
     "mvn": "Maven 3.6 or later",
@@ -63,11 +65,16 @@ def prepare(folder: Path, version: str, *, sources: Sequence[str], fill: Callabl
             raise
 
 
+def of_python(package: str, version: str) -> str:
+    """What pip calls a version of a package, which may be just the beginning of one."""
+    return f"{package}=={version}" + ("" if version.count(".") > 1 else ".*")
+
+
 def by_pip(package: str) -> Callable[[Path, str], None]:
     """A virtual environment with a package of Python."""
 
     def fill(folder: Path, version: str) -> None:
-        wanted = f"{package}=={version}" + ("" if version.count(".") > 1 else ".*")
+        wanted = of_python(package, version)
         environment = folder / "venv"
         _call([sys.executable, "-m", "venv", str(environment)], what="a virtual environment")
         pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -115,6 +122,32 @@ def by_npm(package: str) -> Callable[[Path, str], None]:
     return fill
 
 
+def no_answer(what: str, command: Sequence[str]) -> str:
+    """Asks a registry, by a command that fails if it has no such version: why there is no answer, or nothing.
+
+    Raises `UsageFailure` if the registry has no such version.
+    """
+    try:
+        done = subprocess.run(
+            [required(command[0]), *command[1:]], capture_output=True, text=True, check=False, timeout=_ASKED_FOR
+        )
+    except EnvironmentFailure as failure:
+        return str(failure)
+    except subprocess.TimeoutExpired:
+        return f"{command[0]} took longer than {_ASKED_FOR} s"
+    if done.returncode == 0:
+        return ""
+    said = (done.stdout + done.stderr).strip()
+    if missing := _NO_SUCH_VERSION.search(said):
+        raise UsageFailure(_no_such(what, missing))
+    return f"{command[0]} said: {said.splitlines()[-1] if said else f'exit code {done.returncode}'}"
+
+
+def _no_such(what: str, missing: re.Match[str]) -> str:
+    known = (missing["known"] or "").split(", ")[-_NEWEST:]
+    return f"{what}: there is no such version" + (f"; the newest are {', '.join(known)}" * any(known))
+
+
 def required(program: str) -> str:
     """Where a program is; raises `EnvironmentFailure` with what to install."""
     found = shutil.which(program) or shutil.which(program, path=_ELSEWHERE.get(program, ""))
@@ -132,8 +165,7 @@ def _call(command: list[str], *, what: str, folder: Path | None = None, compiles
     if compiles:
         raise BuildFailure(f"{what} does not compile:\n{said[-_SAID:]}")
     if missing := _NO_SUCH_VERSION.search(said):
-        known = (missing["known"] or "").split(", ")[-_NEWEST:]
-        raise UsageFailure(f"{what}: there is no such version" + (f"; the newest are {', '.join(known)}" * any(known)))
+        raise UsageFailure(_no_such(what, missing))
     raise EnvironmentFailure(f"{what} could not be fetched: {command[0]} said:\n{said[-_SAID:]}")
 
 

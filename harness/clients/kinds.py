@@ -5,6 +5,7 @@ own client.
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -14,13 +15,26 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
 from kafka_chaos.contract.lane.groups import AFTER, BEFORE, CLASSIC
-from kafka_chaos.harness.clients.fetching import ADAPTERS, by_go, by_maven, by_npm, by_pip, folder_of, prepare, required
+from kafka_chaos.harness.clients.fetching import (
+    ADAPTERS,
+    by_go,
+    by_maven,
+    by_npm,
+    by_pip,
+    folder_of,
+    no_answer,
+    of_python,
+    prepare,
+    required,
+)
 from kafka_chaos.verification.inputs.topics.java_client import java_client_configs
 
 IN_PROCESS = "librdkafka"
 OWN = "own"
 """The name in lanes.json of a client that is a command of the user's."""
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
+_PIP_ASKS = (sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--ignore-installed", "--quiet")
+_MAVEN_ASKS = ("mvn", "-q", "-B", "dependency:get", "-Dtransitive=false")
 _WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
 
 _USUAL = ("producer", "idempotent producer", "consumer")
@@ -37,9 +51,10 @@ Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
 class ClientKind:
     """A client library. `version`: the usual one. `sources`: what its library is compiled with, or beside.
 
-    `needs`: programs that fetch and start it. `idempotent_in_flight`: how many requests an idempotent producer may have
-    in flight. `of_groups`: by key of a `group`, the values that its members can have. `secured`: translates keys of
-    librdkafka for a secured listener, where it has any use of them.
+    `asks`: the command by which its registry is asked for a version. `needs`: programs that fetch and start it.
+    `idempotent_in_flight`: how many requests an idempotent producer may have in flight. `of_groups`: by key of a
+    `group`, the values that its members can have. `secured`: translates keys of librdkafka for a secured listener,
+    where it has any use of them.
     """
 
     name: str
@@ -47,6 +62,7 @@ class ClientKind:
     sources: tuple[str, ...]
     fill: Callable[[Path, str], None]
     command: Callable[[Path], list[str]]
+    asks: Callable[[str], list[str]]
     needs: tuple[str, ...] = ()
     roles: tuple[str, ...] = _USUAL
     idempotent_in_flight: Sequence[int] = range(1, 6)
@@ -72,6 +88,7 @@ def _python(name: str, version: str, package: str, **more: Any) -> ClientKind:
         version=version,
         sources=(),
         fill=by_pip(package),
+        asks=lambda version: [*_PIP_ASKS, of_python(package, version)],
         command=lambda folder: [str(folder / "venv/bin/python"), "-I", *command],
         **{"roles": _MORE, **more},
     )
@@ -83,6 +100,7 @@ def _go(name: str, version: str, module: str, *sources: str, **more: Any) -> Cli
         version=version,
         sources=("protocol.go", *sources),
         fill=by_go(module),
+        asks=lambda version: ["go", "list", "-m", f"{module}@v{version}"],
         needs=("go",),
         command=lambda folder: [str(folder / "client")],
         has_configs=False,
@@ -101,6 +119,7 @@ _OWN: tuple[ClientKind, ...] = (
         version="3.9.1",
         sources=("Client.java", "Member.java"),
         fill=by_maven,
+        asks=lambda version: [*_MAVEN_ASKS, f"-Dartifact=org.apache.kafka:kafka-clients:{version}:pom"],
         needs=("mvn", "java"),
         command=lambda folder: [required("java"), *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
         roles=_ALL,
@@ -123,6 +142,7 @@ _OWN: tuple[ClientKind, ...] = (
         version="2.2.4",
         sources=("kafkajs.mjs",),
         fill=by_npm("kafkajs"),
+        asks=lambda version: ["npm", "view", f"kafkajs@{version}", "version"],
         needs=("node", "npm"),
         command=lambda folder: [required("node"), str(folder / "kafkajs.mjs")],
         roles=_MORE,
@@ -146,6 +166,15 @@ class ChosenClient:
     def folder(self) -> Path:
         """Where it is, or will be once it is fetched."""
         return folder_of(self.kind.name, self.version, self.kind.sources)
+
+    def unconfirmed(self) -> str:
+        """Why it is not known whether there is such a version; nothing if there is one.
+
+        Raises `UsageFailure` if there is none. Asks the registry, unless it is fetched already or the usual version.
+        """
+        if self.version == self.kind.version or self.folder.is_dir():
+            return ""
+        return no_answer(str(self), self.kind.asks(self.version))
 
     def fetch(self, say: Say = lambda _: None) -> Path:
         """Its folder, fetched and compiled now if it is not there; see `fetching` for what is raised."""
@@ -178,6 +207,7 @@ class OwnClient:
         sources=(),
         fill=lambda folder, version: None,
         command=lambda folder: [],
+        asks=lambda version: [],
         roles=_MORE,
         secured=dict,
     )

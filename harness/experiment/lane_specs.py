@@ -98,6 +98,7 @@ class LaneSpec(Spec):
     )
 
     _first_partitions: int | None = PrivateAttr(default=None)
+    _cluster: ClusterLayout | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -107,8 +108,10 @@ class LaneSpec(Spec):
     def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None, *, crashes: int = 0) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.
 
-        `cluster`: what it runs on, where that is known. `crashes`: of members, by faults, beside those of its own.
+        `cluster`: what it runs on, if not what `runs_on` has said. `crashes`: of members, by faults,
+        beside those of its own.
         """
+        cluster = cluster or self._cluster
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
         keys = {name: getattr(self, name) for name in common}
         own = OWN if isinstance(self.client, tuple) else self.client
@@ -128,6 +131,10 @@ class LaneSpec(Spec):
             )
             keys["assume"] = tuple(dict.fromkeys((*self.assume, *cluster.assume)))
         return Lane(**{**keys, "topic": self.topic_name, "faults": faults})
+
+    def runs_on(self, cluster: ClusterLayout) -> None:
+        """Let the lane, and its copies, know their cluster: what is valid depends on the brokers' version."""
+        self._cluster = cluster
 
     @property
     def first_partitions(self) -> int:

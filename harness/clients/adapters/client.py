@@ -203,7 +203,9 @@ class Librdkafka:
         import confluent_kafka
 
         self.library = confluent_kafka
-        self.version = confluent_kafka.libversion()[0]
+        said = confluent_kafka.libversion()
+        # 2.12.0 of confluent-kafka returns the text alone.
+        self.version = said if isinstance(said, str) else said[0]
         self._begin = begin
         self._common = {"bootstrap.servers": begin["bootstrap_servers"], "log_level": 0}
 

@@ -145,9 +145,11 @@ def check(experiment: Experiment) -> None:
     """Refuse conflicts between keys; raises `ExperimentError` with the place."""
     cluster = experiment.cluster
     try:
-        cluster.spec()
+        layout = cluster.spec()
     except UsageFailure as failure:
         raise ExperimentError(("cluster",), str(failure)) from failure
+    for lane in (lane for phase in experiment.phases for lane in phase.lanes):
+        lane.runs_on(layout)
     names, topics, phases = set[str](), set[str](), set[str]()
     for number, phase in enumerate(experiment.phases):
         if phase.phase in phases:

@@ -42,7 +42,9 @@ def main() -> int:
     except Exception:  # noqa: BLE001 - the harness raises it
         tell("error", text=traceback.format_exc())
         return ExitCode.BUG
-    tell("ready", client="librdkafka", version=libversion()[0])
+    said: object = libversion()
+    # 2.12.0 of confluent-kafka returns the text alone.
+    tell("ready", client="librdkafka", version=said if isinstance(said, str) else libversion()[0])
     try:
         if settings.output is not None:
             member.process = LoopProcessing(settings.output, member, tell=tell, give_up=inbox.gives_up, logger=_SILENT)

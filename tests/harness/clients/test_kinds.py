@@ -15,7 +15,7 @@ from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.cli.clients_command import clients_command
 from kafka_chaos.harness.clients import fetching
 from kafka_chaos.harness.clients.fetching import ADAPTERS, BuildFailure
-from kafka_chaos.harness.clients.kinds import KINDS, chosen, fetched
+from kafka_chaos.harness.clients.kinds import KINDS, ChosenClient, chosen, fetched
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.pytest_plugin.values import lane as planned_lane
 
@@ -144,7 +144,8 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], list[list[
 
         def run(command: list[str], **_: Any) -> CompletedProcess[str]:
             called.append(command)
-            fails = code if "install" in command or "dependency:copy-dependencies" in command else 0
+            asks = ("install", "dependency:copy-dependencies", "dependency:get", "list", "view")
+            fails = code if any(word in command for word in asks) else 0
             return CompletedProcess(command, fails, said if fails else "", "")
 
         monkeypatch.setattr(fetching.subprocess, "run", run)
@@ -183,6 +184,39 @@ def test_a_version_that_is_not_there_is_told_from_a_registry_that_is_not(
     assert message in str(raised.value)
     assert type(raised.value) is error
     assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [
+        (
+            "kafka-python 9.9.9",
+            "ERROR: Could not find a version that satisfies the requirement (from versions: 3.0.12)",
+        ),
+        ("java 3.9.99", "Could not find artifact org.apache.kafka:kafka-clients:pom:3.9.99 in central"),
+        ("sarama 99.0.0", "not found: github.com/IBM/sarama@v99.0.0: invalid version: unknown revision v99.0.0"),
+        ("kafkajs 99.0.0", "npm error code E404\nnpm error 404 No match found for version 99.0.0"),
+    ],
+)
+@pytest.mark.usefixtures("cache")
+def test_a_version_that_is_not_there_is_refused_before_it_is_fetched(
+    registry: Callable[[int, str], object], client: str, said: str
+) -> None:
+    registry(1, said)
+    found = chosen(client)
+    assert isinstance(found, ChosenClient)
+    with pytest.raises(UsageFailure, match=f"{client}: there is no such version"):
+        found.unconfirmed()
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_registry_that_does_not_answer_refuses_nothing(registry: Callable[[int, str], object]) -> None:
+    registry(1, "Unknown host repo.maven.apache.org")
+    found, usual = chosen("java 3.9.99"), chosen("java")
+    assert isinstance(found, ChosenClient)
+    assert isinstance(usual, ChosenClient)
+    assert found.unconfirmed() == "mvn said: Unknown host repo.maven.apache.org"
+    assert usual.unconfirmed() == "", "the usual version is not asked for"
 
 
 def test_a_client_is_fetched_once_and_its_folder_appears_whole(
