@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
-from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.command_line import failure_of, told
+from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, progress
-from kafka_chaos.contract.engines import Engine
+from kafka_chaos.contract.engines import MOST_ROWS, Engine
 from kafka_chaos.contract.ledger import CrossCheck
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
 from kafka_chaos.verification import output
@@ -28,6 +29,7 @@ from kafka_chaos.verification.inputs.file_systems.storage import RunPath, is_rem
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.judging.conclusion import Examined, concluded
 from kafka_chaos.verification.judging.result import RunVerdict
+from kafka_chaos.verification.judging.work import work_of
 from kafka_chaos.verification.recovery.evidence import rows_of
 from kafka_chaos.verification.spark.session import pyspark_sockets_ignored, spark_session
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -54,7 +56,7 @@ def verify(
     `run_dir`: a local path, or one with a scheme that Hadoop knows.
 
     `engine`: what examines the tables; the result is the same. `plain` starts no JVM, and takes local directories of
-    up to `MOST_ROWS` rows.
+    up to `MOST_ROWS` rows. If an engine crashes, the other one judges the run where it can (`RunVerdict.crash`).
     `method`: how Spark examines the tables (`scope.Method`); by default, the history decides. The result is the same.
     `accept_known`: known defects that are accepted where they explain a violation (`RunVerdict.outcome`).
     `spark`: the session; by default, the process's own (`spark_session`). Raises `RunDirectoryError` for input that
@@ -67,14 +69,50 @@ def verify(
     if write and root.is_dir():
         remove(root / VERDICT_FILE)
     run = open_run(root)
-    if engine == Engine.PLAIN:
-        from kafka_chaos.verification.plain.engine import examine
+    session = None if engine == Engine.PLAIN else spark or spark_session(rows=run.rows)
+    judging = {
+        Engine.PLAIN: lambda: _judged_plainly(run, write=write, accept_known=accept_known),
+        Engine.SPARK: lambda: _judged_by_spark(session, run, write=write, method=method, accept_known=accept_known),
+    }
+    other = Engine.PLAIN if engine == Engine.SPARK else Engine.SPARK
+    try:
+        return judging[engine]()
+    except Exception as crash:
+        if failure_of(crash) or isinstance(crash, KafkaChaosError) or not _can_judge(other, run):
+            raise
+        try:
+            verdict = judging[other]()
+        except Exception as second:
+            # Of two failures, that of the engine that was asked for is told.
+            raise crash from second
+        verdict = replace(verdict, crash=f"the engine {engine} crashed, so {other} judged the run: {told(crash)}")
+        if write and run.path is not None:
+            output.write_verdict(run.path, verdict)
+        return verdict
 
-        started = time.perf_counter()
-        verdict = _judged_once(run, partial(examine, run), engine, write=write)
-        verdict = replace(verdict, cross_check=CrossCheck(problem=f"the engine {engine} judged the run"))
-        return _finished(run, verdict, started, write=write, accept_known=accept_known)
-    session = spark or spark_session(rows=run.rows)
+
+def _can_judge(engine: Engine, run: RunDirectory) -> bool:
+    return engine == Engine.SPARK or (isinstance(run.path, Path) and run.rows <= MOST_ROWS)
+
+
+def _judged_plainly(run: RunDirectory, *, write: bool, accept_known: Collection[str]) -> RunVerdict:
+    from kafka_chaos.verification.plain.engine import examine
+
+    started = time.perf_counter()
+    verdict = _judged_once(run, partial(examine, run), Engine.PLAIN, write=write)
+    verdict = replace(verdict, cross_check=CrossCheck(problem=f"the engine {Engine.PLAIN} judged the run"))
+    return _finished(run, verdict, started, write=write, accept_known=accept_known)
+
+
+def _judged_by_spark(
+    session: SparkSession | None,
+    run: RunDirectory,
+    *,
+    write: bool,
+    method: Method | None,
+    accept_known: Collection[str],
+) -> RunVerdict:
+    session = session or spark_session(rows=run.rows)
     from kafka_chaos.verification.tables import evidence
 
     with evidence.tuned(session, run.rows):
@@ -121,6 +159,8 @@ def _judged_once(
     predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
     examined = examine()
     verdict = concluded(resolved(run, frames, examined.related), examined, predictions, engine)
+    work = work_of(run, {lane.lane: (lane.produced, lane.acknowledged) for lane in verdict.lanes})
+    verdict = replace(verdict, lanes=tuple(replace(lane, work=work[lane.lane]) for lane in verdict.lanes))
     if write and run.path is not None:
         output.write_findings(run.path, partial(_write, run, examined))
     return verdict

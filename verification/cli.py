@@ -109,13 +109,14 @@ def print_verdict(verdict: RunVerdict) -> None:
     title = f"{verdict.run_dir}  ({verdict.seconds:.1f} s, engine {verdict.engine})"
     table = Table(title=title, title_justify="left")
     table.add_column("lane", no_wrap=True)
-    for heading in ("produced", "acknowledged", "consumed"):
+    for heading in ("asked", "attempted", "acknowledged", "consumed"):
         table.add_column(heading, justify="right")
     for heading in ("observed (predicted)", "verdict"):
         table.add_column(heading)
     for lane in verdict.lanes:
         table.add_row(
             lane.lane,
+            lane.work.asked_described if lane.work else "",
             *(f"{number:,}" for number in (lane.produced, lane.acknowledged, lane.consumed)),
             describe_observed(lane),
             Text(lane.described, style=_STYLES[lane.verdict]),
@@ -123,8 +124,10 @@ def print_verdict(verdict: RunVerdict) -> None:
     terminal = console()
     terminal.print(table)
     reasons = [f"{lane.lane}: {reason}" for lane in verdict.lanes for reason in lane.reasons]
-    for line in [*reasons, *_ledger_lines(verdict), str(verdict.cross_check)]:
+    for line in [*reasons, *verdict.of_work, *_ledger_lines(verdict), str(verdict.cross_check)]:
         terminal.print(f"  {line}", markup=False, highlight=False)
+    if verdict.crash is not None:
+        terminal.print(Text(verdict.crash, style="yellow"))
     terminal.print(Text(verdict.described, style=_STYLES[verdict.verdict]))
 
 

@@ -121,7 +121,7 @@ def _finish(command: Callable[[], int]) -> int:
             traceback.print_exception(error)
         if known is not None:
             return _say(str(known), known.exit_code)
-        return _say(f"internal error: {_first_line(error)}; {_traceback_of(error)}", ExitCode.BUG)
+        return _say(f"internal error: {told(error)}", ExitCode.BUG)
 
 
 def failure_of(error: BaseException) -> KafkaChaosError | None:
@@ -184,6 +184,11 @@ def _say(message: str, code: int) -> int:
     with contextlib.suppress(OSError):
         click.echo(f"kafka-chaos: {message}", err=True)
     return code
+
+
+def told(error: BaseException) -> str:
+    """What a bug raised, in one line, and where its traceback is, which is written by this."""
+    return f"{_first_line(error)}; {_traceback_of(error)}"
 
 
 def _first_line(error: BaseException) -> str:

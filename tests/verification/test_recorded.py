@@ -27,7 +27,7 @@ from tests.verification.samples.run_dirs import Rows, write_histories
 from tests.verification.test_engines import SAMPLES, wide_holes_and_regressions
 
 ANSWERS = Path(__file__).parent / "samples" / "answers"
-NOT_RECORDED = ("predicted", "anomalies", "prediction")
+NOT_RECORDED = ("predicted", "anomalies", "prediction", "work")
 """Keys of a lane and of its ledger that repeat what the sample says or what findings/ has, or name the model."""
 Sample = Callable[[Path], Path]
 

@@ -10,12 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.verification import submit
-from kafka_chaos.verification.cli import verify_command
+from kafka_chaos.verification import checker, submit, verify
+from kafka_chaos.verification.cli import print_verdict, verify_command
 from tests.commands import ended
 from tests.verification.samples.run_dirs import prediction, rows_of
 
 PLAIN = ("--engine", "plain")
+NO_SESSION: Any = object()
+"""In place of a session of Spark: whatever is asked of it fails."""
 
 
 def test_importing_the_command_does_not_import_spark() -> None:
@@ -76,6 +78,31 @@ def test_the_plain_engine_refuses_what_is_too_large_or_elsewhere(
     result = ended(verify_command, *PLAIN, "s3a://bucket/run")
     assert result.exit_code == 64
     assert "s3a://bucket/run: the engine plain reads local directories only: use spark" in result.output
+
+
+def test_a_crash_of_spark_is_answered_by_the_plain_engine_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir = rows_of(20).write(tmp_path / "run")
+    verdict = verify(run_dir, spark=NO_SESSION)
+    assert (verdict.verdict, verdict.engine) == (verify(run_dir, engine="plain").verdict, "plain")
+    said = "the engine spark crashed, so plain judged the run: AttributeError: 'object' object has no attribute 'conf'"
+    assert (verdict.crash or "").startswith(said)
+    verdict = verify(run_dir, spark=NO_SESSION)
+    assert json.loads((run_dir / "verdict.json").read_text())["crash"] == verdict.crash
+    print_verdict(verdict)
+    assert said in capsys.readouterr().out
+
+
+def test_a_crash_that_is_not_answered_by_another_engine_leaves_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checker, "MOST_ROWS", 8)
+    run_dir = rows_of(3).write(tmp_path / "run")
+    (run_dir / "verdict.json").write_text("{}")
+    with pytest.raises(AttributeError, match="conf"):
+        verify(run_dir, spark=NO_SESSION)
+    assert not (run_dir / "verdict.json").exists()
 
 
 @pytest.mark.spark

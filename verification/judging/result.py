@@ -14,6 +14,7 @@ from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly
 from kafka_chaos.contract.ledger import CrossCheck, Ledger, TableLedger
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.judging.work import Work
 
 Identity = tuple[int | None, int | None]
 """producer_id and seq of a record of a lane."""
@@ -43,7 +44,8 @@ class LaneVerdict:
 
     `predicted`: the statuses for these faults; `in_this_run`: those that differ, given what the run showed.
     `explained`: by the reasons that known defects explain, the sets of them that do. `accepted_defects`: those because
-    of which the lane does not make the command fail; its verdict is a violation all the same.
+    of which the lane does not make the command fail; its verdict is a violation all the same. `work`: how much of what
+    was asked for came to be.
     """
 
     lane: str
@@ -59,6 +61,7 @@ class LaneVerdict:
     explained: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     accepted_defects: tuple[str, ...] = ()
     in_this_run: Mapping[AnyAnomaly, Status] = field(default_factory=dict)
+    work: Work | None = field(default=None, compare=False)
 
     @property
     def anomalies(self) -> tuple[AnyAnomaly, ...]:
@@ -121,6 +124,7 @@ class LaneVerdict:
             "produced": self.produced,
             "acknowledged": self.acknowledged,
             "consumed": self.consumed,
+            **({"work": self.work.to_json()} if self.work else {}),
             "anomalies": {
                 anomaly.value: {
                     "count": seen.count,
@@ -146,7 +150,7 @@ class RunVerdict:
     """The result of one run: the lanes' verdicts merged, violation > unknown > conforms.
 
     `tables`: the rows of every table, by footer and as read. `cross_check`: what the plain checker looked at beside
-    Spark. `engine`: what examined the run.
+    Spark. `engine`: what examined the run. `crash`: which engine crashed before, and how; None: none did.
     """
 
     run_dir: RunPath
@@ -156,6 +160,7 @@ class RunVerdict:
     cross_check: CrossCheck = field(default_factory=CrossCheck, compare=False)
     engine: Engine = field(default=Engine.SPARK, compare=False)
     seconds: float = field(default=0.0, compare=False)
+    crash: str | None = field(default=None, compare=False)
 
     @property
     def described(self) -> str:
@@ -173,6 +178,11 @@ class RunVerdict:
         """The same verdict, with those lanes accepted that `defects` explain."""
         return replace(self, lanes=tuple(lane.accepting(defects) for lane in self.lanes))
 
+    @property
+    def of_work(self) -> list[str]:
+        """What is to be said of the lanes' work, in lines."""
+        return [f"{lane.lane}: {line}" for lane in self.lanes if lane.work for line in lane.work.lines]
+
     def lane(self, name: str) -> LaneVerdict:
         """The verdict of the lane of that name; KeyError if there is none."""
         for lane in self.lanes:
@@ -186,6 +196,7 @@ class RunVerdict:
             "format_version": FORMAT_VERSION,
             "verdict": self.verdict.value,
             "engine": self.engine.value,
+            **({"crash": self.crash} if self.crash else {}),
             "tables": {name: asdict(table) for name, table in self.tables.items()},
             "cross_check": asdict(self.cross_check),
             "lanes": [lane.to_json() for lane in self.lanes],

@@ -83,10 +83,15 @@ def keep(frame: DataFrame, *, small: bool = False, large: bool = False) -> DataF
 
     In a `small` run, the first job that needs it computes it: a separate job would take longer than the rows do. A
     `large` table is kept on disk, where Spark lets choose: in memory, it would leave too little for everything else.
+
+    The columns get new identities. A checkpoint leaves them those of the table that it came from, and Spark refuses to
+    join the two where no step between them, such as a union, made new ones: with one anomaly to examine, none does.
     """
     if large and int(frame.sparkSession.version.partition(".")[0]) >= 4:
-        return frame.localCheckpoint(eager=not small, storageLevel=StorageLevel.DISK_ONLY)
-    return frame.localCheckpoint(eager=not small)
+        kept = frame.localCheckpoint(eager=not small, storageLevel=StorageLevel.DISK_ONLY)
+    else:
+        kept = frame.localCheckpoint(eager=not small)
+    return kept.toDF(*kept.columns)
 
 
 def keys(frame: DataFrame, *, few: bool, small: bool = False) -> DataFrame:

@@ -144,7 +144,7 @@ def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
     """A table of the lanes: counts, prediction, findings, missing evidence and the cross-check."""
     table = Table(title=f"{verdict.run_dir.name}: {verdict.described}", title_justify="left", title_style="bold")
     table.add_column("lane", no_wrap=True)
-    for heading in ("produced", "acknowledged", "lost", "duplicated", "longest gap"):
+    for heading in ("asked", "attempted", "acknowledged", "lost", "duplicated", "longest gap"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("predicted", max_width=32)
     table.add_column("observed", max_width=32)
@@ -153,6 +153,7 @@ def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
         gap = gaps.get(lane.lane)
         table.add_row(
             lane.lane,
+            lane.work.asked_described if lane.work else "",
             f"{lane.produced:,}",
             f"{lane.acknowledged:,}",
             _count(lane, Anomaly.LOST_WRITE),
@@ -168,6 +169,8 @@ def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
         if lane.ledger is not None and not lane.ledger.complete
     ]
     doubts += [f"{one.lane}: {one}" for one in verdict.cross_check.disagreements]
+    doubts += verdict.of_work
+    doubts += [] if verdict.crash is None else [verdict.crash]
     return Group(table, str(verdict.cross_check), *(Text(line, style="yellow") for line in doubts))
 
 

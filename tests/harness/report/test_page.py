@@ -132,9 +132,9 @@ def test_the_matrix_sets_the_prediction_against_what_was_found_and_proofs_are_in
 
 def test_lanes_are_summed_up_and_losses_traced_to_the_epoch_that_dropped_them(tmp_path: Path) -> None:
     page = page_of(full_run(tmp_path), series_of("orders"))
-    summary = [row for row in page.rows if row and row[0] == "orders" and len(row) == 9]
+    summary = [row for row in page.rows if row and row[0] == "orders" and len(row) == 10]
     assert [" ".join(cell.split()) for cell in summary[0]] == [
-        "orders", "100", "100", "2 / 5", "20", "1", "not recorded", "2.0 s", "✓ conforms",
+        "orders", "not known", "100", "100", "2 / 5", "20", "1", "not recorded", "2.0 s", "✓ conforms",
     ]  # fmt: skip
     assert page.row("safe")[0].startswith("safe")
     lost = "First case: truncation: broker 1 dropped offsets 40 to 59."
@@ -149,7 +149,7 @@ def test_clients_stand_side_by_side_where_lanes_have_several(tmp_path: Path) -> 
     started = {"ts_ns": 1, "type": "client_started", "role": "producer", "client": "java", "version": "4.1.1"}
     lanes, verdicts = [runs.lane("a"), runs.lane("b")], [runs.judged("a"), runs.judged("b")]
     page = page_of(runs.write(tmp_path / "run", lanes, verdicts, events=[{**started, "lane": "a"}]))
-    rows = [row for row in page.rows if len(row) == 10]
+    rows = [row for row in page.rows if len(row) == 11]
     assert [[" ".join(cell.split()) for cell in row[:2]] for row in rows] == [
         ["Lane", "Client"],
         ["a", "java 4.1.1"],

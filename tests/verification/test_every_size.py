@@ -1,0 +1,133 @@
+"""No run without a verdict: each anomaly alone and each pair of them, in histories of each size, with and without
+explanations, on each engine.
+
+How an engine examines an anomaly depends on the size of the history and on what else is left to examine there. All goes
+through the public checker; only `SIZES` knows where an engine's sizes begin. The plain engine, which knows no sizes,
+says what the verdict is.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.verification.plain.rows import LaneHistory, Produced, Read, Stored
+from kafka_chaos.verification.tables import evidence
+from tests.verification.detection.test_planted import PLANTS, RECORDS, Plant, valid
+from tests.verification.samples import planted_groups, planted_transactions
+from tests.verification.samples.engines import counted, verified_by_both
+from tests.verification.samples.run_dirs import Rows, write_histories
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("everything_forbidden")]
+
+SIZES: dict[str, dict[str, int]] = {"small": {}, "medium": {"SMALL": 100}, "large": {"SMALL": 100, "LARGE": 200}}
+"""By size the borders, in rows, with which a history of some hundred rows is of that size."""
+
+
+@contextmanager
+def of_size(size: str) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, rows in SIZES[size].items():
+            patch.setattr(evidence, name, rows)
+        yield
+
+
+def explain(run_dir: Path) -> Path:
+    """Let the run have a fault and two leaders of each partition 0, so that every cause is looked for."""
+    lanes = [lane["lane"] for lane in json.loads((run_dir / "lanes.json").read_text())["lanes"]]
+    rows = Rows().event("fault_requested", ts_ns=1, fault_id="f", kind="kill", lanes=lanes, resolved=["broker-1"])
+    rows.event("fault_proven", ts_ns=1, fault_id="f").event("fault_healed", ts_ns=10**12, fault_id="f")
+    for lane, epoch in product(lanes, (0, 1)):
+        leader = {"broker": epoch + 1, "leader_epoch": epoch, "start_offset": 50 * epoch, "isr": [1, 2]}
+        rows.event("leader_elected", ts_ns=10 + epoch, lane=lane, partition=0, **leader)
+    (run_dir / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in rows.events or ()))
+    return run_dir
+
+
+def clean(records: int) -> LaneHistory:
+    """Every record is acknowledged, stored and read: a prefilter leaves nothing to examine, at most the log's order."""
+    numbers = range(records)
+    return LaneHistory(
+        produced=[Produced(0, i, 0, i, "ok") for i in numbers],
+        log=[Stored(0, i, 0, i) for i in numbers],
+        consumed=[Read("c", 0, i, 0, i, i) for i in numbers],
+    )
+
+
+def planted(folder: Path, *plants: Plant, beside: int = RECORDS) -> Path:
+    """A lane for each plant, and a clean one of `beside` records."""
+    lanes = {plant.__name__: valid() for plant in plants}
+    for plant in plants:
+        plant(lanes[plant.__name__], 70)
+    return write_histories(folder, {"clean": clean(beside), **lanes})
+
+
+def named(plants: Iterable[Plant]) -> str:
+    return "+".join(plant.__name__ for plant in plants) or "nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beside", [30_000, 300_000])
+@pytest.mark.parametrize("plants", [(), *((plant,) for plant in PLANTS)], ids=named)
+def test_a_lane_beside_a_clean_one_of_real_size(
+    tmp_path: Path, spark: Any, plants: tuple[Plant, ...], beside: int
+) -> None:
+    verdict = verified_by_both(explain(planted(tmp_path / "run", *plants, beside=beside)), spark=spark)
+    assert counted(verdict).keys() >= {plant.__name__ for plant in plants}
+    assert verdict.lane("clean").verdict == Verdict.CONFORMS
+
+
+BY_DAY = ((), True, "medium")
+SETS = [(), *((plant,) for plant in PLANTS), *combinations(PLANTS, 2)]
+
+
+@pytest.mark.parametrize(
+    ("plants", "explained", "size"),
+    [
+        pytest.param(
+            *case, id=f"{named(case[0])}-{case[1]}-{case[2]}", marks=[] if case == BY_DAY else pytest.mark.slow
+        )
+        for case in product(SETS, (True, False), SIZES)
+    ],
+)
+def test_anomalies_alone_and_in_pairs(
+    tmp_path: Path, spark: Any, plants: tuple[Plant, ...], explained: bool, size: str
+) -> None:
+    run_dir = planted(tmp_path / "run", *plants)
+    with of_size(size):
+        verified_by_both(explain(run_dir) if explained else run_dir, spark=spark, all_methods=size != "small")
+
+
+def of_transactions(plant: Callable[[], tuple[LaneHistory, Any]]) -> Callable[[Path], Path]:
+    return lambda folder: write_histories(folder, {"a": plant()[0]})
+
+
+def of_groups(plant: Callable[[], planted_groups.Plant]) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        run, _ = plant()
+        return write_histories(folder, run.lanes, run.clients, run.committed)
+
+    return write
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("explained", [True, False])
+@pytest.mark.parametrize(
+    "sample",
+    [
+        *(pytest.param(of_transactions(plant), id=plant.__name__) for plant in planted_transactions.PLANTS),
+        *(pytest.param(of_groups(plant), id=plant.__name__) for plant in planted_groups.PLANTS),
+    ],
+)
+def test_anomalies_of_transactions_and_groups_alone(
+    tmp_path: Path, spark: Any, sample: Callable[[Path], Path], explained: bool, size: str
+) -> None:
+    run_dir = sample(tmp_path / "run")
+    with of_size(size):
+        verified_by_both(explain(run_dir) if explained else run_dir, spark=spark, all_methods=size != "small")

@@ -1,0 +1,112 @@
+"""Asked, attempted, acknowledged: how much of a lane's load came to be, and by which errors the rest did not.
+
+Guarantee: whatever engine judges, the same files are counted. Nothing here changes a verdict: a lane that did little
+did not do wrong, but whoever reads its verdict has to know how little was tested.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
+from kafka_chaos.verification.inputs.documents.reading import is_given, opened, parsed_yaml
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.parquet import batches_where
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+
+_COLUMNS = ("lane", "error")
+_ENOUGH = 0.9
+"""A lane that attempted a smaller part of what was asked for says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The records that were asked for, those that a producer attempted and those that were acknowledged.
+
+    `asked`: None where no experiment.yaml says it. `errors`: by table, `produced` or `transactions`, how many rows
+    ended with which error; None if the tables are no local files.
+    """
+
+    attempted: int
+    acknowledged: int
+    asked: int | None = None
+    errors: Mapping[str, Mapping[str, int]] | None = field(default_factory=dict)
+
+    @property
+    def asked_described(self) -> str:
+        """How many records were asked for, in a table."""
+        return "not known" if self.asked is None else f"{self.asked:,}"
+
+    @property
+    def lines(self) -> list[str]:
+        """What the counts alone do not tell: how much less than asked was attempted, and the errors."""
+        found = []
+        if self.asked and self.attempted < _ENOUGH * self.asked:
+            share = f"{self.attempted / self.asked:.0%}"
+            found.append(f"attempted {self.attempted:,} of {self.asked:,} records that were asked for ({share})")
+        for table, errors in (self.errors or {}).items():
+            named = ", ".join(f"{name} {count:,}" for name, count in errors.items())
+            found.append(f"errors of {'records' if table == 'produced' else table}: {named}")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in verdict.json."""
+        return {
+            "asked": self.asked,
+            "attempted": self.attempted,
+            "acknowledged": self.acknowledged,
+            "errors": None if self.errors is None else {table: dict(each) for table, each in self.errors.items()},
+        }
+
+
+def work_of(run: RunDirectory, counts: Mapping[str, tuple[int, int]]) -> dict[str, Work]:
+    """The work of each lane. `counts`: by lane, the records attempted and acknowledged, as an engine counted them."""
+    asked = {} if run.path is None else asked_of(run.path / EXPERIMENT_FILE)
+    errors = _errors(run)
+    return {
+        lane: Work(attempted, acknowledged, asked.get(lane), None if errors is None else errors.get(lane, {}))
+        for lane, (attempted, acknowledged) in counts.items()
+    }
+
+
+def asked_of(path: RunPath) -> dict[str, int]:
+    """By lane, how many records an experiment.yaml asks for: rate × duration, from when the lane's topic is created.
+
+    A phase in steps loads until they are done, and a loop sends what it reads: neither has a number. Nor has a file of
+    another form: what a run was to be does not decide what it was.
+    """
+    if not is_given(path):
+        return {}
+    with opened(path) as file:
+        try:
+            phases = parsed_yaml(file.read())["phases"]
+            return {
+                lane["lane"]: max(0, round(load["rate"] * (load["duration"] - (lane.get("created_at") or 0))))
+                for phase in phases
+                if (load := phase.get("workload")) and not phase.get("steps")
+                for lane in phase["lanes"]
+                if not lane.get("loop")
+            }
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return {}
+
+
+def _errors(run: RunDirectory) -> dict[str, dict[str, dict[str, int]]] | None:
+    """By lane and table the errors, the most frequent first; None if they can't be counted."""
+    if not isinstance(run.path, Path) or any(table.counted for table in run.tables.values()):
+        return None
+    import pyarrow.compute as pc
+
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for name in ("produced", "transactions"):
+        columns = [column for column in TABLES[name] if column.name in _COLUMNS]
+        counts: Counter[tuple[str, str]] = Counter()
+        for batch in batches_where(run.tables[name].files, columns, {}):
+            failed = batch.filter(pc.is_valid(batch.column("error")))
+            counts.update(zip(failed.column("lane").to_pylist(), failed.column("error").to_pylist(), strict=True))
+        for (lane, error), count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+            found.setdefault(lane, {}).setdefault(name, {})[error] = count
+    return found
