@@ -87,9 +87,8 @@ def by_maven(folder: Path, version: str) -> None:
     """Kafka's Java client, and the adapter compiled with Eclipse's compiler: a JRE suffices."""
     maven, java = required("mvn"), required("java")
     jars = folder / "jars"
-    (folder / "pom.xml").write_text(_POM.replace("VERSION", version))
-    command = [maven, "-q", "-B", "-f", str(folder / "pom.xml"), "dependency:copy-dependencies"]
-    _call([*command, f"-DoutputDirectory={jars}"], what=f"kafka-clients {version}")
+    command = [maven, "-q", "-B", "-f", str(folder / "java-client.xml"), "dependency:copy-dependencies"]
+    _call([*command, f"-DoutputDirectory={jars}", f"-Dkafka.version={version}"], what=f"kafka-clients {version}")
     (compiler,) = jars.glob("ecj-*.jar")
     sources = [str(path) for path in folder.glob("*.java")]
     path = os.pathsep.join(map(str, jars.glob("*.jar")))
@@ -167,18 +166,3 @@ def _call(command: list[str], *, what: str, folder: Path | None = None, compiles
     if missing := _NO_SUCH_VERSION.search(said):
         raise UsageFailure(_no_such(what, missing))
     raise EnvironmentFailure(f"{what} could not be fetched: {command[0]} said:\n{said[-_SAID:]}")
-
-
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>kafka-chaos</groupId>
-  <artifactId>client</artifactId>
-  <version>1</version>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId>
-      <version>VERSION</version></dependency>
-    <dependency><groupId>org.json</groupId><artifactId>json</artifactId><version>20240303</version></dependency>
-    <dependency><groupId>org.eclipse.jdt</groupId><artifactId>ecj</artifactId><version>3.33.0</version></dependency>
-  </dependencies>
-</project>
-"""

@@ -117,7 +117,7 @@ _OWN: tuple[ClientKind, ...] = (
     ClientKind(
         name="java",
         version="3.9.1",
-        sources=("Client.java", "Member.java"),
+        sources=("Client.java", "Member.java", "java-client.xml"),
         fill=by_maven,
         asks=lambda version: [*_MAVEN_ASKS, f"-Dartifact=org.apache.kafka:kafka-clients:{version}:pom"],
         needs=("mvn", "java"),

@@ -297,6 +297,7 @@ def test_the_command_ends_with_70_and_the_compiler_s_message(
     programs.mkdir()
     (broken / "Client.java").write_text("class Client {\n    void run() { undefined(); }\n}\n")
     (broken / "Member.java").write_text("class Member {}\n")
+    (broken / "java-client.xml").write_text("<project/>\n")
     scripts = {"mvn": MAVEN % (f'cp "{FOUND_JARS}"/*.jar "$to"' if is_real else 'touch "$to/ecj-1.jar"')}
     if not is_real:
         scripts["java"] = ECJ_SAYS

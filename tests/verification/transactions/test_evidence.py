@@ -12,6 +12,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.verification import verify
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
@@ -22,7 +23,9 @@ from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, ReplicaFacts, TransactionFacts
 from kafka_chaos.verification.transactions import dependencies as of_cycles
 from kafka_chaos.verification.transactions.evidence import SLACK_NS
+from tests.verification.samples import planted_transactions
 from tests.verification.samples.partitions import FULL
+from tests.verification.samples.run_dirs import write_histories
 
 LANE = Lane(lane="a", idempotence=True, transactional=Transactional(timeout_ms=1_000))
 SECOND = 1_000_000_000
@@ -164,3 +167,34 @@ def _by_reachability(edges: list[tuple[int, int]]) -> list[list[int]]:
         reached = {one: found.union(*(reached[two] for two in found)) for one, found in reached.items()}
     together = {one: [one, *(two for two in reached[one] if two != one and one in reached[two])] for one in range(9)}
     return [list(found) for found in {tuple(sorted(found)) for found in together.values()} if len(found) > 1]
+
+
+def of_aborts_alone(folder: Path, *, abort: float = 1.0, stays_ns: int | None = None) -> LaneVerdict:
+    """A lane whose transactions are all aborted; its read_committed consumer ends `stays_ns` after the last of them."""
+    made = planted_transactions.Lane(Random(7), 2)
+    made.history.timeout_ms = 5_000
+    for number in range(4):
+        planted_transactions.transaction(made, planted_transactions.WRITERS[number % 2](made), "aborted")
+    history = planted_transactions.read(made)
+    last = max(row.end_ns or 0 for row in history.transactions)
+    ends = None if stays_ns is None else last + stays_ns
+    history.assignments = [
+        row._replace(end_ns=ends if row.isolation == "read_committed" else None) for row in history.assignments
+    ]
+    settings = {"transactional": {"timeout_ms": 5_000, "abort": abort}}
+    return verify(write_histories(folder, {"a": history}, {"a": settings}), engine="plain").lane("a")
+
+
+def test_who_is_given_nothing_where_nothing_is_due_is_evidence(tmp_path: Path, everything_forbidden: None) -> None:
+    verdict = of_aborts_alone(tmp_path / "run", stays_ns=SECOND)
+    assert not_judged(verdict) == set()
+    assert (verdict.verdict, verdict.reasons) == (Verdict.CONFORMS, ())
+
+
+@pytest.mark.parametrize("case", [{"stays_ns": None}, {"stays_ns": -SECOND}, {"stays_ns": SECOND, "abort": 0.5}])
+def test_who_left_early_or_was_to_be_given_something_is_none(
+    tmp_path: Path, everything_forbidden: None, case: dict[str, Any]
+) -> None:
+    verdict = of_aborts_alone(tmp_path / "run", **case)
+    assert verdict.verdict == Verdict.UNKNOWN
+    assert "aborted_read" in not_judged(verdict)
