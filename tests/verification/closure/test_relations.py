@@ -452,6 +452,32 @@ def test_a_run_of_this_project_says_more(tmp_path: Path, name: str | None) -> No
     assert more == [] if problem is None else any(problem in doubt for doubt in more)
 
 
+@pytest.mark.parametrize(
+    ("chain", "cleanup_policy", "is_doubtful"),
+    [
+        ([[3, 4]], "delete", False),
+        ([[3, 4]], None, True),
+        ([[0, 2], [1, 6]], "delete", False),
+        ([[0, 0], [3, 5]], "delete", True),
+    ],
+    ids=["forgotten", "nothing is removed", "begins later", "missing between others"],
+)
+def test_leader_epochs_that_retention_made_a_broker_forget_are_no_doubt(
+    tmp_path: Path, chain: list[list[int]], cleanup_policy: str | None, is_doubtful: bool
+) -> None:
+    rows = plain_run()
+    rows.lanes[0]["cleanup_policy"] = cleanup_policy
+    checkpoints(leader_epochs=chain)(rows)
+    if chain[-1][1] == 5:
+        for entries in rows.checkpoints["brokers"].values():
+            entries["a/0"] = {**entries["a/0"], "leader_epochs": chain}
+        for row in rows.replicas or ():
+            row["leader_epoch"] = 2 if row["offset"] == 4 else row["leader_epoch"]
+    doubts = resolved(open_run(rows.write(tmp_path / "run"))).doubts.get("a", ())
+    problem = "a leader epoch that checkpoints.json does not have"
+    assert any(problem in doubt.text for doubt in doubts) is is_doubtful, doubts
+
+
 def test_two_lanes_of_one_topic_have_a_doubt(tmp_path: Path) -> None:
     rows = Rows(lanes=[{"lane": "a"}, {"lane": "b", "topic": "a"}, {"lane": "c"}]).all(0, 0)
     doubts = resolved(open_run(rows.write(tmp_path / "run"))).doubts
