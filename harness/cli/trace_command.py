@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka_chaos.contract.command.command_line import console, plain_table
-from kafka_chaos.contract.command.errors import UsageFailure, counted
+from kafka_chaos.contract.command.errors import UsageFailure
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.report.inputs.trace import Traced
@@ -28,7 +28,6 @@ SHOWN = 200
 @click.option("--until", type=float, metavar="SECONDS", help="Up to this moment of the run.")
 @click.option("--faults", is_flag=True, help="Only what a fault held, delayed, lost or cut.")
 @click.option("--limit", default=SHOWN, show_default=True, help="Print at most so many; 0 prints all.")
-@click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw them as a sequence diagram instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per request.")
 def trace_command(
     run_dir: Path,
@@ -39,7 +38,6 @@ def trace_command(
     until: float | None,
     faults: bool,
     limit: int,
-    svg: Path | None,
     as_json: bool,
 ) -> None:
     """Print what passed the links of a run; DIR is its directory, by default runs/latest.
@@ -60,12 +58,7 @@ def trace_command(
         and (not faults or traced.fault is not None)
     ]
     shown = chosen[:limit] if limit else chosen
-    if svg is not None:
-        from kafka_chaos.harness.report.sequence import draw
-
-        svg.write_text(f"{draw(shown, f'requests of {run_dir}', alone=True)}\n", encoding="utf-8")
-        click.echo(f"{svg}: {counted(len(shown), 'request')}")
-    elif as_json:
+    if as_json:
         for traced in shown:
             click.echo(json.dumps(asdict(traced)))
     else:

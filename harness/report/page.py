@@ -12,10 +12,10 @@ from markupsafe import Markup
 
 from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.lane.families import CAUSED, Cause
-from kafka_chaos.harness.report import ledger, matrix, offsets, sequence
+from kafka_chaos.harness.report import ledger, matrix, offsets
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import SLOT_NS, LaneSeries, Series
-from kafka_chaos.harness.report.inputs.trace import has_trace, read_trace
+from kafka_chaos.harness.report.inputs.trace import around_faults, has_trace, read_trace
 from kafka_chaos.harness.report.pages import environment, lateness, static
 from kafka_chaos.harness.report.svg import clock, duration
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
@@ -25,8 +25,8 @@ from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, styl
 LIMIT = 2_000_000
 """The limit of a report's size, in bytes."""
 
-SEQUENCES = 6
-"""Requests hit by faults of which a report shows a diagram."""
+REQUESTS = 6
+"""Requests hit by faults that a report shows, each with its neighbours."""
 
 _WORST_FIRST = (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS)
 LEVELS = (
@@ -64,7 +64,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
     ]
     named = [(phase.name if phase else "other lanes", members) for phase, members in phases if members]
     return {
-        "style": Markup(static("report.css")) + style_sheet() + sequence.style_sheet(),
+        "style": Markup(static("report.css")) + style_sheet(),
         "script": Markup(static("report.js")),
         "evidence": evidence,
         "verdict": evidence.verdict,
@@ -99,7 +99,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "workloads": _workloads(evidence),
         "experiment_text": evidence.experiment_text[: detail.text],
         "commands": _commands(evidence),
-        "sequences": _sequences(evidence) if detail.charts else [],
+        "requests": around_faults(read_trace(evidence.path), REQUESTS) if has_trace(evidence.path) else [],
         "kind_class": kind_class,
         "fault_patterns": patterns(),
     }
@@ -166,14 +166,6 @@ def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[dict[str, A
                 trace["lanes"].append(row.lane)
                 trace["found"] += cell.count or 0
     return sorted(traces.values(), key=lambda one: (not one["deviates"], one["cell"].predicted != Status.REQUIRED))
-
-
-def _sequences(evidence: Evidence) -> list[tuple[str, Markup]]:
-    """Diagrams of the first requests that faults hit, each with its title; none without a trace."""
-    if not has_trace(evidence.path):
-        return []
-    found = sequence.around_faults(read_trace(evidence.path), SEQUENCES)
-    return [(title, sequence.draw(requests, title)) for title, requests in found]
 
 
 def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:

@@ -4,6 +4,7 @@ Guarantee: the requests in the order in which they were sent, with the times in 
 torn last line, which a killed run leaves, is left out. Raises `UsageFailure` where there is no trace.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from kafka_chaos.verification.inputs.documents.reading import json_lines
 
 _NS = 1e9
 _AS_TRACED = ("sender", "node", "port", "connection", "api", "version", "correlation_id", "client_id")
+_AROUND = 12
+"""Requests that are shown around one that a fault hit, at most."""
+_AHEAD = 5_000
 _FATES = {"hold": "held", "delay": "delayed", "rate": "slowed", "drop": "lost", "cut": "cut"}
 
 
@@ -121,3 +125,43 @@ def _traced(line: dict[str, Any], start: int) -> Traced:
             seconds(fault.get("until_ns")),
         ),
     )
+
+
+def around_faults(requests: Sequence[Traced], most: int) -> list[tuple[str, list[Traced]]]:
+    """For the first `most` requests that faults hit: a title, and the request with its neighbours.
+
+    Neighbours have the same API and speak of the same transaction, group or partitions; else they share the connection.
+    Of a rule that hit many, the first one stands for all.
+    """
+    shown: list[tuple[str, list[Traced]]] = []
+    rules = set()
+    for number, hit in enumerate(requests):
+        if hit.fault is None or hit.fault.rule in rules or len(shown) == most:
+            continue
+        rules.add(hit.fault.rule)
+        before = [other for other in requests[max(0, number - 500) : number] if _related(other, hit)][-2:]
+        later = [other for other in requests[number + 1 : number + _AHEAD] if _related(other, hit)]
+        words = ", ".join(filter(None, (f"{hit.api} of {hit.sender} to {hit.node}", hit.about, hit.fault.described)))
+        shown.append((words, [*before, hit, *_near(hit, later)]))
+    return shown
+
+
+def _near(hit: Traced, later: list[Traced]) -> list[Traced]:
+    """The exchanges that followed, and those under way when the waiting one went on."""
+    until = hit.fault.until if hit.fault is not None else None
+    if until is None:
+        return later[:_AROUND]
+    meanwhile = [other for other in later if other.asked < until]
+    since = [other for other in later if other.asked >= until]
+    few = _AROUND // 3
+    return [*meanwhile[:few], *meanwhile[max(few, len(meanwhile) - few) :], *since[:few]]
+
+
+def _related(other: Traced, hit: Traced) -> bool:
+    if hit.transactional_ids:
+        return bool(set(other.transactional_ids) & set(hit.transactional_ids)) and other.sender == hit.sender
+    if other.api != hit.api:
+        return False
+    if hit.partitions:
+        return bool(set(other.partitions) & set(hit.partitions)) and other.sender == hit.sender
+    return other.connection == hit.connection

@@ -1,6 +1,8 @@
-"""Selects the lanes that are drawn over time, and describes each picture in words.
+"""Draws the lanes of a run over time: acknowledgements, latencies, outcomes, elections, leaders and ISR, with faults as
+bands, and each picture in words.
 
-Guarantee: shows no more than `Detail` allows, and counts everything that it leaves out.
+Guarantee: shows no more than `Detail` allows, and counts everything that it leaves out. No meaning is carried by colour
+alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,16 +14,27 @@ from markupsafe import Markup
 
 from kafka_chaos.contract.lane.groups import loop_group_of
 from kafka_chaos.harness.report import matrix
-from kafka_chaos.harness.report.inputs.series import ErrorCount, Series
-from kafka_chaos.harness.report.pages import short
-from kafka_chaos.harness.report.timeline import elections
-from kafka_chaos.harness.report.timeline.activity import ORDINARY, Activity, EventText, gravest
-from kafka_chaos.harness.report.timeline.events import TimelineEvents
-from kafka_chaos.harness.report.timeline.frame import Frame
-from kafka_chaos.harness.report.timeline.members import draw_group
-from kafka_chaos.harness.report.timeline.picture import Strip, draw
-from kafka_chaos.harness.report.timeline.transactions import draw_transactions
+from kafka_chaos.harness.report.inputs.series import ErrorCount, LaneSeries, Series
+from kafka_chaos.harness.report.pages import shapes, short
+from kafka_chaos.harness.report.svg import Scale, compact, duration, round_up
+from kafka_chaos.harness.report.timeline.activities import draw_group, draw_transactions
+from kafka_chaos.harness.report.timeline.events import Change, TimelineEvents, election_states, explain_skipped_epochs
+from kafka_chaos.harness.report.timeline.frame import (
+    ORDINARY,
+    Activity,
+    EventText,
+    Frame,
+    Row,
+    compose,
+    describe_faults,
+    gravest,
+)
 from kafka_chaos.verification.inputs.documents.events import Place
+
+_STRIP_HEIGHT = 28
+_BURSTS = 40
+_BURST_NAME = 64
+"""Pixels that the name of a burst takes."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,15 @@ class Chart:
     activities: Sequence[Activity]
 
 
+@dataclass(frozen=True)
+class Strip:
+    """A row of states: its name, who reports it, and when each value began."""
+
+    name: str
+    source: str
+    changes: Sequence[Change]
+
+
 def draw_charts(
     table: Sequence[matrix.Row],
     timeline_events: TimelineEvents,
@@ -80,11 +102,11 @@ def draw_charts(
         events, left_out = gravest(frame, _events(row.lane, timeline_events, frame), detail.events)
         chart = Chart(
             row=row,
-            picture=draw(frame, over_time, _strips(row.lane, timeline_events, detail.partitions, end), number),
+            picture=_draw_lane(frame, over_time, _strips(row.lane, timeline_events, detail.partitions, end), number),
             events=events,
             left_out=left_out,
             errors=over_time.errors if over_time else (),
-            skipped_epochs=elections.explain_skipped_epochs(row.lane, timeline_events, start, end, detail.lines),
+            skipped_epochs=explain_skipped_epochs(row.lane, timeline_events, start, end, detail.lines),
             activities=_activities(row.lane, frame, timeline_events, series, detail, number),
         )
         charts.append(chart)
@@ -157,7 +179,7 @@ def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns:
     for partition in known[:partitions]:
         place = (lane, partition)
         suffix = f" {partition}" if len(known) > 1 else ""
-        won = elections.states(timeline_events.elections.get(place, ()))
+        won = election_states(timeline_events.elections.get(place, ()))
         for name, source, changes in (
             ("elections", "as brokers log them", won),
             ("leader", "as clients see it", timeline_events.leaders.get(place, ())),
@@ -195,3 +217,67 @@ def _events(lane: str, timeline_events: TimelineEvents, frame: Frame) -> list[Ev
             controller = "no controller" if after.value == "nobody" else f"broker {after.value} as controller"
             found.append((after.ts_ns, ORDINARY, f"clients see {controller}"))
     return found
+
+
+def _draw_lane(frame: Frame, series: LaneSeries | None, strips: Sequence[Strip], number: int) -> Markup:
+    """The picture of one lane; `number` makes its ids unique in the page."""
+    rows = list(_of_records(frame, series)) if series is not None and series.buckets else []
+    rows += [Row(_STRIP_HEIGHT, shapes("timeline").states(frame, strip)) for strip in strips]
+    return compose(
+        frame,
+        rows,
+        name=f"timeline-{number}",
+        title=f"{frame.lane} over time",
+        description=_describe_lane(frame, series, strips),
+    )
+
+
+def _of_records(frame: Frame, series: LaneSeries) -> Iterator[Row]:
+    draws, highest = shapes("timeline"), _highest_rate(series)
+    yield Row(90, draws.rates(frame, series, highest, list(_bursts(frame, series, highest))))
+    if others := max(bucket.fail + bucket.info for bucket in series.buckets):
+        yield Row(36, draws.others(frame, series, others))
+    if any(bucket.max_ns is not None for bucket in series.buckets):
+        yield Row(86, draws.latencies(frame, series, *_latency_axis(series)))
+
+
+def _highest_rate(series: LaneSeries) -> float:
+    """Where the axis of acknowledgements per second ends: a lone burst does not flatten all the rest."""
+    rates = sorted(series.per_second(bucket) for bucket in series.buckets if bucket.ok) or [1e9 / series.width_ns]
+    return round_up(min(rates[-1], 4 * rates[len(rates) // 2]))
+
+
+def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[float, float, str]]:
+    """The edges of what exceeds the axis, and its true height in words; of several close together, the highest's."""
+    beyond = [bucket for bucket in series.buckets if series.per_second(bucket) > highest]
+    taken: list[float] = []
+    for bucket in sorted(beyond, key=lambda bucket: -bucket.ok)[:_BURSTS]:
+        left, right = frame.edges(series, bucket)
+        centre, words = (left + right) / 2, ""
+        if all(abs(centre - other) > _BURST_NAME for other in taken):
+            taken.append(centre)
+            words = compact(series.per_second(bucket))
+        yield left, right, words
+
+
+def _latency_axis(series: LaneSeries) -> tuple[Scale, list[tuple[float, str]]]:
+    """A logarithmic scale from a power of ten to another, and the marks of those between them that have room."""
+    known = [bucket for bucket in series.buckets if bucket.max_ns is not None]
+    low = len(str(max(1, min(bucket.p50_ns or 1 for bucket in known)))) - 1
+    high = max(low + 1, len(str(max(bucket.max_ns or 1 for bucket in known))))
+    y = Scale(10.0**low, 10.0**high, 74, 0, logarithmic=True)
+    shown = [
+        power for power in range(low, high + 1) if power in (low, high) or high - low <= 4 or (power - low) % 2 == 0
+    ]
+    return y, [(y(10.0**power), duration(10.0**power).replace(".0", "")) for power in shown]
+
+
+def _describe_lane(frame: Frame, series: LaneSeries | None, strips: Sequence[Strip]) -> str:
+    parts = describe_faults(frame)
+    for gap in series.gaps if series else ():
+        parts.append(f"no acknowledgement for {duration(gap.end_ns - gap.start_ns)} from {frame.clock(gap.start_ns)}")
+    for strip in strips:
+        states = [f"{change.value} from {frame.clock(change.ts_ns)}" for change in strip.changes[:8]]
+        if states:
+            parts.append(f"{strip.name} {strip.source}: " + ", ".join(states))
+    return "; ".join(parts) or "nothing but load"

@@ -1,8 +1,7 @@
-"""Shared by all pictures of a lane over time: the axis of time, and the faults as bands behind the rows, each
-in the style that its kind declares.
+"""Shared by all pictures over time: the axis of time, the faults as bands behind the rows, and events in words.
 
-Guarantee: a kind that is not installed where the report is written has the neutral style, never none. Every
-picture has a title and a description that say in words what it shows.
+A kind of fault that is not installed where the report is written has the neutral style. Every picture has a title and
+a description that say in words what it shows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -131,3 +130,28 @@ def style_sheet() -> Markup:
 def patterns() -> Markup:
     """The SVG patterns of all kinds, to be defined once in the page."""
     return Markup(shapes("timeline").patterns(_styles()))
+
+
+GRAVE, NOTABLE, ORDINARY = range(3)
+"""The ranks of events, for where not everything fits: grave ones are left out last, ordinary ones first."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """A picture with its heading, a sentence that sums it up, and its events in words: (when, what)."""
+
+    heading: str
+    summary: str
+    picture: Markup
+    events: Sequence[tuple[str, str]]
+    left_out: int
+
+
+EventText = tuple[int, int, str]
+"""When, how grave, and what."""
+
+
+def gravest(frame: Frame, events: Sequence[EventText], most: int) -> tuple[list[tuple[str, str]], int]:
+    """At most so many of these events, the gravest of all, in order of time and in words; and how many are left out."""
+    kept = sorted(sorted(events, key=lambda event: (event[1], event[0]))[:most])
+    return [(f"{frame.at(ts_ns):+.2f} s", text) for ts_ns, _, text in kept], len(events) - len(kept)

@@ -14,11 +14,9 @@ from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.inputs.series import Series
 from kafka_chaos.harness.report.inputs.transactions import Bar, TransactionalId
 from kafka_chaos.harness.report.page import LIMIT, render
-from kafka_chaos.harness.report.timeline.activity import Activity
+from kafka_chaos.harness.report.timeline.activities import draw_group, draw_transactions
 from kafka_chaos.harness.report.timeline.events import FaultSpan, MemberChange, Offsets, timeline_events_of
-from kafka_chaos.harness.report.timeline.frame import Frame
-from kafka_chaos.harness.report.timeline.members import draw_group
-from kafka_chaos.harness.report.timeline.transactions import draw_transactions
+from kafka_chaos.harness.report.timeline.frame import Activity, Frame
 
 PAUSE = FaultSpan("load/pause-1", "pause", "leader(orders)", ("broker-1",), None, 3 * S, 8 * S, True)
 FRAME = Frame("orders", S, 11 * S, [PAUSE])
@@ -37,18 +35,8 @@ def description(activity: Activity) -> str:
     return next(one.text or "" for one in picture.iter() if one.tag == "desc")
 
 
-def shapes(activity: Activity, kind: str) -> int:
-    """How many shapes the paths of a class have."""
-    paths = [one.get("d", "") for one in ElementTree.fromstring(activity.picture).iter() if one.get("class") == kind]
-    return sum(path.count("M") for path in paths)
-
-
-def test_every_outcome_has_bars_of_its_own() -> None:
-    drawn = transactions([transactional_id("orders-0")])
-    assert (shapes(drawn, "txn committed"), shapes(drawn, "txn committed many")) == (8, 8)
-    assert (shapes(drawn, "txn aborted"), shapes(drawn, "txn aborted many"), shapes(drawn, "txn in-doubt")) == (2, 2, 1)
-    assert (shapes(drawn, "txn aborted open"), shapes(drawn, "refused")) == (1, 1)
-    assert drawn.summary == (
+def test_transactions_are_counted_by_outcome() -> None:
+    assert transactions([transactional_id("orders-0")]).summary == (
         "32 transactions of 1 transactional id: 24 committed, 7 aborted and 1 in doubt; 1 ended in a fenced producer."
     )
 
@@ -101,17 +89,9 @@ def group(*, rows: int = 12, events: int = 60, changes: Sequence[MemberChange] =
 
 
 def test_each_partition_shows_who_held_it() -> None:
-    drawn = group()
-    picture = ElementTree.fromstring(drawn.picture)
-    bars = [(one.get("class"), "".join(one.itertext())) for one in picture.iter() if "holds" in one.get("class", "")]
-    assert len([kind for kind, _ in bars if kind == "holds member-0"]) == 6
-    assert len([kind for kind, _ in bars if kind == "holds still member-0"]) == 1, "partition 0 had two holders"
-    assert (
-        "holds member-0",
-        "member 0 holds partition 1 from 1 s to 5 s, generations 1 to 2, never given back",
-    ) in bars
-    assert shapes(drawn, "ended") == 3
-    assert (shapes(drawn, "commit"), shapes(drawn, "refused"), shapes(drawn, "commit unknown")) == (240, 2, 1)
+    picture = ElementTree.fromstring(group().picture)
+    bars = {"".join(one.itertext()) for one in picture.iter() if "holds" in one.get("class", "")}
+    assert "member 0 holds partition 1 from 1 s to 5 s, generations 1 to 2, never given back" in bars
 
 
 def test_what_was_never_given_back_lasts_until_the_next_one_has_it_if_nobody_says_when_its_member_ended() -> None:

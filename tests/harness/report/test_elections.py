@@ -12,8 +12,12 @@ from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.matrix import rows
 from kafka_chaos.harness.report.page import LEVELS
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
-from kafka_chaos.harness.report.timeline.elections import explain_skipped_epochs, states
-from kafka_chaos.harness.report.timeline.events import TimelineEvents, timeline_events_of
+from kafka_chaos.harness.report.timeline.events import (
+    TimelineEvents,
+    election_states,
+    explain_skipped_epochs,
+    timeline_events_of,
+)
 from tests.verification.samples.changes import elected as elected_by
 
 S = runs.SECOND
@@ -43,7 +47,7 @@ def explained(path: Path, *events: Mapping[str, Any]) -> list[str]:
 
 def test_an_election_is_a_state_with_epoch_and_broker_from_the_brokers_own_time_on() -> None:
     won = [elected_by(5 * S, 2, 1, 40, (2,)), elected_by(1 * S, 1, 0, 0, (1,)), elected_by(9 * S, 3, 3, 60, (3,))]
-    assert [(state.ts_ns // S, state.value, state.short) for state in states(won)] == [
+    assert [(state.ts_ns // S, state.value, state.short) for state in election_states(won)] == [
         (1, "epoch 0 · broker 1", "0"),
         (5, "epoch 1 · broker 2", "1"),
         (9, "epoch 3 (after 1) · broker 3", "3"),

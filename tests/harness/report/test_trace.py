@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,8 +13,7 @@ from kafka_chaos.contract.columns import TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
 from kafka_chaos.harness.cli.trace_command import trace_command
-from kafka_chaos.harness.report import sequence
-from kafka_chaos.harness.report.inputs.trace import read_trace
+from kafka_chaos.harness.report.inputs.trace import around_faults, read_trace
 from kafka_chaos.harness.run.observing.late_requests import late_ends
 
 MS = 1_000_000
@@ -126,33 +124,14 @@ def test_a_name_that_is_no_request_is_refused(run: Path) -> None:
     assert "'Produced' is no request of Kafka: expected Produce" in str(result.exception)
 
 
-def test_a_diagram_shows_what_waited_twice_and_where_it_went(run: Path, tmp_path: Path) -> None:
-    file = tmp_path / "picture.svg"
-    CliRunner().invoke(trace_command, [str(run), "--about", "late-0", "--svg", str(file)], catch_exceptions=False)
-    texts = [one.text or "" for one in ElementTree.parse(file).iter() if one.tag.endswith("text")]
-    assert texts[:2] == ["clients", "broker-1"]
-    assert "EndTxn late-0, commit (request held 4 s)" in texts
-    assert "EndTxn late-0, commit arrives" in texts
-    assert texts.index("EndTxn late-0, commit arrives") < texts.index("EndTxn answered after 4.0 s, error 48")
-    moments = [float(text.removesuffix(" s")) for text in texts if text.endswith(" s") and text[0].isdigit()]
-    assert moments == sorted(moments)
-
-
-def test_what_comes_from_outside_is_escaped() -> None:
-    from kafka_chaos.harness.report.inputs.trace import _traced
-
-    hostile = _traced(line(1, transactional_ids=["</svg><script>"], answered=2), START)
-    assert "<script>" not in sequence.draw([hostile], "</title><script>")
-
-
 def test_a_report_shows_each_fault_once_with_what_was_around(run: Path) -> None:
-    found = sequence.around_faults(read_trace(run), 6)
+    found = around_faults(read_trace(run), 6)
     assert [title for title, _ in found] == [
         "EndTxn of clients to broker-1, late-0, commit, request held 4 s",
         "Produce of clients to broker-1, orders-0, response cut",
     ]
     assert [one.correlation_id for one in found[0][1]] == [2000, 3000, 4500, 6900]
-    assert len(sequence.around_faults(read_trace(run), 1)) == 1
+    assert len(around_faults(read_trace(run), 1)) == 1
 
 
 def test_an_end_that_arrives_after_it_was_sent_again_is_the_precondition_of_a_defect(run: Path) -> None:

@@ -54,7 +54,7 @@ class JavaFiles:
         path, files = self._of(uri)
         apache = self._spark._jvm.org.apache.commons
         try:
-            stream = files.open(path)
+            stream = self._spark._jvm.java.io.BufferedInputStream(files.open(path), 1 << 20)
             try:
                 return str(apache.codec.digest.DigestUtils.sha256Hex(apache.io.input.BoundedInputStream(stream, size)))
             finally:

@@ -1,22 +1,45 @@
-"""A group over time: a row per partition with the members that held it, and what the members did.
+"""Draws the transactions of a lane over time, and the groups that read it, each with what happened in words.
 
-Where two members believed that they had a partition, the former one's bar goes on below that of the next. Ticks at the
-top of a row are commits; a cross is one that was refused, a circle one whose outcome nobody learned.
+Transactions: a row per transactional id, and how far the last stable offsets are behind. Height and place say how a
+transaction ended, as colour does: committed above, aborted below it, in doubt at the bottom. Where many follow each
+other closely, a lighter bar stands for all that began and ended there.
+
+Groups: a row per partition with the members that held it, and what the members did. Where two members believed that
+they had a partition, the former one's bar goes on below that of the next. Ticks at the top of a row are commits; a
+cross is one that was refused, a circle one whose outcome nobody learned.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
+from markupsafe import Markup
+
 from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED, IN_DOUBT
 from kafka_chaos.harness.report.inputs.groups import Committed, GroupOverTime, Holding
 from kafka_chaos.harness.report.inputs.series import SHORTEST_GAP_NS
+from kafka_chaos.harness.report.inputs.transactions import Bar, TransactionalId, totals
 from kafka_chaos.harness.report.pages import join, shapes
-from kafka_chaos.harness.report.svg import duration, lines_apart
-from kafka_chaos.harness.report.timeline.activity import GRAVE, NOTABLE, ORDINARY, Activity, EventText, gravest
-from kafka_chaos.harness.report.timeline.events import MemberChange
-from kafka_chaos.harness.report.timeline.frame import RIGHT, Frame, Row, compose, describe_faults
+from kafka_chaos.harness.report.svg import compact, duration, lines_apart
+from kafka_chaos.harness.report.timeline.events import MemberChange, Offsets
+from kafka_chaos.harness.report.timeline.frame import (
+    GRAVE,
+    NOTABLE,
+    ORDINARY,
+    RIGHT,
+    Activity,
+    EventText,
+    Frame,
+    Row,
+    compose,
+    describe_faults,
+    gravest,
+)
 
+_NAMES = {COMMITTED: "committed", ABORTED: "aborted", IN_DOUBT: "in doubt"}
+_LONG_NAME = 18
 _ROW = 25
 _COLOURS = 6
 _LINES = 3
@@ -26,6 +49,132 @@ _TOGETHER_NS = 100_000_000
 """Changes of several partitions within this time are shown once."""
 
 T = TypeVar("T")
+
+
+def draw_transactions(
+    frame: Frame,
+    ids: Sequence[TransactionalId],
+    offsets: Sequence[tuple[int, Sequence[Offsets]]],
+    *,
+    number: int,
+    rows: int,
+    events: int,
+) -> Activity:
+    """The picture of at most `rows` transactional ids, and of the offsets of these partitions."""
+    shown = _gravest(ids, rows)
+    drawn = [Row(33, _row_of_id(frame, one)) for one in shown]
+    drawn += [Row(38, _offsets(frame, partition, known)) for partition, known in offsets]
+    happened, left_out = gravest(frame, [event for one in ids for event in _events_of_id(frame, one)], events)
+    return Activity(
+        heading="Transactions",
+        summary=_transactions_summed(ids, shown),
+        picture=compose(
+            frame,
+            drawn,
+            name=f"transactions-{number}",
+            title=f"Transactions of {frame.lane} over time",
+            description=_describe_transactions(frame, shown, offsets),
+        ),
+        events=happened,
+        left_out=left_out,
+    )
+
+
+def _gravest(ids: Sequence[TransactionalId], most: int) -> list[TransactionalId]:
+    """Those with the most transactions that were not committed, if not all can be shown; in their order."""
+    by_gravity = sorted(ids, key=lambda one: (-one.count(IN_DOUBT), -one.count(ABORTED), -one.count(COMMITTED)))
+    kept = {one.name for one in by_gravity[:most]}
+    return [one for one in ids if one.name in kept]
+
+
+def _counts(ids: Sequence[TransactionalId]) -> str:
+    found = totals(ids)
+    texts = [f"{found[outcome]:,} {name}" for outcome, name in _NAMES.items() if found[outcome]]
+    fenced = sum(one.fenced for one in ids)
+    return join(texts) + (f"; {fenced:,} ended in a fenced producer" if fenced else "")
+
+
+def _transactions_summed(ids: Sequence[TransactionalId], shown: Sequence[TransactionalId]) -> str:
+    total = sum(totals(ids).values())
+    sentence = f"{counted(total, 'transaction')} of {counted(len(ids), 'transactional id')}: {_counts(ids)}."
+    if len(shown) < len(ids):
+        sentence += f" The {len(shown)} ids with the most transactions that were not committed are drawn."
+    return sentence
+
+
+def _describe_transactions(
+    frame: Frame, ids: Sequence[TransactionalId], offsets: Sequence[tuple[int, Sequence[Offsets]]]
+) -> str:
+    parts = describe_faults(frame)
+    for one in ids:
+        longest = f", the longest took {duration(one.longest_ns)}" if one.longest_ns else ""
+        parts.append(f"{one.name}: {_counts([one])}{longest}")
+    for partition, known in offsets:
+        most, still = max(step.held_back for step in known), _standstill(known)
+        waited = f", and stands still for up to {duration(still)}" if still else ""
+        parts.append(
+            f"partition {partition}: the last stable offset is up to {most:,} behind the high watermark{waited}"
+        )
+    return "; ".join(parts) or "no transactions"
+
+
+def _row_of_id(frame: Frame, one: TransactionalId) -> Markup:
+    name = one.name if len(one.name) <= _LONG_NAME else f"…{one.name[1 - _LONG_NAME :]}"
+    words = f"{compact(one.count(COMMITTED))} of {compact(sum(bar.count for bar in one.bars))} committed"
+    return Markup(shapes("timeline").transactional_id(frame, one, name, words))
+
+
+def _offsets(frame: Frame, partition: int, known: Sequence[Offsets]) -> Markup:
+    # Of the reports within one pixel, the one that holds back most.
+    steps: dict[int, int] = {}
+    for step in known:
+        x = round(frame.x(step.ts_ns))
+        steps[x] = max(steps.get(x, 0), step.held_back)
+    return Markup(shapes("timeline").held_back(partition, list(steps.items()), max(steps.values())))
+
+
+def _standstill(known: Sequence[Offsets]) -> int:
+    """The longest time for which the last stable offset stood still below the high watermark, in nanoseconds."""
+    longest, since = 0, None
+    for before, step in pairwise(known):
+        if before.held_back and step.last_stable_offset == before.last_stable_offset:
+            since = before.ts_ns if since is None else since
+            longest = max(longest, step.ts_ns - since)
+        else:
+            since = None
+    return longest
+
+
+def _events_of_id(frame: Frame, one: TransactionalId) -> list[EventText]:
+    """The notable events of a transactional id: takeovers, ends other than commits, and long transactions."""
+    events: list[EventText] = [
+        (taken.start_ns, NOTABLE, f"producer {taken.producer_id} takes {one.name} over")
+        for taken in one.incarnations[1:]
+    ]
+    for bar in one.bars:
+        words = _ending(frame, one, bar)
+        if words is not None:
+            events.append((bar.begin_ns, *words))
+    return events
+
+
+def _ending(frame: Frame, one: TransactionalId, bar: Bar) -> tuple[int, str] | None:
+    """How grave a transaction is, and it in words; None if there is nothing to tell."""
+    end_ns = one.ends_at(bar)
+    took = None if end_ns is None else end_ns - bar.begin_ns
+    is_long = bar.count == 1 and took is not None and took >= SHORTEST_GAP_NS
+    if bar.outcome == COMMITTED and not is_long:
+        return None
+    if bar.outcome == ABORTED and bar.error is None and bar.end_ns is not None and not is_long:
+        return None
+    what = "a transaction" if bar.count == 1 else f"{bar.count:,} transactions"
+    ending = _NAMES[bar.outcome]
+    if bar.end_ns is None:
+        ending = f"left open, {ending}"
+    after = f" after {duration(took)}" if took is not None and bar.count == 1 else ""
+    error = f": {bar.error}" if bar.error else ""
+    gravity = GRAVE if bar.is_fenced or bar.outcome == IN_DOUBT else NOTABLE if bar.error else ORDINARY
+    return gravity, f"{one.name} begins {what}, {ending}{after}{error}"
 
 
 def draw_group(
@@ -39,17 +188,17 @@ def draw_group(
         commits = [one for one in group.commits if one.partition == partition]
         drawn.append(Row(_ROW + 3, shapes("timeline").held(frame, partition, held[partition], commits)))
     texts = [(change.ts_ns, NOTABLE, f"member {change.member} {change.change}") for change in changes]
-    texts += _events(group, held)
+    texts += _events_of_group(group, held)
     happened, left_out = gravest(frame, texts, events)
     return Activity(
         heading=f"Group {group.group}" + ("" if group.lane == frame.lane else f", which reads {group.lane}"),
-        summary=_summary(group, shown),
+        summary=_group_summed(group, shown),
         picture=compose(
             frame,
             drawn,
             name=name,
             title=f"Group {group.group} over time",
-            description=_describe(frame, group, changes, {partition: held[partition] for partition in shown}),
+            description=_describe_group(frame, group, changes, {partition: held[partition] for partition in shown}),
         ),
         events=happened,
         left_out=left_out,
@@ -102,7 +251,7 @@ def _marks(frame: Frame, changes: Sequence[MemberChange]) -> Row:
     return Row(max(_ROW, height) + 3, shapes("timeline").members(frame, placed))
 
 
-def _summary(group: GroupOverTime, shown: Sequence[int]) -> str:
+def _group_summed(group: GroupOverTime, shown: Sequence[int]) -> str:
     by_outcome = {outcome: sum(one.count for one in group.commits if one.outcome == outcome)
                   for outcome in ("ok", "fail", "info")}  # fmt: skip
     names = {"ok": "acknowledged", "fail": "refused", "info": "with an unknown outcome"}
@@ -128,7 +277,9 @@ def _gaps(spans: Sequence[_Span]) -> list[tuple[int, int]]:
     return gaps
 
 
-def _describe(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], held: dict[int, list[_Span]]) -> str:
+def _describe_group(
+    frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], held: dict[int, list[_Span]]
+) -> str:
     parts = describe_faults(frame)
     parts += [f"member {change.member} {change.change} at {frame.clock(change.ts_ns)}" for change in changes[:12]]
     for partition, spans in held.items():
@@ -138,7 +289,7 @@ def _describe(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange
     return "; ".join(parts)
 
 
-def _events(group: GroupOverTime, held: dict[int, list[_Span]]) -> list[EventText]:
+def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list[EventText]:
     """Rebalances, partitions that nobody held, and commits that were not acknowledged."""
     events: list[EventText] = [
         (at_ns, ORDINARY, f"generation {generation} begins for the first member")
