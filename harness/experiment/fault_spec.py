@@ -1,5 +1,6 @@
 """An entry of a schedule, and the faults that it stands for."""
 
+from functools import cached_property
 from typing import Any
 
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
@@ -64,6 +65,10 @@ class FaultSpec(Spec):
 
     def build(self) -> Fault:
         """The fault; raises `TargetError`, or `ValueError` of the form `KEY: what was expected`."""
+        return self._fault
+
+    @cached_property
+    def _fault(self) -> Fault:
         try:
             kind = fault_kind(self.fault)
         except ValueError as error:

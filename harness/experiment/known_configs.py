@@ -48,20 +48,20 @@ def lane_settings(
     take for those of internal topics where the lane does not say otherwise.
     """
     brokers = brokers_configs(cluster)
-    flush_all = all(_number(one, "log.flush.interval.messages", 0) == 1 for one in brokers)
+    flush_all = all(_number(broker, "log.flush.interval.messages", 0) == 1 for broker in brokers)
 
     def replication(key: str) -> int | None:
         usual = cluster.internal_replicas if cluster.at_least("0.11") else replicas
-        least = min(_number(one, key, usual) for one in brokers)
-        return None if least == replicas and not any(key in one for one in brokers) else least
+        least = min(_number(broker, key, usual) for broker in brokers)
+        return None if least == replicas and not any(key in broker for broker in brokers) else least
 
     settings: dict[str, Any] = {"flushes": _number(topic, "flush.messages", int(flush_all)) == 1}
     if has_group:
         unclean_by_default = not cluster.at_least("0.11")
         kept = InternalTopic(
             replication_factor=replication("offsets.topic.replication.factor"),
-            min_insync_replicas=min(_number(one, "min.insync.replicas", 1) for one in brokers),
-            unclean_leader_election=any(_is(one, UNCLEAN, unclean_by_default) for one in brokers),
+            min_insync_replicas=min(_number(broker, "min.insync.replicas", 1) for broker in brokers),
+            unclean_leader_election=any(_is(broker, UNCLEAN, unclean_by_default) for broker in brokers),
             flushes=flush_all,
         )
         settings["consumer_offsets"] = kept if kept != InternalTopic() else None
@@ -69,11 +69,11 @@ def lane_settings(
         # It never has unclean elections, whatever the brokers' default is (TransactionStateManager).
         kept = InternalTopic(
             replication_factor=replication("transaction.state.log.replication.factor"),
-            min_insync_replicas=min(_number(one, "transaction.state.log.min.isr", 1) for one in brokers),
+            min_insync_replicas=min(_number(broker, "transaction.state.log.min.isr", 1) for broker in brokers),
             flushes=flush_all,
         )
         settings["transaction_state"] = kept if kept != InternalTopic() else None
-        verified = all(_is(one, "transaction.partition.verification.enable", True) for one in brokers)
+        verified = all(_is(broker, "transaction.partition.verification.enable", True) for broker in brokers)
         settings["verifies_transactions"] = None if verified else False
     return settings
 

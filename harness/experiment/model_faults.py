@@ -5,10 +5,12 @@ things can end those of brokers that nobody has hit ([why](docs/decisions/0039-k
 controllers is left for a while, and that controllers run and do not reach each other, or the brokers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 from kafka_chaos.contract.lane.metadata import KRAFT
-from kafka_chaos.faults.fault import DOWN, FROZEN, Fault
+from kafka_chaos.faults.coordination.reassignment import Reassignment
+from kafka_chaos.faults.fault import DOWN, FROZEN, Fault, concerns
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.reference_model.protocol.quorum import has_majority
 
@@ -17,11 +19,20 @@ OF_CONTROLLERS = ("controller", "controllers")
 """Roles of targets that hit no broker where controllers are no brokers."""
 
 
-def all_model_faults(faults: Sequence[Fault], cluster: ClusterLayout) -> Iterator[tuple[str, ...]]:
-    """Of each fault, and then of all together: the fault kinds of the model, one for each broker that may be hit."""
-    for fault in faults:
-        yield model_faults_of(fault, cluster)
-    yield together(faults, cluster)
+def lane_faults_of(faults: Sequence[Fault], lane: str, replicas: int, cluster: ClusterLayout) -> tuple[str, ...]:
+    """The fault kinds of the model that a lane of so many `replicas` goes through by the timed faults of its phase.
+
+    A fault may hit as many of a partition's replicas as it hits brokers. While some move, there are more of them.
+    """
+    concerned = [fault for fault in faults if concerns(fault, lane)]
+    arriving = max((brokers_hit(fault, cluster) for fault in concerned if isinstance(fault, Reassignment)), default=0)
+    by_fault = [*(model_faults_of(fault, cluster) for fault in concerned), together(concerned, cluster)]
+    return tuple(
+        kind
+        for kinds in by_fault
+        for kind, count in Counter(kinds).items()
+        for _ in range(min(count, replicas + arriving))
+    )
 
 
 def model_faults_of(fault: Fault, cluster: ClusterLayout) -> tuple[str, ...]:

@@ -185,10 +185,10 @@ class GenerateSpec(Spec):
 
     def _targets_of(self, kind: str) -> list[str]:
         """The targets that a kind may have; raises `ValueError` if there is none."""
-        found = [target for target in self.targets if _fits(kind, target)]
-        if not found:
+        targets = [target for target in self.targets if _fits(kind, target)]
+        if not targets:
             raise ValueError(f"targets: none of {', '.join(self.targets)} is one for {kind}")
-        return found
+        return targets
 
     def _choose(self, drawn: random.Random, options: Sequence[str]) -> str:
         if not self.weights:

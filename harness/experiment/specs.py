@@ -7,16 +7,17 @@ replicas in sync. Every refusal names the place in the file; `file.py` adds the 
 
 import random
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
+from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP_COUNTS_AS
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
+from kafka_chaos.faults.coordination.reassignment import PartitionGrowth
 from kafka_chaos.faults.fault import Fault, concerns
 from kafka_chaos.faults.target import MEMBER
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
@@ -24,7 +25,7 @@ from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
 from kafka_chaos.harness.experiment.known_configs import moves_back
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.experiment.model_faults import all_model_faults, brokers_hit
+from kafka_chaos.harness.experiment.model_faults import lane_faults_of
 from kafka_chaos.harness.experiment.values import Name, Seconds, Spec
 from kafka_chaos.reference_model import LockstepStep
 
@@ -88,14 +89,18 @@ class PhaseSpec(Spec):
         description="fault kinds that others may inject during the phase: the prediction allows for them",
     )
 
-    def faults(self) -> tuple[Fault, ...]:
-        """The timed faults in the order of their start."""
+    @cached_property
+    def _faults(self) -> tuple[Fault, ...]:
         return tuple(sorted((entry.build() for entry in self.schedule), key=lambda fault: fault.at))
+
+    def faults(self) -> tuple[Fault, ...]:
+        """The timed faults in the order of their start; raises `ValueError` for one that can't be."""
+        return self._faults
 
     def grown(self) -> Self:
         """The phase whose lanes have all partitions that they have in the end."""
         growths = [fault for fault in self.faults() if isinstance(fault, PartitionGrowth)]
-        added = {lane.lane: sum(one.add for one in growths if concerns(one, lane.lane)) for lane in self.lanes}
+        added = {lane.lane: sum(growth.add for growth in growths if concerns(growth, lane.lane)) for lane in self.lanes}
         return self.model_copy(update={"lanes": tuple(lane.grown_by(added[lane.lane]) for lane in self.lanes)})
 
     def lockstep_steps(self) -> tuple[LockstepStep, ...] | None:
@@ -113,17 +118,10 @@ class PhaseSpec(Spec):
         return (*self.outside_faults, *moves_back(cluster, most))
 
     def _injected(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
-        """The run's own faults, as a lane goes through them.
-
-        A fault may hit as many of a partition's replicas as it hits brokers. While some move, there are more of them.
-        """
+        """The run's own faults, as a lane goes through them."""
         if self.steps is not None:
-            return ("partition", "kill")
-        faults = [fault for fault in self.faults() if concerns(fault, lane.lane)]
-        arriving = max((brokers_hit(fault, cluster) for fault in faults if isinstance(fault, Reassignment)), default=0)
-        replicas = lane.replication_factor + arriving
-        hit = (Counter(kinds) for kinds in all_model_faults(faults, cluster))
-        return tuple(kind for counted in hit for kind, count in counted.items() for _ in range(min(count, replicas)))
+            return LOCKSTEP_COUNTS_AS
+        return lane_faults_of(self.faults(), lane.lane, lane.replication_factor, cluster)
 
     def members_hit(self, fault: Fault) -> int:
         """How many members of a group or a loop a fault may hit; 0 where its target is a server."""
@@ -186,11 +184,13 @@ class Experiment(Spec):
             layout = replace(layout, disk_mib=max(USUAL_DISK_MIB, _ROOM * self.planned_bytes >> 20))
         return layout
 
-    def lanes(self) -> Iterator[tuple[PhaseSpec, LaneSpec, Lane]]:
+    @cached_property
+    def _lanes(self) -> tuple[tuple[PhaseSpec, LaneSpec, Lane], ...]:
+        return tuple((phase, lane, self.as_lane(phase, lane)) for phase in self.phases for lane in phase.grown().lanes)
+
+    def lanes(self) -> tuple[tuple[PhaseSpec, LaneSpec, Lane], ...]:
         """All lanes with their phase, and as the model knows them; they have all partitions that faults add."""
-        for phase in self.phases:
-            for lane in phase.grown().lanes:
-                yield phase, lane, self.as_lane(phase, lane)
+        return self._lanes
 
     def as_lane(self, phase: PhaseSpec, lane: LaneSpec) -> Lane:
         """A lane of a phase as the model knows it, with all its faults."""

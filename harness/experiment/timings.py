@@ -46,7 +46,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
     def broker(key: str) -> int:
         group = "brokers_with_zookeeper" if cluster.metadata_mode == ZOOKEEPER else "kraft"
         usual = DEFAULTS[group].get(key, _OF_BROKERS.get(key))
-        return max(int(str(one.get(key, usual))) for one in brokers_configs(cluster))
+        return max(int(str(configs.get(key, usual))) for configs in brokers_configs(cluster))
 
     def client(key: str, usual: int | None) -> int | None:
         return int(str(lane.producer_configs.get(key, usual))) if known and lane.client == IN_PROCESS else None
@@ -69,7 +69,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
         retry_ms=client("retry.backoff.max.ms", USUAL_TIMINGS.retry_ms),
         connect_ms=client("socket.connection.setup.timeout.ms", USUAL_TIMINGS.connect_ms),
         request_ms=client("request.timeout.ms", USUAL_TIMINGS.request_ms),
-        linger_ms=max((math.ceil(float(str(one))) for one in lingers if one), default=0) or None,
+        linger_ms=max((math.ceil(float(str(linger))) for linger in lingers if linger), default=0) or None,
         fetch_ms=client("socket.timeout.ms", USUAL_TIMINGS.fetch_ms),
         delivery_ms=min(delivery, DAY_MS) if delivery else delivery,
     )

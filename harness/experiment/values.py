@@ -2,8 +2,8 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable
-from typing import Annotated, Any, get_args, get_type_hints
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Self, get_args, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema, ValidationError, create_model
 from pydantic.fields import FieldInfo
@@ -30,13 +30,23 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values. What was built of the former values (`cached_property`) is left out."""
+        copy = super().model_copy(update=update, deep=deep)
+        for name in copy.__dict__.keys() - type(self).model_fields.keys():
+            del copy.__dict__[name]
+        return copy
+
 
 def keys_of(settings: type[Any]) -> dict[str, FieldInfo]:
     """The keys of a mapping with their types, bounds and meanings: of a `Spec`, or of settings of the contract."""
     if issubclass(settings, BaseModel):
         return settings.model_fields
     types = get_type_hints(settings)
-    return {one.name: FieldInfo.from_annotated_attribute(types[one.name], one) for one in dataclasses.fields(settings)}
+    return {
+        setting.name: FieldInfo.from_annotated_attribute(types[setting.name], setting)
+        for setting in dataclasses.fields(settings)
+    }
 
 
 def settings_in(annotation: Any) -> type[Any] | None:
@@ -48,10 +58,10 @@ def settings_in(annotation: Any) -> type[Any] | None:
 
 def declared(settings: type[Any], key: str, **more: Any) -> Any:
     """The field of a `Spec` for a key that settings of the contract declare; `more` replaces what they say of it."""
-    one = settings.__dataclass_fields__[key]
-    found = {name: one.metadata[name] for name in ("description", "ge", "le") if name in one.metadata}
-    default = {} if one.default is dataclasses.MISSING else {"default": one.default}
-    return Field(**{**default, **found, **more})
+    setting = settings.__dataclass_fields__[key]
+    stated = {name: setting.metadata[name] for name in ("description", "ge", "le") if name in setting.metadata}
+    default = {} if setting.default is dataclasses.MISSING else {"default": setting.default}
+    return Field(**{**default, **stated, **more})
 
 
 def read_as(settings: type[Any]) -> GetPydanticSchema:

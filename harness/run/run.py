@@ -139,7 +139,7 @@ class Run:
 
     def _plan(self, collects: tuple[str, ...]) -> None:
         """Write down what is going to happen, and predict its outcome."""
-        lanes = list(self.experiment.lanes())
+        lanes = self.experiment.lanes()
         started = {"wall_clock": datetime.now(UTC).isoformat(), "monotonic_at_epoch_ns": self.monotonic_at_epoch_ns}
         recorded = {
             "run_id": self.directory.run_id,

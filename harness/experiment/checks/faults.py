@@ -93,7 +93,7 @@ def _kind(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _lane_key(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    lane, lanes = parameters(fault).get("lane"), [one.lane for one in phase.lanes]
+    lane, lanes = parameters(fault).get("lane"), [spec.lane for spec in phase.lanes]
     if lane is not None and lane not in lanes:
         yield ("lane",), f"there is no lane {lane}; the lanes are {', '.join(sorted(lanes))}"
 

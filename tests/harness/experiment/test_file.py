@@ -311,3 +311,14 @@ def test_what_is_wrong_in_steps_is_named_as_it_is_written(text: str, expected: s
     with pytest.raises(UsageFailure) as refusal:
         parse_experiment(text, "bad.yaml")
     assert expected in str(refusal.value)
+
+
+def test_a_copy_of_an_experiment_has_the_faults_and_lanes_of_its_own_values() -> None:
+    text = "name: x\nlanes: [{lane: one}]\nschedule: [{fault: kill, target: leader(one), at: 1, duration: 1}]\n"
+    calm = parse_experiment("name: x\nlanes: [{lane: one}]\n", "calm.yaml")
+    rough = parse_experiment(text, "rough.yaml")
+    assert [lane.faults for _, _, lane in rough.lanes()] == [("kill",)]
+    copy = rough.model_copy(update={"phases": calm.phases})
+    assert [lane.faults for _, _, lane in copy.lanes()] == [()]
+    (phase,) = rough.phases
+    assert phase.model_copy(update={"schedule": ()}).faults() == ()
