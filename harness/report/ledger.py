@@ -142,8 +142,8 @@ def _observations(observations: contract.ObservationsLedger | None) -> Cell:
     """On how many partitions the statuses in this run could rest; elsewhere they are those for these faults."""
     if observations is None:
         return Cell("as for these faults", "none")
-    known = sum(one.reason is None for one in observations.partitions)
-    return Cell(f"{known:,} of {len(observations.partitions):,}", "whole" if observations.searched else "none")
+    searchable = sum(one.reason is None for one in observations.partitions)
+    return Cell(f"{searchable:,} of {len(observations.partitions):,}", "whole" if observations.searched else "none")
 
 
 def _share(part: int, whole: int) -> Cell:

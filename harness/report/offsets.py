@@ -40,10 +40,10 @@ class Panel:
 def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most: int) -> dict[str, list[Panel]]:
     """Per lane the panels of its partitions with findings: at most `most` panels with `lines` ranges in words each."""
     groups: dict[tuple[str, int | None, int | None], list[FindingRange]] = {}
-    for found in series.ranges:
-        if found.anomaly in ALL_ANOMALIES:
-            partition = None if found.by_sequence else found.partition
-            groups.setdefault((found.lane, partition, found.producer_id), []).append(found)
+    for records in series.ranges:
+        if records.anomaly in ALL_ANOMALIES:
+            partition = None if records.by_sequence else records.partition
+            groups.setdefault((records.lane, partition, records.producer_id), []).append(records)
     order = [anomaly.value for anomaly in ALL_ANOMALIES]
     shown: dict[str, list[Panel]] = {}
     for number, ((lane, partition, producer), ranges) in enumerate(islice(groups.items(), most)):
@@ -54,27 +54,29 @@ def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most:
         place = (lane, partition if partition is not None else -1)
         elections = sorted(timeline_events.elections.get(place, ()), key=lambda won: won.leader_epoch)
         truncations = timeline_events.truncations.get(place, ())
-        largest = sorted(ranges, key=lambda found: -found.count)[:lines]
-        listed = sorted(largest, key=lambda found: (order.index(found.anomaly), found.first))
+        largest = sorted(ranges, key=lambda records: -records.count)[:lines]
+        listed = sorted(largest, key=lambda records: (order.index(records.anomaly), records.first))
         panel = Panel(
             title=title,
             picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get(place), number),
-            lines=[(label(one.anomaly), one.where, one.count, cause(one, elections)) for one in listed],
+            lines=[
+                (label(records.anomaly), records.where, records.count, cause(records, elections)) for records in listed
+            ],
             total=len(ranges),
         )
         shown.setdefault(lane, []).append(panel)
     return shown
 
 
-def cause(found: FindingRange, elections: Sequence[LeaderElected]) -> str:
+def cause(records: FindingRange, elections: Sequence[LeaderElected]) -> str:
     """Why these records were lost, stored twice, or why their offsets were used again."""
     begin = max(
-        (won for won in elections if won.leader_epoch > 0 and won.start_offset <= found.first),
+        (won for won in elections if won.leader_epoch > 0 and won.start_offset <= records.first),
         key=lambda won: (won.start_offset, -won.leader_epoch),
         default=None,
     )
-    first = f"irst case: {found.cause}." if found.cause else "or the first case, no cause is recorded."
-    if found.anomaly in _REUSED and begin is not None and not found.by_sequence:
+    first = f"irst case: {records.cause}." if records.cause else "or the first case, no cause is recorded."
+    if records.anomaly in _REUSED and begin is not None and not records.by_sequence:
         return (
             f"From offset {begin.start_offset:,} on, broker {begin.broker} assigned the offsets again in leader epoch "
             f"{begin.leader_epoch}; f{first}"
@@ -91,12 +93,12 @@ def _draw(
     number: int,
 ) -> Markup:
     starts = [won.start_offset for won in elections]
-    high = max([end or 0, *starts, *(found.last for found in ranges)]) + 1
+    high = max([end or 0, *starts, *(records.last for records in ranges)]) + 1
     x = Scale(0, high, LEFT, RIGHT)
-    by_anomaly = [(anomaly, [found for found in ranges if found.anomaly == anomaly]) for anomaly in ALL_ANOMALIES]
+    by_anomaly = [(anomaly, [records for records in ranges if records.anomaly == anomaly]) for anomaly in ALL_ANOMALIES]
     drawn: str = shapes("offsets").offsets(
         x,
-        [(anomaly, found) for anomaly, found in by_anomaly if found],
+        [(anomaly, findings) for anomaly, findings in by_anomaly if findings],
         elections,
         end,
         truncations,
@@ -111,7 +113,7 @@ def _draw(
 def _describe(
     ranges: Sequence[FindingRange], elections: Sequence[LeaderElected], truncations: Sequence[LogTruncated]
 ) -> str:
-    findings = [found.words for found in ranges[:10]]
+    findings = [finding.words for finding in ranges[:10]]
     epochs = [f"epoch {won.leader_epoch} of broker {won.broker} from {won.start_offset:,}" for won in elections[:10]]
     cuts = [f"broker {cut.broker} truncated to {cut.offset:,}" for cut in truncations[:10]]
     sentences = [*findings, *([join(epochs)] if epochs else []), *([join(cuts)] if cuts else [])]

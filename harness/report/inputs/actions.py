@@ -86,7 +86,7 @@ def _of_fault(fault: FaultRecord, led: Iterable[Iterable[Change]]) -> Iterator[s
 
 def _was_replaced(name: str, fault: FaultRecord, changes: Iterable[Change]) -> bool:
     """Whether the broker led a partition when the fault began, and another one led it before the end."""
-    elections = sorted((one.ts_ns, one.broker) for one in changes if isinstance(one, LeaderElected))
+    elections = sorted((change.ts_ns, change.broker) for change in changes if isinstance(change, LeaderElected))
     before = [broker for ts_ns, broker in elections if ts_ns < fault.requested[0]]
     during = [broker for ts_ns, broker in elections if fault.requested[0] <= ts_ns < fault.healed[-1]]
     return bool(before and during) and name == f"broker-{before[-1]}" != f"broker-{during[0]}"

@@ -125,9 +125,9 @@ def read_evidence(run_dir: Path) -> Evidence:
 
 def _with_clients(lanes: Mapping[str, Mapping[str, Any]], events: Iterable[Event]) -> dict[str, Mapping[str, Any]]:
     """The lanes, each with the `client` that its processes said they are, or else that lanes.json names."""
-    given = {name: named(lane["client"]) for name, lane in lanes.items() if isinstance(lane.get("client"), Mapping)}
-    started = [one for one in events if isinstance(one, ClientStarted)]
-    clients = given | {one.lane: f"{one.client} {one.version}" for one in started}
+    declared = {name: named(lane["client"]) for name, lane in lanes.items() if isinstance(lane.get("client"), Mapping)}
+    started = [event for event in events if isinstance(event, ClientStarted)]
+    clients = declared | {event.lane: f"{event.client} {event.version}" for event in started}
     return {name: {**lane, "client": clients[name]} if name in clients else lane for name, lane in lanes.items()}
 
 

@@ -76,8 +76,8 @@ def read_groups(
                 held[row["lane"], row["group"]].append(row)
     together = Totals(_KEYS, ("at", "min"), ("offset", "max"), ("offset", "count"))
     for piece in framed_pieces(commits, COMMITS, _COMMITTED, frames):
-        known = piece.append_column("at", pc.coalesce(piece["complete_ns"], piece["invoke_ns"]))
-        together.add(known.append_column("at_slot", slot(known, "at")))
+        timed = piece.append_column("at", pc.coalesce(piece["complete_ns"], piece["invoke_ns"]))
+        together.add(timed.append_column("at_slot", slot(timed, "at")))
     committed: defaultdict[tuple[str, str], list[Committed]] = defaultdict(list)
     for row in together.rows():
         committed[row["lane"], row["group"]].append(
@@ -112,8 +112,8 @@ def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Seque
         group=group,
         lane=lane,
         holdings=holdings,
-        commits=sorted(commits, key=lambda one: one.at_ns),
-        members=sorted({one.member for one in holdings}, key=natural),
+        commits=sorted(commits, key=lambda commit: commit.at_ns),
+        members=sorted({holding.member for holding in holdings}, key=natural),
         rebalances=sorted((at, generation) for generation, at in rebalances.items()),
     )
 

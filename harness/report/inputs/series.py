@@ -163,13 +163,13 @@ def _with_done(piece: Any) -> Any:
 def _frames(extents: Mapping[str, tuple[int, int]], spans: Mapping[str, Span], buckets: int) -> Frames:
     """Start and bucket width per lane: lanes of one phase share both, so that their charts can be compared."""
     edges: defaultdict[str, list[int]] = defaultdict(list)
-    known = {lane: spans[lane] for lane in extents if lane in spans}
-    for lane, span in known.items():
+    of_lane = {lane: spans[lane] for lane in extents if lane in spans}
+    for lane, span in of_lane.items():
         edges[span.group] += [edge for edge in (span.start_ns, span.end_ns, *extents[lane]) if edge is not None]
     starts = {group: min(of_group) // SLOT_NS * SLOT_NS for group, of_group in edges.items()}
     return {
         lane: (starts[span.group], bucket_width(max(edges[span.group]) - starts[span.group] + 1, buckets))
-        for lane, span in known.items()
+        for lane, span in of_lane.items()
     }
 
 

@@ -46,9 +46,9 @@ def _clean(value: object) -> object:
     return clean(value) if type(value) is str else value
 
 
-def _found_in(found: Mapping[str, int]) -> str:
+def _found_in(counts: Mapping[str, int]) -> str:
     """The anomalies that were found in a lane, in words."""
-    return ", ".join(f"{label(anomaly)} {count:,}" for anomaly, count in found.items()) or "no anomaly"
+    return ", ".join(f"{label(anomaly)} {count:,}" for anomaly, count in counts.items()) or "no anomaly"
 
 
 VARIABLE = "GITHUB_STEP_SUMMARY"

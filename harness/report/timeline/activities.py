@@ -62,9 +62,9 @@ def draw_transactions(
 ) -> Activity:
     """The picture of at most `rows` transactional ids, and of the offsets of these partitions."""
     shown = _gravest(ids, rows)
-    drawn = [Row(33, _row_of_id(frame, one)) for one in shown]
-    drawn += [Row(38, _offsets(frame, partition, known)) for partition, known in offsets]
-    happened, left_out = gravest(frame, [event for one in ids for event in _events_of_id(frame, one)], events)
+    drawn = [Row(33, _row_of_id(frame, writer)) for writer in shown]
+    drawn += [Row(38, _offsets(frame, partition, reports)) for partition, reports in offsets]
+    happened, left_out = gravest(frame, [event for writer in ids for event in _events_of_id(frame, writer)], events)
     return Activity(
         heading="Transactions",
         summary=_transactions_summed(ids, shown),
@@ -82,15 +82,17 @@ def draw_transactions(
 
 def _gravest(ids: Sequence[TransactionalId], most: int) -> list[TransactionalId]:
     """Those with the most transactions that were not committed, if not all can be shown; in their order."""
-    by_gravity = sorted(ids, key=lambda one: (-one.count(IN_DOUBT), -one.count(ABORTED), -one.count(COMMITTED)))
-    kept = {one.name for one in by_gravity[:most]}
-    return [one for one in ids if one.name in kept]
+    by_gravity = sorted(
+        ids, key=lambda writer: (-writer.count(IN_DOUBT), -writer.count(ABORTED), -writer.count(COMMITTED))
+    )
+    kept = {writer.name for writer in by_gravity[:most]}
+    return [writer for writer in ids if writer.name in kept]
 
 
 def _counts(ids: Sequence[TransactionalId]) -> str:
-    found = totals(ids)
-    texts = [f"{found[outcome]:,} {name}" for outcome, name in _NAMES.items() if found[outcome]]
-    fenced = sum(one.fenced for one in ids)
+    by_outcome = totals(ids)
+    texts = [f"{by_outcome[outcome]:,} {name}" for outcome, name in _NAMES.items() if by_outcome[outcome]]
+    fenced = sum(writer.fenced for writer in ids)
     return join(texts) + (f"; {fenced:,} ended in a fenced producer" if fenced else "")
 
 
@@ -106,11 +108,11 @@ def _describe_transactions(
     frame: Frame, ids: Sequence[TransactionalId], offsets: Sequence[tuple[int, Sequence[Offsets]]]
 ) -> str:
     parts = describe_faults(frame)
-    for one in ids:
-        longest = f", the longest took {duration(one.longest_ns)}" if one.longest_ns else ""
-        parts.append(f"{one.name}: {_counts([one])}{longest}")
-    for partition, known in offsets:
-        most, still = max(step.held_back for step in known), _standstill(known)
+    for writer in ids:
+        longest = f", the longest took {duration(writer.longest_ns)}" if writer.longest_ns else ""
+        parts.append(f"{writer.name}: {_counts([writer])}{longest}")
+    for partition, reports in offsets:
+        most, still = max(step.held_back for step in reports), _standstill(reports)
         waited = f", and stands still for up to {duration(still)}" if still else ""
         parts.append(
             f"partition {partition}: the last stable offset is up to {most:,} behind the high watermark{waited}"
@@ -118,49 +120,49 @@ def _describe_transactions(
     return "; ".join(parts) or "no transactions"
 
 
-def _row_of_id(frame: Frame, one: TransactionalId) -> Markup:
-    name = one.name if len(one.name) <= _LONG_NAME else f"…{one.name[1 - _LONG_NAME :]}"
-    words = f"{compact(one.count(COMMITTED))} of {compact(sum(bar.count for bar in one.bars))} committed"
-    return Markup(shapes("timeline").transactional_id(frame, one, name, words))
+def _row_of_id(frame: Frame, writer: TransactionalId) -> Markup:
+    name = writer.name if len(writer.name) <= _LONG_NAME else f"…{writer.name[1 - _LONG_NAME :]}"
+    words = f"{compact(writer.count(COMMITTED))} of {compact(sum(bar.count for bar in writer.bars))} committed"
+    return Markup(shapes("timeline").transactional_id(frame, writer, name, words))
 
 
-def _offsets(frame: Frame, partition: int, known: Sequence[Offsets]) -> Markup:
+def _offsets(frame: Frame, partition: int, reports: Sequence[Offsets]) -> Markup:
     # Of the reports within one pixel, the one that holds back most.
     steps: dict[int, int] = {}
-    for step in known:
-        x = round(frame.x(step.ts_ns))
-        steps[x] = max(steps.get(x, 0), step.held_back)
+    for report in reports:
+        x = round(frame.x(report.ts_ns))
+        steps[x] = max(steps.get(x, 0), report.held_back)
     return Markup(shapes("timeline").held_back(partition, list(steps.items()), max(steps.values())))
 
 
-def _standstill(known: Sequence[Offsets]) -> int:
+def _standstill(reports: Sequence[Offsets]) -> int:
     """The longest time for which the last stable offset stood still below the high watermark, in nanoseconds."""
     longest, since = 0, None
-    for before, step in pairwise(known):
-        if before.held_back and step.last_stable_offset == before.last_stable_offset:
+    for before, report in pairwise(reports):
+        if before.held_back and report.last_stable_offset == before.last_stable_offset:
             since = before.ts_ns if since is None else since
-            longest = max(longest, step.ts_ns - since)
+            longest = max(longest, report.ts_ns - since)
         else:
             since = None
     return longest
 
 
-def _events_of_id(frame: Frame, one: TransactionalId) -> list[EventText]:
+def _events_of_id(frame: Frame, writer: TransactionalId) -> list[EventText]:
     """The notable events of a transactional id: takeovers, ends other than commits, and long transactions."""
     events: list[EventText] = [
-        (taken.start_ns, NOTABLE, f"producer {taken.producer_id} takes {one.name} over")
-        for taken in one.incarnations[1:]
+        (taken.start_ns, NOTABLE, f"producer {taken.producer_id} takes {writer.name} over")
+        for taken in writer.incarnations[1:]
     ]
-    for bar in one.bars:
-        words = _ending(frame, one, bar)
+    for bar in writer.bars:
+        words = _ending(frame, writer, bar)
         if words is not None:
             events.append((bar.begin_ns, *words))
     return events
 
 
-def _ending(frame: Frame, one: TransactionalId, bar: Bar) -> tuple[int, str] | None:
+def _ending(frame: Frame, writer: TransactionalId, bar: Bar) -> tuple[int, str] | None:
     """How grave a transaction is, and it in words; None if there is nothing to tell."""
-    end_ns = one.ends_at(bar)
+    end_ns = writer.ends_at(bar)
     took = None if end_ns is None else end_ns - bar.begin_ns
     is_long = bar.count == 1 and took is not None and took >= SHORTEST_GAP_NS
     if bar.outcome == COMMITTED and not is_long:
@@ -174,7 +176,7 @@ def _ending(frame: Frame, one: TransactionalId, bar: Bar) -> tuple[int, str] | N
     after = f" after {duration(took)}" if took is not None and bar.count == 1 else ""
     error = f": {bar.error}" if bar.error else ""
     gravity = GRAVE if bar.is_fenced or bar.outcome == IN_DOUBT else NOTABLE if bar.error else ORDINARY
-    return gravity, f"{one.name} begins {what}, {ending}{after}{error}"
+    return gravity, f"{writer.name} begins {what}, {ending}{after}{error}"
 
 
 def draw_group(
@@ -185,7 +187,7 @@ def draw_group(
     shown = group.partitions[:rows]
     drawn = [_marks(frame, changes)] if changes else []
     for partition in shown:
-        commits = [one for one in group.commits if one.partition == partition]
+        commits = [commit for commit in group.commits if commit.partition == partition]
         drawn.append(Row(_ROW + 3, shapes("timeline").held(frame, partition, held[partition], commits)))
     texts = [(change.ts_ns, NOTABLE, f"member {change.member} {change.change}") for change in changes]
     texts += _events_of_group(group, held)
@@ -228,14 +230,14 @@ class _Span:
 
 def _spans(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], partition: int) -> list[_Span]:
     """Who held a partition, in the order of time. What was never given back ends with its member, or the next one."""
-    of_partition = [one for one in group.holdings if one.partition == partition]
+    of_partition = [holding for holding in group.holdings if holding.partition == partition]
     ended = {change.member: change.ts_ns for change in changes if change.change in _NEVER_GIVEN_BACK}
     spans = []
-    for index, one in enumerate(of_partition):
+    for index, holding in enumerate(of_partition):
         following = of_partition[index + 1].start_ns if index + 1 < len(of_partition) else frame.end_ns
-        end = max(one.start_ns, ended.get(one.member, following)) if one.end_ns is None else one.end_ns
-        colour = group.members.index(one.member) % _COLOURS
-        spans.append(_Span(one, end, one.end_ns is not None, colour))
+        end = max(holding.start_ns, ended.get(holding.member, following)) if holding.end_ns is None else holding.end_ns
+        colour = group.members.index(holding.member) % _COLOURS
+        spans.append(_Span(holding, end, holding.end_ns is not None, colour))
     return spans
 
 
@@ -252,7 +254,7 @@ def _marks(frame: Frame, changes: Sequence[MemberChange]) -> Row:
 
 
 def _group_summed(group: GroupOverTime, shown: Sequence[int]) -> str:
-    by_outcome = {outcome: sum(one.count for one in group.commits if one.outcome == outcome)
+    by_outcome = {outcome: sum(commit.count for commit in group.commits if commit.outcome == outcome)
                   for outcome in ("ok", "fail", "info")}  # fmt: skip
     names = {"ok": "acknowledged", "fail": "refused", "info": "with an unknown outcome"}
     commits = join(f"{by_outcome[outcome]:,} {name}" for outcome, name in names.items() if by_outcome[outcome])
@@ -301,34 +303,34 @@ def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list
         shortest = min(end - start for start, end, _ in of_gap)
         least = "at least " if len({end for _, end, _ in of_gap}) > 1 else ""
         events.append((of_gap[0][0], NOTABLE, f"nobody holds {partitions} for {least}{duration(shortest)}"))
-    refused = [one for one in group.commits if one.outcome != "ok"]
-    for commits in _together(refused, lambda one: (one.at_ns, (one.outcome, one.error))):
+    refused = [commit for commit in group.commits if commit.outcome != "ok"]
+    for commits in _together(refused, lambda commit: (commit.at_ns, (commit.outcome, commit.error))):
         events.append((commits[0].at_ns, GRAVE, _refused(commits)))
     return events
 
 
-def _together(ones: Sequence[T], key: Callable[[T], tuple[int, object]]) -> list[list[T]]:
+def _together(changes: Sequence[T], key: Callable[[T], tuple[int, object]]) -> list[list[T]]:
     """In order of time, those that are alike and no further than `_TOGETHER_NS` from the first of them."""
     runs: list[list[T]] = []
     open_runs: dict[object, list[T]] = {}
-    for one in ones:
-        at_ns, kind = key(one)
+    for change in changes:
+        at_ns, kind = key(change)
         run = open_runs.get(kind)
         if run is None or at_ns - key(run[0])[0] > _TOGETHER_NS:
             run = open_runs[kind] = []
             runs.append(run)
-        run.append(one)
+        run.append(change)
     return runs
 
 
 def _partitions(numbers: Iterable[int]) -> str:
-    found = sorted(set(numbers))
-    return f"partition{'' if len(found) == 1 else 's'} {join(str(number) for number in found)}"
+    ordered = sorted(set(numbers))
+    return f"partition{'' if len(ordered) == 1 else 's'} {join(str(number) for number in ordered)}"
 
 
 def _refused(commits: Sequence[Committed]) -> str:
-    count = sum(one.count for one in commits)
+    count = sum(commit.count for commit in commits)
     what = "a commit" if count == 1 else f"{count:,} commits"
     outcome = "refused" if commits[0].outcome == "fail" else "without an answer"
     error = f": {commits[0].error}" if commits[0].error else ""
-    return f"{what} of {_partitions(one.partition for one in commits)} {outcome}{error}"
+    return f"{what} of {_partitions(commit.partition for commit in commits)} {outcome}{error}"

@@ -91,9 +91,9 @@ def draw_charts(
     They are numbered from `first` on, and each covers at least `least_ns`.
     """
     spans = [(row, _span(row.lane, timeline_events, series)) for row in table]
-    known = [(row, span) for row, span in spans if span is not None]
+    drawn = [(row, span) for row, span in spans if span is not None]
     charts: list[Chart] = []
-    for number, (row, (start, last)) in enumerate(known[: detail.charts], first):
+    for number, (row, (start, last)) in enumerate(drawn[: detail.charts], first):
         end = max(last, start + least_ns)
         over_time = series.lanes.get(row.lane)
         concerned = (fault for fault in timeline_events.faults if fault.concerns(row.lane))
@@ -124,10 +124,12 @@ def _activities(
     lane: str, frame: Frame, timeline_events: TimelineEvents, series: Series, detail: Detail, number: int
 ) -> list[Activity]:
     """The lane's transactions, the groups that read it, and the group that feeds its loop."""
-    found: list[Activity] = []
+    activities: list[Activity] = []
     if lane in series.transactions:
-        offsets = [(place[1], known) for place, known in sorted(timeline_events.offsets.items()) if place[0] == lane]
-        found.append(
+        offsets = [
+            (place[1], reports) for place, reports in sorted(timeline_events.offsets.items()) if place[0] == lane
+        ]
+        activities.append(
             draw_transactions(
                 frame,
                 series.transactions[lane],
@@ -144,7 +146,7 @@ def _activities(
         if (read == lane and name not in loops) or name == loop_group_of(lane)
     ]
     for index, group in enumerate(own[: detail.activity]):
-        found.append(
+        activities.append(
             draw_group(
                 frame,
                 group,
@@ -154,7 +156,7 @@ def _activities(
                 events=detail.events,
             )
         )
-    return found
+    return activities
 
 
 def _span(lane: str, timeline_events: TimelineEvents, series: Series) -> tuple[int, int] | None:
@@ -168,7 +170,7 @@ def _span(lane: str, timeline_events: TimelineEvents, series: Series) -> tuple[i
 
 def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns: int) -> list[Strip]:
     """Per partition the brokers' own elections and what clients see, until the phase ends."""
-    known = sorted(
+    partitions_of_lane = sorted(
         partition
         for name, partition in timeline_events.leaders.keys()
         | timeline_events.isrs.keys()
@@ -176,9 +178,9 @@ def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns:
         if name == lane
     )
     strips = []
-    for partition in known[:partitions]:
+    for partition in partitions_of_lane[:partitions]:
         place = (lane, partition)
-        suffix = f" {partition}" if len(known) > 1 else ""
+        suffix = f" {partition}" if len(partitions_of_lane) > 1 else ""
         won = election_states(timeline_events.elections.get(place, ()))
         for name, source, changes in (
             ("elections", "as brokers log them", won),
@@ -193,7 +195,7 @@ def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns:
 
 def _events(lane: str, timeline_events: TimelineEvents, frame: Frame) -> list[EventText]:
     """Elections, truncations, and changes as clients saw them, in words."""
-    found: list[EventText] = []
+    events: list[EventText] = []
 
     def of_lane(by_place: Mapping[Place, Sequence[Any]]) -> Iterator[tuple[int, Any]]:
         for (name, partition), entries in by_place.items():
@@ -202,21 +204,21 @@ def _events(lane: str, timeline_events: TimelineEvents, frame: Frame) -> list[Ev
 
     for partition, change in of_lane(timeline_events.leaders):
         leader = "no leader" if change.value == "nobody" else f"broker {change.value} as leader"
-        found.append((change.ts_ns, ORDINARY, f"clients see {leader} of partition {partition}"))
+        events.append((change.ts_ns, ORDINARY, f"clients see {leader} of partition {partition}"))
     for partition, change in of_lane(timeline_events.isrs):
-        found.append((change.ts_ns, ORDINARY, f"clients see the ISR {change.value} of partition {partition}"))
+        events.append((change.ts_ns, ORDINARY, f"clients see the ISR {change.value} of partition {partition}"))
     for partition, won in of_lane(timeline_events.elections):
         place = f"partition {partition} in leader epoch {won.leader_epoch} from offset {won.start_offset:,}"
-        found.append((won.ts_ns, ORDINARY, f"broker {won.broker} logs that it leads {place}"))
+        events.append((won.ts_ns, ORDINARY, f"broker {won.broker} logs that it leads {place}"))
     for partition, cut in of_lane(timeline_events.truncations):
-        found.append(
+        events.append(
             (cut.ts_ns, ORDINARY, f"broker {cut.broker} truncates partition {partition} to offset {cut.offset:,}")
         )
     for before, after in pairwise(timeline_events.controllers):
         if before.value != after.value and frame.start_ns <= after.ts_ns <= frame.end_ns:
             controller = "no controller" if after.value == "nobody" else f"broker {after.value} as controller"
-            found.append((after.ts_ns, ORDINARY, f"clients see {controller}"))
-    return found
+            events.append((after.ts_ns, ORDINARY, f"clients see {controller}"))
+    return events
 
 
 def _draw_lane(frame: Frame, series: LaneSeries | None, strips: Sequence[Strip], number: int) -> Markup:
@@ -262,9 +264,9 @@ def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[
 
 def _latency_axis(series: LaneSeries) -> tuple[Scale, list[tuple[float, str]]]:
     """A logarithmic scale from a power of ten to another, and the marks of those between them that have room."""
-    known = [bucket for bucket in series.buckets if bucket.max_ns is not None]
-    low = len(str(max(1, min(bucket.p50_ns or 1 for bucket in known)))) - 1
-    high = max(low + 1, len(str(max(bucket.max_ns or 1 for bucket in known))))
+    measured = [bucket for bucket in series.buckets if bucket.max_ns is not None]
+    low = len(str(max(1, min(bucket.p50_ns or 1 for bucket in measured)))) - 1
+    high = max(low + 1, len(str(max(bucket.max_ns or 1 for bucket in measured))))
     y = Scale(10.0**low, 10.0**high, 74, 0, logarithmic=True)
     shown = [
         power for power in range(low, high + 1) if power in (low, high) or high - low <= 4 or (power - low) % 2 == 0

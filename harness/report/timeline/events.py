@@ -127,20 +127,24 @@ def timeline_events_of(evidence: Evidence) -> TimelineEvents:
     """The timeline's events of a run."""
     events = evidence.events
     members: defaultdict[str, list[MemberChange]] = defaultdict(list)
-    for one in _of(events, contract.MemberChanged):
-        members[one.group].append(MemberChange(one.ts_ns, one.member.removeprefix(f"{one.group}-"), one.change))
+    for event in _of(events, contract.MemberChanged):
+        members[event.group].append(
+            MemberChange(event.ts_ns, event.member.removeprefix(f"{event.group}-"), event.change)
+        )
     return TimelineEvents(
         phases=_phases(evidence),
         faults=_faults(events),
-        leaders=_by_place(events, contract.LeaderChanged, lambda one: Change(one.ts_ns, _brokers(one.leader))),
-        isrs=_by_place(events, contract.IsrChanged, lambda one: Change(one.ts_ns, _brokers(*one.isr))),
-        elections=_by_place(events, contract.LeaderElected, lambda one: one),
-        truncations=_by_place(events, contract.LogTruncated, lambda one: one),
-        controllers=[Change(one.ts_ns, _brokers(one.controller)) for one in _of(events, contract.ControllerChanged)],
+        leaders=_by_place(events, contract.LeaderChanged, lambda event: Change(event.ts_ns, _brokers(event.leader))),
+        isrs=_by_place(events, contract.IsrChanged, lambda event: Change(event.ts_ns, _brokers(*event.isr))),
+        elections=_by_place(events, contract.LeaderElected, lambda event: event),
+        truncations=_by_place(events, contract.LogTruncated, lambda event: event),
+        controllers=[
+            Change(event.ts_ns, _brokers(event.controller)) for event in _of(events, contract.ControllerChanged)
+        ],
         offsets=_offsets(events),
         members=members,
         notices=len(_of(events, contract.ClientNotice)),
-        seconds=next((one.seconds for one in reversed(_of(events, contract.RunEnded))), None),
+        seconds=next((event.seconds for event in reversed(_of(events, contract.RunEnded))), None),
     )
 
 
@@ -149,10 +153,10 @@ def _of(events: Iterable[contract.Event], kind: type[E]) -> list[E]:
 
 
 def _by_place(events: Iterable[contract.Event], kind: type[P], shown: Callable[[P], T]) -> dict[Place, list[T]]:
-    found: defaultdict[Place, list[T]] = defaultdict(list)
+    by_place: defaultdict[Place, list[T]] = defaultdict(list)
     for event in _of(events, kind):
-        found[_place(event)].append(shown(event))
-    return found
+        by_place[_place(event)].append(shown(event))
+    return by_place
 
 
 def _offsets(events: Iterable[contract.Event]) -> dict[Place, list[Offsets]]:
@@ -163,7 +167,7 @@ def _offsets(events: Iterable[contract.Event]) -> dict[Place, list[Offsets]]:
     """
     marks: dict[Place, int] = {}
     stable: dict[Place, int] = {}
-    found: dict[Place, list[Offsets]] = {}
+    by_place: dict[Place, list[Offsets]] = {}
     for event in events:
         match event:
             case contract.HighWatermark():
@@ -175,8 +179,8 @@ def _offsets(events: Iterable[contract.Event]) -> dict[Place, list[Offsets]]:
         place = _place(event)
         if place in marks and place in stable:
             step = Offsets(event.ts_ns, marks[place], min(marks[place], stable[place]))
-            found.setdefault(place, []).append(step)
-    return found
+            by_place.setdefault(place, []).append(step)
+    return by_place
 
 
 def _place(event: _OfPartition) -> Place:
@@ -205,7 +209,7 @@ def _phases(evidence: Evidence) -> tuple[Phase, ...]:
 def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
     faults: dict[str, FaultSpan] = {}
     for event in events:
-        known = faults.get(getattr(event, "fault_id", ""))
+        fault = faults.get(getattr(event, "fault_id", ""))
         match event:
             case contract.FaultRequested():
                 faults[event.fault_id] = FaultSpan(
@@ -217,16 +221,16 @@ def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
                     requested_ns=event.ts_ns,
                     late=event.late,
                 )
-            case contract.FaultProven() if known:
-                proof = describe_evidence(known.kind, event.evidence)
+            case contract.FaultProven() if fault:
+                proof = describe_evidence(fault.kind, event.evidence)
                 raw = json.dumps(event.evidence, ensure_ascii=False)
                 # A lock-step phase is proven when its last step has taken effect; nothing heals it.
-                ended = event.ts_ns if known.kind == LOCKSTEP else None
-                faults[event.fault_id] = replace(known, proven=True, proof=proof, raw=raw, healed_ns=ended)
-            case contract.FaultNotProven() if known:
-                faults[event.fault_id] = replace(known, proof=event.reason)
-            case contract.FaultHealed() if known:
-                faults[event.fault_id] = replace(known, healed_ns=event.ts_ns)
+                ended = event.ts_ns if fault.kind == LOCKSTEP else None
+                faults[event.fault_id] = replace(fault, proven=True, proof=proof, raw=raw, healed_ns=ended)
+            case contract.FaultNotProven() if fault:
+                faults[event.fault_id] = replace(fault, proof=event.reason)
+            case contract.FaultHealed() if fault:
+                faults[event.fault_id] = replace(fault, healed_ns=event.ts_ns)
     return tuple(faults.values())
 
 

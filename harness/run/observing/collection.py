@@ -34,7 +34,7 @@ def leader_ends(admin: ClusterAdmin, lanes: Iterable[StoredLane]) -> dict[tuple[
 
     Raises `WaitTimeout` if a partition has no leader, or its high watermark does not become the end of its log.
     """
-    found = {}
+    ends = {}
     lanes = list(lanes)
     # The final log ends at the high watermark: what is behind it would look lost.
     await_replicated(admin, [lane.lane for lane in lanes])
@@ -42,8 +42,8 @@ def leader_ends(admin: ClusterAdmin, lanes: Iterable[StoredLane]) -> dict[tuple[
         partitions = admin.known_partitions(lane.lane)
         leaders = {number: admin.await_leader(lane.lane, number) for number in partitions}
         for number, end in admin.end_offsets(lane.lane, [*partitions]).items():
-            found[lane.topic, number] = LeaderEnd(leaders[number], end, partitions[number].replicas)
-    return found
+            ends[lane.topic, number] = LeaderEnd(leaders[number], end, partitions[number].replicas)
+    return ends
 
 
 def emit_broker_events(
@@ -61,12 +61,12 @@ def emit_broker_events(
                 lines, broker=_node(path.stem), lanes=topics, monotonic_at_epoch_ns=monotonic_at_epoch_ns
             ):
                 assert isinstance(event, LeaderElected | LogTruncated | PartitionOffline | PartitionChanged)
-                found = replace(event, lane=topics[event.lane])
-                if isinstance(found, PartitionOffline | PartitionChanged):
-                    place = _what(found)
-                    first[place] = min(found, first.get(place, found), key=lambda one: one.ts_ns)
+                of_lane = replace(event, lane=topics[event.lane])
+                if isinstance(of_lane, PartitionOffline | PartitionChanged):
+                    place = _what(of_lane)
+                    first[place] = min(of_lane, first.get(place, of_lane), key=lambda other: other.ts_ns)
                 else:
-                    events.emit(found)
+                    events.emit(of_lane)
     newest: dict[tuple[str, int], int] = {}
     for event in first.values():
         if isinstance(event, PartitionChanged):

@@ -39,13 +39,13 @@ class PauseWatch(Background):
 
 def scheduled() -> dict[str, tuple[float, float]]:
     """By thread of this process, for how many seconds it ran, and for how many it waited for a processor."""
-    found = {}
+    seconds = {}
     for task in _TASKS.glob("*/schedstat"):
         # A thread may end meanwhile; a kernel may not tell.
         with suppress(OSError, ValueError):
             ran, waited = task.read_text().split()[:2]
-            found[task.parent.name] = (int(ran) / 1e9, int(waited) / 1e9)
-    return found
+            seconds[task.parent.name] = (int(ran) / 1e9, int(waited) / 1e9)
+    return seconds
 
 
 def share_waited(before: dict[str, tuple[float, float]], after: dict[str, tuple[float, float]]) -> float:
