@@ -11,7 +11,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.plain.groups import Group, History
 from kafka_chaos.verification.plain.rows import LaneHistory, Place, Replicated, View, ends_of
 from kafka_chaos.verification.plain.transactions import Transactions
-from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT
+from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT, UNANSWERED
 from kafka_chaos.verification.tables.facts import (
     GroupFacts,
     GroupPartitionFacts,
@@ -29,21 +29,30 @@ _SECOND_NS = 1_000_000_000
 def pulses_of(history: LaneHistory, passing: Iterable[str] = ()) -> tuple[Pulse, ...]:
     """The pulses of a lane, in the order that every engine gives. `passing`: its consumers that come and go."""
     groups = {name: name for name in passing} | {row.consumer: row.group or "" for row in history.assignments}
-    seconds: dict[tuple[str, str, int | None, int], list[int]] = defaultdict(list)
-    for what, reader, partition, at in _moments(history, groups):
-        known = seconds[what, reader, partition, at // _SECOND_NS]
-        known[:] = [min(at, *known[:1]), max(at, *known[1:])] if known else [at, at]
-    pulses = [Pulse(*place[:3], first, last) for place, (first, last) in seconds.items()]
+    seconds: dict[tuple[str, str, int | None, int], list[tuple[int, int, int | None]]] = defaultdict(list)
+    for what, reader, partition, at, offset, asked in _moments(history, groups):
+        seconds[what, reader, partition, at // _SECOND_NS].append((at, -1 if offset is None else offset, asked))
+    pulses = []
+    for (what, reader, partition, _), moments in seconds.items():
+        (first_ns, first_offset, _), (last_ns, last_offset, _) = min(moments), max(moments)
+        asked_ns = min((asked for *_, asked in moments if asked is not None), default=None)
+        offsets = (offset if offset >= 0 else None for offset in (first_offset, last_offset))
+        pulses.append(Pulse(what, reader, partition, first_ns, last_ns, asked_ns, *offsets))
     return tuple(sorted(pulses, key=str))
 
 
-def _moments(history: LaneHistory, groups: dict[str, str]) -> Iterator[tuple[str, str, int | None, int]]:
+def _moments(
+    history: LaneHistory, groups: dict[str, str]
+) -> Iterator[tuple[str, str, int | None, int, int | None, int | None]]:
     for row in history.produced:
-        yield SENT, "", row.partition, row.invoke_ns
-        if row.complete_ns is not None:
-            yield ACKNOWLEDGED if row.outcome == "ok" else GIVEN_UP, "", row.partition, row.complete_ns
+        yield SENT, "", row.partition, row.invoke_ns, None, row.invoke_ns
+        what = GIVEN_UP if row.outcome != "ok" else ACKNOWLEDGED
+        at = row.complete_ns
+        if at is None:
+            what, at = UNANSWERED, row.invoke_ns
+        yield what, "", row.partition, at, row.offset if what == ACKNOWLEDGED else None, row.invoke_ns
     for read in history.consumed:
-        yield READ, groups.get(read.consumer, ""), read.partition, read.poll_ns
+        yield READ, groups.get(read.consumer, ""), read.partition, read.poll_ns, read.offset, None
 
 
 def owned_by(groups: Sequence[Group]) -> tuple[Owned, ...]:

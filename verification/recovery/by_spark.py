@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT
+from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT, UNANSWERED
 from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables.evidence import Frames
 from kafka_chaos.verification.tables.facts import LaneFacts, Owned, Pulse
@@ -24,9 +24,12 @@ def with_pulses(run: RunDirectory, frames: Frames, facts: Mapping[str, LaneFacts
         return dict(facts)
     wanted = F.col("lane").isin(list(run.timings))
     produced, place = frames.produced.where(wanted), ("lane", "'' AS reader", "partition")
-    ended = f"IF(outcome = 'ok', '{ACKNOWLEDGED}', '{GIVEN_UP}') AS what"
-    rows = produced.selectExpr(*place, f"'{SENT}' AS what", "invoke_ns AS ns")
-    rows = rows.union(produced.where("complete_ns IS NOT NULL").selectExpr(*place, ended, "complete_ns"))
+    ended = f"IF(complete_ns IS NULL, '{UNANSWERED}', IF(outcome = 'ok', '{ACKNOWLEDGED}', '{GIVEN_UP}')) AS what"
+    offset = "IF(complete_ns IS NOT NULL AND outcome = 'ok', offset, NULL)"
+    rows = produced.selectExpr(*place, f"'{SENT}' AS what", "invoke_ns AS ns", "-1L AS offset", "invoke_ns AS asked_ns")
+    rows = rows.union(
+        produced.selectExpr(*place, ended, "coalesce(complete_ns, invoke_ns)", f"coalesce({offset}, -1L)", "invoke_ns")
+    )
     # A consumer that comes and goes is a reader of its own, whose reads tell nothing of the lane's.
     passing = [(lane, name, name) for lane, names in run.events.passing.items() for name in names]
     others = local_frame(produced.sparkSession, _READERS, passing)
@@ -37,12 +40,19 @@ def with_pulses(run: RunDirectory, frames: Frames, facts: Mapping[str, LaneFacts
         for row in members.collect():
             owned[row.group].append(Owned(row.group, row.partition, row.start_ns, row.end_ns))
     read = frames.consumed.where(wanted).join(F.broadcast(others), ["lane", "consumer"], "left")
-    reads = read.selectExpr("lane", "coalesce(reader, '')", "partition", f"'{READ}'", "poll_ns")
+    reader = "coalesce(reader, '')"
+    reads = read.selectExpr("lane", reader, "partition", f"'{READ}'", "poll_ns", "offset", "CAST(NULL AS BIGINT)")
     keys = ["lane", "what", "reader", "partition"]
-    counted = rows.union(reads).groupBy(*keys, F.expr(f"ns div {_SECOND_NS}L")).agg(F.min("ns"), F.max("ns"))
+    moment = F.struct("ns", "offset")
+    counted = (
+        rows.union(reads)
+        .groupBy(*keys, F.expr(f"ns div {_SECOND_NS}L"))
+        .agg(F.min(moment).alias("first"), F.max(moment).alias("last"), F.min("asked_ns"))
+    )
     found = defaultdict(list)
-    for lane, what, reader, partition, _, first_ns, last_ns in counted.collect():
-        found[lane].append(Pulse(what, reader, partition, first_ns, last_ns))
+    for lane, what, reader, partition, _, first, last, asked_ns in counted.collect():
+        offsets = (moment.offset if moment.offset >= 0 else None for moment in (first, last))
+        found[lane].append(Pulse(what, reader, partition, first.ns, last.ns, asked_ns, *offsets))
     groups = {lane.lane: groups_of_lane(lane) for lane in run.lanes if lane.lane in run.timings}
     return {
         **facts,

@@ -1,13 +1,13 @@
 """How long each part of a lane was unavailable, by what was observed of it. Pure Python, no Spark.
 
 Guarantee: an outage counts from the first moment at which somebody asked for something, to the moment at which somebody
-got something again. One that nobody saw the end of counts up to the last moment that was observed.
+got something again. One that nobody saw the end of counts up to the last moment that was observed. Where nobody asks,
+nothing is late: nobody awaits a record that was read before its acknowledgement, nor one that its producer gave up.
 """
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import islice, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import GroupPartitionFacts, LaneFacts, PartitionFacts, Pulse
 
-SENT, ACKNOWLEDGED, GIVEN_UP, READ = "sent", "acknowledged", "given up", "read"
+SENT, ACKNOWLEDGED, GIVEN_UP, UNANSWERED, READ = "sent", "acknowledged", "given up", "unanswered", "read"
 
 
 class Outage(NamedTuple):
@@ -52,16 +52,38 @@ def _observed_to(run: RunDirectory, lane: Lane, facts: LaneFacts) -> int:
 
 
 def _producers(facts: LaneFacts) -> Iterator[Outage]:
-    asked = _by_place(facts.pulses, SENT)
-    answered = _by_place(facts.pulses, ACKNOWLEDGED)
-    tried = _by_place(facts.pulses, GIVEN_UP)
-    for place, sent in asked.items():
+    answers, tried = _by_place(facts.pulses, ACKNOWLEDGED), _by_place(facts.pulses, GIVEN_UP, UNANSWERED)
+    for place, sent in _by_place(facts.pulses, SENT).items():
         if place[1] is None:
             # It never had a partition: nobody knows who was to answer.
             continue
-        last = max(pulse.last_ns for pulse in (*sent, *tried.get(place, ())))
-        found = _gaps(sent, answered.get(place, []), last)
-        yield from (Outage(RecoveryAnomaly.STALLED_PRODUCER, place[1], *gap) for gap in found)
+        failed = tried.get(place, [])
+        last = max(pulse.last_ns for pulse in (*sent, *failed))
+        for gap in _unacknowledged(answers.get(place, []), failed, last):
+            yield Outage(RecoveryAnomaly.STALLED_PRODUCER, place[1], *gap)
+
+
+def _unacknowledged(answers: Sequence[Pulse], failed: Sequence[Pulse], last: int) -> Iterator[tuple[int, int, bool]]:
+    """Between two acknowledgements, from the first record that waited, to the second of them: start, end, whether got.
+
+    Where all that waited was given up, and more was sent only later, that time is one of its own, without an end seen.
+    """
+    at = 0
+    for before, answer in pairwise([None, *answers, None]):
+        since = -1 if before is None else before.last_ns
+        waits = [] if answer is None else [(max(since, answer.asked_ns or 0), answer.first_ns, True)]
+        reached = last if answer is None else answer.first_ns
+        missed = []
+        while at < len(failed) and (answer is None or failed[at].last_ns < answer.first_ns):
+            missed.append(failed[at])
+            at += 1
+        if missed := [pulse for pulse in missed if pulse.last_ns > since]:
+            start = min(max(since, pulse.asked_ns or pulse.first_ns) for pulse in missed)
+            end = reached if answer is None else max(pulse.last_ns for pulse in missed)
+            waits.append((start, end, False))
+        if len(waits) > 1 and waits[0][0] <= waits[1][1]:
+            waits = [(min(waits[0][0], waits[1][0]), reached, True)]
+        yield from waits
 
 
 def _consumers(lane: Lane, facts: LaneFacts, *, final_log: bool) -> Iterator[Outage]:
@@ -74,7 +96,7 @@ def _consumers(lane: Lane, facts: LaneFacts, *, final_log: bool) -> Iterator[Out
             if partition is None:
                 continue
             owns = ("", partition) in reads or not any(place[1] == partition for place in come_and_go)
-            for gap in _gaps(acknowledged, reads.get((reader, partition), []), last):
+            for gap in _unread(acknowledged, reads.get((reader, partition), []), last):
                 # What was acknowledged and is in no log is due to nobody: who has read all of it waits for nothing.
                 # Those who come and go have not read it for the lane's own reader.
                 if gap[2] or not (reader or owns) or not _has_read_all(facts, reader, partition, final_log=final_log):
@@ -91,23 +113,35 @@ def _has_read_all(facts: LaneFacts, reader: str, partition: int, *, final_log: b
     return end is None or (read is not None and read >= end)
 
 
-def _gaps(asked: Sequence[Pulse], got: Sequence[Pulse], last: int) -> Iterator[tuple[int, int, bool]]:
-    """From the first request after each time that something was got, to the next time: start, end, whether got."""
-    starts = [pulse.first_ns for pulse in asked]
-    bounds = list(chain.from_iterable((pulse.first_ns, pulse.last_ns) for pulse in got))
-    for before, after in pairwise([-1, *bounds, max(last, *bounds, 0) + 1]):
-        at = bisect_left(starts, before)
-        # The pulse before may end with a request that nobody has answered yet: its last is known to be one.
-        waits = [starts[at]] if at < len(starts) else []
-        waits += [asked[at - 1].last_ns] if at and asked[at - 1].last_ns > before else []
-        over = after <= (bounds[-1] if bounds else -1)
-        if waits and min(waits) < after:
-            yield min(waits), after if over else last, over
+def _unread(due: Sequence[Pulse], reads: Sequence[Pulse], last: int) -> Iterator[tuple[int, int, bool]]:
+    """Between two reads, from when the record of the second was due, to that read: start, end, whether read.
+
+    A record is due from its acknowledgement on, or from the read before it if that came later. What was acknowledged
+    and never given, such as a record of an aborted transaction, is not awaited; after the last read, all behind it is.
+    """
+    if any(pulse.last_offset is not None for pulse in due):
+        due = [pulse for pulse in due if pulse.last_offset is not None]
+    at, highest = 0, -1
+    for before, read in pairwise([None, *reads, None]):
+        since, position = (-1, -1) if before is None else (before.last_ns, before.last_offset or 0)
+        until = max(last, since) if read is None else read.first_ns
+        needed = position + 1 if read is None else read.first_offset or 0
+        while at < len(due) and due[at].last_ns <= since:
+            highest = max(highest, due[at].last_offset or 0)
+            at += 1
+        if needed > position and highest >= needed:
+            yield since, until, read is not None
+            continue
+        later = (pulse for pulse in islice(due, at, None) if pulse.last_offset is None or pulse.last_offset >= needed)
+        if (pulse := next(later, None)) is not None:
+            is_first = pulse.first_ns > since and (pulse.first_offset is None or pulse.first_offset >= needed)
+            if (start := pulse.first_ns if is_first else pulse.last_ns) < until:
+                yield start, until, read is not None
 
 
-def _by_place(pulses: Iterable[Pulse], what: str) -> dict[tuple[str, int | None], list[Pulse]]:
+def _by_place(pulses: Iterable[Pulse], *what: str) -> dict[tuple[str, int | None], list[Pulse]]:
     found: dict[tuple[str, int | None], list[Pulse]] = defaultdict(list)
-    for pulse in sorted((one for one in pulses if one.what == what), key=lambda one: one.first_ns):
+    for pulse in sorted((one for one in pulses if one.what in what), key=lambda one: one.first_ns):
         found[pulse.reader, pulse.partition].append(pulse)
     return found
 

@@ -147,7 +147,9 @@ class GroupFacts:
 class Pulse(NamedTuple):
     """The first and the last moment of one second at which something happened in a partition; None: in no known one.
 
-    `what`: a record was `sent`, `acknowledged`, `given up` or `read`; `reader`: the group that read it, empty for none.
+    `what`: a record was `sent`, `acknowledged`, `given up`, `read`, or sent and never answered (`unanswered`, at the
+    moment of sending); `reader`: the group that read it, empty for none. `asked_ns`: when the earliest of those records
+    was sent, where that is known. The offsets are those of the first and the last moment, None where nobody knows them.
     """
 
     what: str
@@ -155,6 +157,9 @@ class Pulse(NamedTuple):
     partition: int | None
     first_ns: int
     last_ns: int
+    asked_ns: int | None = None
+    first_offset: int | None = None
+    last_offset: int | None = None
 
 
 class Owned(NamedTuple):

@@ -45,15 +45,16 @@ def test_a_second_s_pulse_is_its_first_and_its_last_moment() -> None:
         assignments=[Assigned("m", 1, "read_committed", "g"), Assigned("n", 1, "read_committed")],
     )
     assert pulses_of(lane, ["p"]) == (
-        Pulse("acknowledged", "", 0, 9, 9),
-        Pulse("given up", "", 0, 8, 8),
-        Pulse("read", "", 0, SECOND + 3, SECOND + 900),
-        Pulse("read", "", 0, 2 * SECOND, 2 * SECOND),
-        Pulse("read", "", 1, 4, 4),
-        Pulse("read", "g", 1, 4, 4),
-        Pulse("read", "p", 1, 4, 4),
-        Pulse("sent", "", 0, 1, 2),
-        Pulse("sent", "", None, 3, 3),
+        Pulse("acknowledged", "", 0, 9, 9, 1, 0, 0),
+        Pulse("given up", "", 0, 8, 8, 2),
+        Pulse("read", "", 0, SECOND + 3, SECOND + 900, None, SECOND + 3, SECOND + 900),
+        Pulse("read", "", 0, 2 * SECOND, 2 * SECOND, None, 2 * SECOND, 2 * SECOND),
+        Pulse("read", "", 1, 4, 4, None, 0, 0),
+        Pulse("read", "g", 1, 4, 4, None, 0, 0),
+        Pulse("read", "p", 1, 4, 4, None, 0, 0),
+        Pulse("sent", "", 0, 1, 2, 1),
+        Pulse("sent", "", None, 3, 3, 3),
+        Pulse("unanswered", "", None, 3, 3, 3),
     )
 
 

@@ -144,6 +144,60 @@ def test_a_lane_whose_only_consumer_comes_and_goes_has_a_reader_that_stalled(
     assert (lane.verdict, found(lane)) == (Verdict.VIOLATION, {CONSUMER: 1})
 
 
+def quiet(apart: int = 60, records: int = 12) -> Rows:
+    """A partition in which a minute passes between two records. Each second one is read 5 ms before its producer learns
+    that it is there, and each fourth one is acknowledged to a retry, without its offset."""
+    rows = Rows(lanes=[{"lane": "a"}])
+    for seq in range(records):
+        rows.all(seq, seq)
+        rows.produced[-1] |= {"invoke_ns": at(apart * seq), "complete_ns": at(apart * seq + 0.1)}
+        rows.consumed[-1]["poll_ns"] = at(apart * seq + (0.095 if seq % 2 else 0.2))
+        if seq % 4 == 3:
+            rows.produced[-1]["offset"] = None
+    rows.event("phase_started", phase="main", lanes=["a"], ts_ns=at(-1))
+    rows.event("isr_changed", lane="a", partition=0, isr=[1, 2, 3], ts_ns=at(-1))
+    rows.event("high_watermark", lane="a", partition=0, leader_epoch=0, high_watermark=records, ts_ns=at(records))
+    return rows.event("phase_ended", phase="main", ts_ns=at(apart * records))
+
+
+def test_nobody_awaits_a_record_that_was_read_before_its_acknowledgement(tmp_path: Path, verified: Verified) -> None:
+    lane = judged(quiet(), tmp_path / "quiet", verified)
+    assert (lane.verdict, found(lane)) == (Verdict.CONFORMS, {}), lane.reasons
+    rows = quiet()
+    rows.consumed[6]["poll_ns"] += 55 * SECOND
+    lane = judged(rows, tmp_path / "late", verified)
+    assert (lane.verdict, found(lane)) == (Verdict.VIOLATION, {CONSUMER: 1})
+    assert "longest gap 55.1 s" in lane.reasons[0]
+    rows = quiet()
+    # The second record was due while the consumer waited for the first, and is given 40 s after it.
+    for seq, read in ((6, 480), (7, 520), (8, 521)):
+        rows.consumed[seq]["poll_ns"] = at(read)
+    lane = judged(rows, tmp_path / "backlog", verified)
+    assert found(lane) == {CONSUMER: 2}, lane.reasons
+
+
+def test_nobody_awaits_a_record_that_its_producer_has_given_up(tmp_path: Path, verified: Verified) -> None:
+    """Nothing is sent for a minute after it: the partition may have been available all the time."""
+    rows = quiet()
+    rows.send(100, None, "fail")
+    rows.produced[-1] |= {"invoke_ns": at(361), "complete_ns": at(361.5)}
+    rows.send(101, None, "info")
+    rows.produced[-1] |= {"invoke_ns": at(481), "complete_ns": None}
+    lane = judged(rows, tmp_path / "quiet", verified)
+    assert (lane.verdict, found(lane)) == (Verdict.CONFORMS, {}), lane.reasons
+    rows.produced[-2] |= {"complete_ns": at(361.5 + HANGING)}
+    assert found(judged(rows, tmp_path / "late", verified)) == {PRODUCER: 1}
+
+
+def test_a_group_awaits_no_record_of_an_aborted_transaction(tmp_path: Path, verified: Verified) -> None:
+    """A record of it is acknowledged, and a minute passes before one is committed."""
+    rows = owned(quiet(), (-1, 12 * 60))
+    for row in list(rows.consumed):
+        if row["seq"] % 3:
+            rows.consumed.append({**row, "consumer": "m0", "poll_ns": row["poll_ns"] + SECOND})
+    assert found(judged(rows, tmp_path / "run", verified)) == {}
+
+
 Planted = Callable[[Rows, float, float], Rows]
 STALLS: dict[RecoveryAnomaly, tuple[Planted, float]] = {
     PRODUCER: (silent, HANGING),
