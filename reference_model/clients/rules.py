@@ -47,8 +47,9 @@ CLIENTS: Mapping[str, ClientRules] = {
     # librdkafka 2.15.0: rd_kafka_dr_implicit_ack, called in src/rdkafka_request.c, line 4803, and
     # rd_kafka_idemp_drain_epoch_bump, called in src/rdkafka_broker.c, line 4231, once messages have timed out.
     LIBRDKAFKA: ClientRules(acknowledges_implicitly=True, renews_for_all=True),
-    # Kafka's TransactionManager: canRetry and maybeResolveSequences let a producer renew its epoch only once nothing
-    # of that partition is in flight, and each batch waits for an answer of its own.
+    # Kafka's TransactionManager: maybeResolveSequences lets a producer renew its epoch only once nothing of that
+    # partition is in flight, and each batch waits for an answer of its own. Sender.completeBatch breaks that where the
+    # answer is an error and comes past delivery.timeout.ms (KAFKA-14397), which is not modelled.
     JAVA: ClientRules(per_transaction=(4, 0)),
     # kafka-python 3.0.12, kafka/producer/sender.py: _can_retry (line 594) sends no batch again once the producer has
     # another id or epoch, and each batch waits for an answer of its own. A batch that expires (line 247) fails with
