@@ -60,6 +60,15 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
     return {anomaly: why for anomaly, why in reasons.items() if anomaly in lane.group_anomalies}
 
 
+def reset_by_retention(run: RunDirectory, lane: Lane) -> dict[AnyAnomaly, str]:
+    """What a group may show, with why, where retention removes what it reads: with the records goes the leader epoch of
+    its commit, brokers set the group back (KAFKA-19902), and nothing of the commit was lost."""
+    sources = (run.lane(reads) for reads in groups_of_lane(lane).values())
+    if not any("delete" in (source.cleanup_policy or "").split(",") for source in sources):
+        return {}
+    return {GroupAnomaly.COMMIT_LOST: "retention may have removed what was read, and brokers then set a group back"}
+
+
 def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
     """Why a lane with a group or a loop can't conform, whatever was found."""
     sentences = [

@@ -15,6 +15,7 @@ from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
+from kafka_chaos.verification.groups.evidence import reset_by_retention
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import EvidenceAssessment, assessment_of
@@ -69,7 +70,12 @@ def judge(
             doubts.append(f"{anomaly} was found: {count}, but the loop's source lost {counted(lost_input, 'record')}")
             continue
         unexplained = Cause.UNEXPLAINED in observed.get(anomaly, Observation()).causes
-        if forbidden and count and not unexplained and (why := permitted_by_them(run, lane).get(anomaly)):
+        if (
+            forbidden
+            and count
+            and not unexplained
+            and (why := reset_by_retention(run, lane).get(anomaly) or permitted_by_them(run, lane).get(anomaly))
+        ):
             doubts.append(f"{anomaly} is forbidden for these faults and was found: {count}, but {why}")
         elif count and (
             broken := _broken(anomaly, status, observed[anomaly], forbidden=forbidden, has_log=run.has_log)

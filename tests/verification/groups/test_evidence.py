@@ -79,6 +79,16 @@ def test_a_forbidden_anomaly_violates_and_a_permitted_one_confirms(anomaly: Grou
     assert verdict_of(OF_LOOP, lane=OUTPUT, counts={anomaly: 3}, statuses=statuses).verdict == Verdict.CONFORMS
 
 
+@pytest.mark.parametrize(("policy", "verdict"), [("compact,delete", Verdict.UNKNOWN), ("compact", Verdict.VIOLATION)])
+def test_a_group_that_retention_may_have_set_back_lost_no_commit(policy: str, verdict: Verdict) -> None:
+    found = verdict_of(FACTS, lane=replace(LANE, cleanup_policy=policy), counts={A.COMMIT_LOST: 1})
+    assert found.verdict == verdict
+    assert any("retention may have removed what was read" in one for one in found.reasons) == (policy != "compact")
+    assert (
+        verdict_of(FACTS, lane=replace(LANE, cleanup_policy=policy), counts={A.OWNED_TWICE: 1}).verdict == "violation"
+    )
+
+
 BY_THE_LOG = {*OF_LOOPS, A.SKIPPED_AFTER_REBALANCE}
 BY_COMMITS = {A.NOT_PROCESSED, A.COMMIT_LOST, A.COMMIT_REGRESSED, A.SKIPPED_AFTER_REBALANCE}
 
