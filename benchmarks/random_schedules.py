@@ -1,4 +1,4 @@
-"""Random schedules of faults on real brokers: what they showed that predictions forbid, and what they left behind.
+"""The record of random schedules (`kafka-chaos nightly --at-random`): what they showed, and what they left behind.
 
     .venv/bin/python benchmarks/random_schedules.py [RUNS] [--seed SEED] [--on VERSION/MODE]
 
@@ -26,23 +26,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from fault_times import AT_ONCE, at_once, delays
 from leftovers import left_of
 from tables import MODES, Row, commit, read_rows, write_rows, write_table
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.families import Cause
-from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
+from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.file import experiment_of
-from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.nightly.nightly_run import Nightly
-from kafka_chaos.harness.nightly.summary import Summary
-from kafka_chaos.harness.replay.hunting import Hunt
+from kafka_chaos.harness.campaign.hunting import Hunt
+from kafka_chaos.harness.campaign.loop import Budget, Policy
+from kafka_chaos.harness.campaign.night import Night
+from kafka_chaos.harness.campaign.random_schedules import random_schedules
+from kafka_chaos.harness.campaign.summary import Summary
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
@@ -56,62 +53,10 @@ EVIDENCE_ENDS = "<!-- end of evidence -->"
 TIMES_BEGIN = "<!-- fault times, from docs/random-schedules.json, by benchmarks/random_schedules.py -->"
 TIMES_END = "<!-- end of fault times -->"
 KEPT = ROOT / "runs/random-schedules"
-FEW_REQUESTS = {"linger.ms": 20}
-"""A thread of librdkafka (2.16.0) spins while records wait and as many requests are under way as idempotence allows: on
-a busy machine three such producers took most of a core."""
-IDEMPOTENT: dict[str, Any] = {"acks": "all", "idempotence": True, "producer_configs": FEW_REQUESTS}
-LANES: tuple[dict[str, Any], ...] = (
-    {"lane": "acks0", "acks": "0", "min_insync_replicas": 2},
-    {"lane": "acks1", "acks": "1", "min_insync_replicas": 2},
-    {"lane": "acks1-unclean", "acks": "1", "unclean_leader_election": True},
-    {"lane": "all", "acks": "all", "min_insync_replicas": 2},
-    {"lane": "all-min1", "acks": "all"},
-    {"lane": "idempotent", **IDEMPOTENT, "min_insync_replicas": 2},
-    {"lane": "idempotent-min1", **IDEMPOTENT},
-    {"lane": "unclean", **IDEMPOTENT, "unclean_leader_election": True},
-)
 MOST_LOAD = 4.0
 """Processes per core that wait for it, at most, where a batch has the machine for itself."""
-NEEDS_THE_CONTROLLER = "controller-move"
-"""A kind with one possible target, which random targets seldom are."""
 Delays = dict[str, list[float]]
 """By kind of fault, how many milliseconds after its time each was applied."""
-TARGETS = ("leader(all)", "leader(acks1-unclean)", "follower(all)", "follower(idempotent)", "random")
-
-
-def experiment_values(version: str, mode: str) -> dict[str, Any]:
-    """The experiment whose schedules are drawn; with controllers of their own, so that no fault stops most of them."""
-    cluster: dict[str, Any] = {"kafka_version": version, "metadata_mode": mode}
-    if mode == KRAFT:
-        cluster["controllers"] = 3
-    values = {
-        "name": "random-schedules",
-        "cluster": cluster,
-        "workload": {"rate": 300, "duration": 25},
-        # A broker that leads nothing has no leadership to transfer.
-        "lanes": [{**lane, "leader": 1 + number % 3} for number, lane in enumerate(LANES)],
-    }
-    generate = {
-        "faults": [kind for kind in fault_kinds() if kind != NEEDS_THE_CONTROLLER and is_possible(values, kind)],
-        "targets": list(TARGETS),
-        "count": 2,
-        "duration": [2, 7],
-        "breaks": "one",
-        "quiet_end": 6,
-    }
-    return {**values, "schedule": {"generate": generate}}
-
-
-def is_possible(values: dict[str, Any], kind: str) -> bool:
-    """Whether a cluster like this, and this machine, have the fault kind, at every target."""
-    schedule = [
-        {"fault": kind, "target": target, "at": 2 + 8 * number, "duration": 2} for number, target in enumerate(TARGETS)
-    ]
-    try:
-        experiment_of({**values, "workload": {"duration": 60}, "schedule": schedule}, "random schedules")
-    except UsageFailure:
-        return False
-    return fault_kinds()[kind].unavailable() is None
 
 
 @dataclass
@@ -139,15 +84,16 @@ class Seen:
                 self.nearest[one.anomaly] = max(share, self.nearest.get(one.anomaly, 0.0))
 
 
-def run_and_tidy(
-    hunt: Hunt, seen: Seen, experiment: Experiment, root: Path, listeners: Sequence[Listener]
-) -> RunResult:
-    """Run an experiment of the hunt, note what it showed, and keep only what has to be looked at."""
-    result = hunt.run(experiment, root, listeners)
-    seen.add(result)
-    if result.verdict.verdict is Verdict.CONFORMS:
-        shutil.rmtree(result.path)
-    return result
+def noted(policy: Policy[None], seen: Seen) -> Policy[None]:
+    """The policy, with a note of what each run showed; only what has to be looked at is kept."""
+    attempt = next(policy)
+    while True:
+        outcome = yield attempt
+        attempt = policy.send(outcome)
+        if isinstance(outcome, RunResult):
+            seen.add(outcome)
+            if outcome.verdict.verdict is Verdict.CONFORMS:
+                shutil.rmtree(outcome.path)
 
 
 def tried(rows: Sequence[Row]) -> Counter[str]:
@@ -157,25 +103,14 @@ def tried(rows: Sequence[Row]) -> Counter[str]:
 
 def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter[str]) -> Row:
     """Run so many schedules, and tell what came out. `before`: how often each kind was tried already."""
-    values = experiment_values(version, mode)
-    seen = Seen()
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-schedules-") as folder:
-        path = Path(folder, "random-schedules.yaml")
-        path.write_text(json.dumps(values))
-        with ClusterOfRuns("hunt") as clusters:
-            hunt = Hunt.of(path, clusters.run)
-            hunt.tried.update(before)
-            nightly = Nightly(
-                experiments=[path],
-                out=KEPT,
-                minutes=10**6,
-                seed=seed,
-                repeats=runs,
-                say=lambda text: print(text, flush=True),
-                run_one=lambda experiment, root, listeners: run_and_tidy(hunt, seen, experiment, root, listeners),
-                load=hunt.draw,
-            )
-            summary = nightly.run()
+    values = random_schedules({"kafka_version": version, "metadata_mode": mode})
+    seen, hunt = Seen(), Hunt.of_values(values, Path("random-schedules.yaml"))
+    hunt.tried.update(before)
+    with ClusterOfRuns("hunt") as clusters:
+        night = Night(
+            KEPT, Budget(10**6, runs), seed, lambda text: print(text, flush=True), run_experiment=clusters.run
+        )
+        summary = night.follow(noted(hunt.policy(night.seeds), seen))
     left = sum(
         (left_of(cluster, [Path(tempfile.gettempdir(), f"kafka-chaos-disks-{cluster}")]) for cluster in clusters.ids),
         Counter[str](),
@@ -186,7 +121,7 @@ def run_schedules(version: str, mode: str, runs: int, seed: int, before: Counter
             "verdict": str(run.verdict or "failed"),
             "why": (run.error or "").splitlines()[:1]
             if run.run_dir is None
-            else reasons_in(nightly.folder / run.run_dir),
+            else reasons_in(night.folder / run.run_dir),
         }
         for run in summary.runs
         if run.verdict is not Verdict.CONFORMS

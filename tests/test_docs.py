@@ -16,9 +16,9 @@ from typing import Any
 import click
 import pytest
 
-from kafka_chaos.conformance.atlas.plan import Atlas
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.attached.nodes_file import load_nodes
+from kafka_chaos.harness.campaign.atlas import Atlas
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
 from tests.faults.fakes import FakeCluster

@@ -1,1 +1,18 @@
-"""The record of runs: what each lane of each run was, and what it showed."""
+"""Campaigns: many runs, one after the other, within one budget, and kept in one record.
+
+`nightly`, `atlas`, `hunt` and `shrink` differ in nothing but the run that comes next. So there is one loop (`loop.py`),
+and four policies that tell it the next attempt and are told what that showed. A policy is a generator: it yields an
+attempt, gets its outcome, and ends when it has no further one. So a search such as delta debugging reads from top to
+bottom, though another module runs the clusters, counts the time, and says when none is left.
+
+- In turn (`in_turn.py`): each experiment of a list, again and again.
+- At random (`atlas.py`): what a plan combines, whatever was tried least first.
+- Towards findings (`hunting.py`): what was tried least, and what led to something that no run had shown (`novelty.py`);
+  `random_schedules.py` has such an experiment with all kinds of faults.
+- Towards fewer faults (`narrowing.py`): a finding's lane beside its controls, with the fewest and shortest faults
+  (`shrinking.py`) of the schedule that its run realised (`realised.py`).
+
+`night.py` counts what all runs of a campaign showed: `summary.py` and `trend.py` write it. The record of runs
+(`lane_runs.py`, filled by `collecting.py`) has a line for each lane of each run, of all campaigns. The atlas shows it
+by cell (`cells.py`), and `mine.py` answers from it for somebody's own settings.
+"""

@@ -17,7 +17,7 @@ from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.page import render
 from kafka_chaos.harness.report.timeline.events import MemberChange, Offsets, timeline_events_of
-from tests.harness.nightly.test_nightly_run import Runs, nightly_of
+from tests.harness.campaign.test_in_turn import Runs, nightly_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

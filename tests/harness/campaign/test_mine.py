@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.conformance.atlas.mine import answer, read_settings
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.lane_runs import append
+from kafka_chaos.harness.campaign.mine import answer, read_settings
 from kafka_chaos.harness.cli.main import cli
 from tests.harness.campaign.lanes import ACKS_1, STRICT, lane_run
 

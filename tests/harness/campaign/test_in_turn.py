@@ -3,6 +3,8 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,17 +14,19 @@ from ruamel.yaml import YAML
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
+from kafka_chaos.harness.campaign import commands, loop, night
+from kafka_chaos.harness.campaign.commands import EXPERIMENTS
+from kafka_chaos.harness.campaign.in_turn import experiments_in, in_turn, load_on
 from kafka_chaos.harness.campaign.lane_runs import read_record
+from kafka_chaos.harness.campaign.loop import Budget
+from kafka_chaos.harness.campaign.night import Night
 from kafka_chaos.harness.campaign.shares import Share
+from kafka_chaos.harness.campaign.summary import Summary
+from kafka_chaos.harness.campaign.trend import write_trend
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.nightly import command
-from kafka_chaos.harness.nightly import nightly_run as nightly
-from kafka_chaos.harness.nightly.command import DEFAULT_EXPERIMENTS
-from kafka_chaos.harness.nightly.nightly_run import Nightly, experiments_in
-from kafka_chaos.harness.nightly.trend import write_trend
 from kafka_chaos.harness.report.inputs.actions import ACTIONS
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
@@ -71,23 +75,31 @@ class Runs:
         return RunResult(path, RunVerdict(path, verdict, (lane,)), {})
 
 
+@dataclass
+class InTurn(Night):
+    """A night that has its experiments."""
+
+    files: Sequence[Path] = ()
+
+    def run(self) -> Summary:
+        return self.follow(in_turn(self.files, partial(load_on, None), self.seeds))
+
+
 def nightly_of(
     tmp_path: Path, runs: Runs, *names: str, minutes: float = 60, repeats: int | None = None, record: Path | None = None
-) -> Nightly:
+) -> InTurn:
     files = []
     for name in names or ("a",):
         files.append(tmp_path / f"{name}.yaml")
         files[-1].write_text(TEXT.format(name=name))
-    return Nightly(
-        experiments=files,
+    return InTurn(
+        files=files,
         out=tmp_path / "out",
-        minutes=minutes,
+        budget=Budget(minutes, repeats and repeats * len(files), clock=lambda: runs.now),
         seed=1,
-        repeats=repeats,
         record=record,
         say=lambda text: None,
-        run_one=runs,
-        clock=lambda: runs.now,
+        run_experiment=runs,
     )
 
 
@@ -113,8 +125,8 @@ def test_the_interval_is_wilson_s(hits: int, runs: int, low: float, high: float)
 
 def test_runs_are_added_to_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = [lane_run(9), lane_run(4)]
-    monkeypatch.setattr(nightly, "read_evidence", lambda path: path)
-    monkeypatch.setattr(nightly, "lane_runs_of", lambda path: {"one": shown.pop()})
+    monkeypatch.setattr(night, "read_evidence", lambda path: path)
+    monkeypatch.setattr(night, "lane_runs_of", lambda path: {"one": shown.pop()})
     record = tmp_path / "record.jsonl"
     nightly_of(tmp_path, Runs([0, 0]), repeats=2, record=record).run()
     assert [run.found for run in read_record(record)] == [{"lost_write": 4}, {"lost_write": 9}]
@@ -124,7 +136,7 @@ def test_actions_of_the_model_are_counted_by_run_and_those_never_observed_are_na
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = [{"one": Counter(elect=5, kill=1), "two": Counter(elect=1)}, {"one": Counter(elect=1)}]
-    monkeypatch.setattr(nightly, "actions_of", lambda path: seen.pop())
+    monkeypatch.setattr(night, "actions_of", lambda path: seen.pop())
     runs = Runs([0, 0, EnvironmentFailure("no broker")])
     summary = nightly_of(tmp_path, runs, repeats=3).run()
     assert summary.actions.keys() == ACTIONS.keys()
@@ -198,14 +210,14 @@ def test_a_run_that_failed_is_told_and_never_clean(tmp_path: Path) -> None:
 def test_an_interrupted_night_leaves_what_was_counted(tmp_path: Path) -> None:
     runs = Runs([5])
     nightly_run = nightly_of(tmp_path, runs, repeats=2)
-    original = nightly_run.run_one
+    original = nightly_run.run_experiment
 
     def interrupted(experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
         if len(runs.seeds) == 1:
             raise KeyboardInterrupt
         return original(experiment, root, listeners)
 
-    nightly_run.run_one = interrupted
+    nightly_run.run_experiment = interrupted
     with pytest.raises(KeyboardInterrupt):
         nightly_run.run()
     summary = json.loads((nightly_run.folder / "summary.json").read_text())
@@ -243,7 +255,7 @@ def test_the_nightly_experiments_cross_every_setting_with_every_fault(mode: str)
     """In KRaft mode the faults are drawn: every kind that may be drawn counts. Those of six families are another
     experiment's (tests/harness/experiment/test_shared_lanes.py)."""
     crossed = set()
-    for path in experiments_in([DEFAULT_EXPERIMENTS]):
+    for path in experiments_in([EXPERIMENTS]):
         experiment = load_experiment(path, overrides={"seed": 1})
         written = YAML(typ="safe").load(path)
         if experiment.cluster.metadata_mode != mode or "schedule" not in written:
@@ -282,7 +294,7 @@ def test_the_command_ends_with_the_worst_verdict_and_tells_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, losses: list[int | Exception], status: Status, code: int
 ) -> None:
     runs = Runs(losses, status)
-    monkeypatch.setattr(nightly, "run_experiment", runs)
+    monkeypatch.setattr(loop, "run_experiment", runs)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "job.md"))
     (tmp_path / "a.yaml").write_text(TEXT.format(name="a"))
     former = tmp_path / "former"
@@ -304,7 +316,7 @@ def test_the_command_ends_with_the_worst_verdict_and_tells_the_job(
 def test_the_command_can_print_json_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     runs = Runs([0])
-    monkeypatch.setattr(nightly, "run_experiment", runs)
+    monkeypatch.setattr(loop, "run_experiment", runs)
     (tmp_path / "a.yaml").write_text(TEXT.format(name="a"))
     arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(tmp_path / "out"), "--json", "--seed", "9"]
     summary = json.loads(CliRunner().invoke(cli, ["nightly", *arguments]).output)
@@ -314,9 +326,9 @@ def test_the_command_can_print_json_alone(tmp_path: Path, monkeypatch: pytest.Mo
 def test_an_experiment_that_the_machine_cannot_run_is_named_and_left_out_unless_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nightly, "run_experiment", Runs([0, 0, 0]))
+    monkeypatch.setattr(loop, "run_experiment", Runs([0, 0, 0]))
     monkeypatch.setattr(SlowDisk, "unavailable", staticmethod(lambda: "no root"))
-    monkeypatch.setattr(command, "DEFAULT_EXPERIMENTS", tmp_path)
+    monkeypatch.setattr(commands, "EXPERIMENTS", tmp_path)
     (tmp_path / "can.yaml").write_text(TEXT.format(name="can"))
     (tmp_path / "cannot.yaml").write_text(TEXT.format(name="cannot").replace("pause", "slow-disk"))
     arguments = ["--repeats", "1", "--out"]

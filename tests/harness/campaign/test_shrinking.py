@@ -7,15 +7,24 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.harness.replay.realised import realised_experiment
-from kafka_chaos.harness.replay.shrinking import SHORTEST, OutOfBudget, Schedule, Shrinking
-from tests.harness.replay.runs import EVENTS, requested, write_run
+from kafka_chaos.harness.campaign.loop import OutOfBudget, Policy
+from kafka_chaos.harness.campaign.realised import realised_experiment
+from kafka_chaos.harness.campaign.shrinking import SHORTEST, Schedule, Shrinking, Trial
+from tests.harness.campaign.runs import EVENTS, ended, requested, write_run
 
 EIGHT: Schedule = tuple({"fault": f"f{number}", "target": "all", "at": number, "duration": 8.0} for number in range(8))
 
 
 def names(schedule: Schedule) -> set[str]:
     return {str(entry["fault"]) for entry in schedule}
+
+
+def trial_of(shows: Callable[[Schedule], bool]) -> Trial:
+    def trial(candidate: Schedule) -> Policy[bool]:
+        yield from ()
+        return shows(candidate)
+
+    return trial
 
 
 def shrunk(trial: Callable[[Schedule], bool], *, schedule: Schedule = EIGHT) -> tuple[Shrinking, int]:
@@ -25,9 +34,9 @@ def shrunk(trial: Callable[[Schedule], bool], *, schedule: Schedule = EIGHT) -> 
         runs.append(candidate)
         return trial(candidate)
 
-    shrinking = Shrinking(counted, say=lambda _: None)
-    assert shrinking.confirm(schedule, wanted=2)
-    shrinking.shrink()
+    shrinking = Shrinking(trial_of(counted), say=lambda _: None)
+    assert ended(shrinking.confirm(schedule, wanted=2))
+    ended(shrinking.shrink())
     return shrinking, len(runs)
 
 
@@ -59,7 +68,7 @@ def test_a_finding_that_shows_four_times_out_of_five_is_still_shrunk(seed: int) 
 
 
 def test_a_rarer_finding_is_given_more_runs() -> None:
-    always, seldom = (Shrinking(lambda _: True, print, shown=shown, tried=5) for shown in (5, 2))
+    always, seldom = (Shrinking(trial_of(lambda _: True), print, shown=shown, tried=5) for shown in (5, 2))
     assert always.odds([False]) < seldom.odds([False]) < 1
     assert always.odds([True]) == seldom.odds([True]) == 2
 
@@ -77,8 +86,9 @@ def test_a_candidate_that_shows_the_finding_once_by_luck_is_not_taken() -> None:
 def test_how_often_candidates_are_taken(rate: float, least: float, most: float) -> None:
     chance, taken = random.Random(1), 0
     for _ in range(1000):
-        shrinking = Shrinking(lambda _: chance.random() < rate, lambda _: None, shown=2, tried=2, smallest=EIGHT[:1])
-        shrinking._shows(EIGHT[:1], "")
+        trial = trial_of(lambda _: chance.random() < rate)
+        shrinking = Shrinking(trial, lambda _: None, shown=2, tried=2, smallest=EIGHT[:1])
+        ended(shrinking._shows(EIGHT[:1], ""))
         taken += shrinking.results[repr(EIGHT[:1])]
     assert least <= taken / 1000 <= most
 
@@ -97,8 +107,8 @@ def test_the_smallest_so_far_is_kept_when_no_time_is_left() -> None:
 
 
 def test_a_schedule_that_does_not_show_its_finding_again_is_not_confirmed() -> None:
-    shrinking = Shrinking(lambda _: False, print)
-    assert not shrinking.confirm(EIGHT, wanted=2)
+    shrinking = Shrinking(trial_of(lambda _: False), print)
+    assert not ended(shrinking.confirm(EIGHT, wanted=2))
     assert (shrinking.shown, shrinking.tried) == (0, 5)
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.conformance.atlas.cells import PAGE, TABLE, cells_of, write_pages
-from kafka_chaos.conformance.atlas.command import STANDARD_PLAN
-from kafka_chaos.conformance.atlas.plan import Atlas
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.harness.campaign.atlas import Atlas
+from kafka_chaos.harness.campaign.cells import PAGE, TABLE, cells_of, write_pages
+from kafka_chaos.harness.campaign.commands import STANDARD_PLAN
 from kafka_chaos.harness.campaign.lane_runs import Cell
 from kafka_chaos.harness.clients.kinds import ClientKind
 from tests.harness.campaign.lanes import STRICT, lane_run

@@ -1,8 +1,20 @@
-"""Run directories as far as a replay reads them."""
+"""Run directories as far as a replay reads them, and what ends a policy that starts no run."""
 
 import json
 from pathlib import Path
 from typing import Any
+
+from kafka_chaos.harness.campaign.loop import Attempt, Budget, Policy, follow
+
+
+def ended(policy: Policy[Any]) -> Any:
+    """What a policy returns that makes no attempt."""
+
+    def perform(attempt: Attempt) -> Any:
+        raise AssertionError(f"an attempt: {attempt}")
+
+    return follow(policy, Budget(1), perform)
+
 
 LANE = {"lane": "acks1", "acks": "1"}
 EXPERIMENT = {

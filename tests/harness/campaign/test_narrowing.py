@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.harness.campaign.findings import Finding
+from kafka_chaos.harness.campaign.loop import Budget
+from kafka_chaos.harness.campaign.narrowing import Narrowing
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.replay import trial
-from kafka_chaos.harness.replay.narrowing import Narrowing
-from kafka_chaos.harness.replay.trial import Finding
-from tests.harness.replay import runs
-from tests.harness.replay.runs import write_run
+from tests.harness.campaign import runs
+from tests.harness.campaign.runs import write_run
 
 LANES = [
     {"lane": "fast", "acks": "all", "idempotence": True, "producer_configs": {"message.timeout.ms": 5000}},
@@ -31,7 +31,7 @@ class Cluster:
         self.company: str | None = None
         self.runs: list[Experiment] = []
 
-    def __call__(self, experiment: Experiment, *, root: Path, listeners: Any) -> Any:
+    def __call__(self, experiment: Experiment, root: Path, listeners: Any) -> Any:
         self.runs.append(experiment)
         phase = experiment.phases[0]
         kills = any(entry.fault == "kill" for entry in phase.schedule)
@@ -51,18 +51,18 @@ class Cluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cluster:
     cluster = Cluster(tmp_path)
-    monkeypatch.setattr(trial, "run_experiment", cluster)
     phase = {**runs.EXPERIMENT["phases"][0], "lanes": LANES}  # type: ignore[index]
     monkeypatch.setattr(runs, "EXPERIMENT", {**runs.EXPERIMENT, "phases": [phase]})
     return cluster
 
 
-def _narrowing(tmp_path: Path) -> Narrowing:
-    return Narrowing(write_run(tmp_path / "run"), FAST, tmp_path, float("inf"), lambda _: None, repeats=4)
+def _narrowing(tmp_path: Path, cluster: Cluster) -> Narrowing:
+    run = write_run(tmp_path / "run")
+    return Narrowing(run, FAST, tmp_path, Budget(60), lambda _: None, repeats=4, run_experiment=cluster)
 
 
 def test_one_lane_is_left_and_controls_differ_in_one_setting(tmp_path: Path, cluster: Cluster) -> None:
-    one = _narrowing(tmp_path)
+    one = _narrowing(tmp_path, cluster)
     assert one.narrow()
     assert [entry["fault"] for entry in one.schedule] == ["kill"]
     assert {what: one.hits[name] for name, what in one.controls.items()} == {
@@ -82,7 +82,7 @@ def test_one_lane_is_left_and_controls_differ_in_one_setting(tmp_path: Path, clu
 def test_the_experiment_has_the_nearest_control_and_the_draft_tells_odds_steps_and_new_lines(
     tmp_path: Path, cluster: Cluster
 ) -> None:
-    one = _narrowing(tmp_path)
+    one = _narrowing(tmp_path, cluster)
     assert one.narrow()
     draft = one.write(tmp_path / "fast-duplicate.yaml").read_text()
     written = load_experiment(tmp_path / "fast-duplicate.yaml").phases[0]
@@ -108,7 +108,7 @@ def test_the_experiment_has_the_nearest_control_and_the_draft_tells_odds_steps_a
 
 def test_the_other_lanes_stay_where_the_finding_needs_them(tmp_path: Path, cluster: Cluster) -> None:
     cluster.company = "other"
-    one = _narrowing(tmp_path)
+    one = _narrowing(tmp_path, cluster)
     assert one.narrow()
     one.write(tmp_path / "x.yaml")
     lanes = load_experiment(tmp_path / "x.yaml").phases[0].lanes
@@ -116,7 +116,7 @@ def test_the_other_lanes_stay_where_the_finding_needs_them(tmp_path: Path, clust
 
 
 def test_producers_that_come_and_go_are_left_out_where_nothing_rests_on_them(tmp_path: Path, cluster: Cluster) -> None:
-    one = _narrowing(tmp_path)
+    one = _narrowing(tmp_path, cluster)
     one.phase["lanes"] = [{**lane, "lives": [{"at": 1.0}]} for lane in one.phase["lanes"]]
     assert one.narrow()
     assert all(lane.lives == () for run in cluster.runs for lane in run.phases[0].lanes)
@@ -124,5 +124,5 @@ def test_producers_that_come_and_go_are_left_out_where_nothing_rests_on_them(tmp
 
 def test_what_does_not_show_again_is_not_compared(tmp_path: Path, cluster: Cluster) -> None:
     cluster.company = "nobody"
-    assert not _narrowing(tmp_path).narrow()
+    assert not _narrowing(tmp_path, cluster).narrow()
     assert len(cluster.runs) == 10

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.conformance.atlas.cells import CellSummary, cells_of
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.command.files import text_of
 from kafka_chaos.contract.lane.configuration import UNCLASSIFIED, classified
 from kafka_chaos.contract.lane.lanes import ACKS, Lane
+from kafka_chaos.harness.campaign.cells import CellSummary, cells_of
 from kafka_chaos.harness.campaign.lane_runs import LaneRun
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS
 from kafka_chaos.harness.experiment.file import document_of

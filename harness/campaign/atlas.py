@@ -1,9 +1,11 @@
-"""The plan of the atlas: a YAML file with clients, clusters, lanes, and the faults of each family.
+"""The policy of `atlas`, and its plan: a YAML file with clients, clusters, lanes, and the faults of each family.
 
 A run has one cluster, one family of faults, and up to `lanes_per_run` lanes: those that were tried least.
 """
 
+import itertools
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +15,13 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.harness.campaign.lane_runs import Cell, faults_of, settings_of
+from kafka_chaos.harness.campaign.collecting import client_named
+from kafka_chaos.harness.campaign.lane_runs import Cell, faults_of, read_record, settings_of
+from kafka_chaos.harness.campaign.loop import Attempt, Policy
 from kafka_chaos.harness.clients.kinds import lacking
 from kafka_chaos.harness.experiment.file import experiment_of, model_of
 from kafka_chaos.harness.experiment.schedule import of_client
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.nightly.collecting import client_named
 from kafka_chaos.harness.run.shared_cluster import topic_name
 
 
@@ -61,7 +64,7 @@ class Atlas(BaseModel):
     @cached_property
     def trials(self) -> Sequence[Trial]:
         """All combinations."""
-        found = []
+        trials = []
         for cluster in self.clusters:
             for family in self.families:
                 lanes = [
@@ -74,13 +77,19 @@ class Atlas(BaseModel):
                 kinds = faults_of(fault.kind for phase in experiment.phases for fault in phase.faults())
                 for keys, (_, spec, lane) in zip(lanes, experiment.lanes(), strict=True):
                     client = client_named(spec.client)
-                    found.append(Trial(Cell(client, cluster, settings_of(lane.to_json()), kinds), family, keys))
-        return found
+                    trials.append(Trial(Cell(client, cluster, settings_of(lane.to_json()), kinds), family, keys))
+        return trials
 
     @cached_property
     def left_out(self) -> Mapping[str, str]:
         """The clients that this machine can't run, and what it lacks for each."""
         return lacking(self.clients)
+
+    def policy(self, record: Path, seeds: random.Random) -> Policy[None]:
+        """Try what the runs in the record tried least, one run after the other; the first is due."""
+        for number in itertools.count():
+            tried = Counter(run.cell for run in read_record(record))
+            yield Attempt(self.next_run(tried, seeds.randrange(2**31)), Path(self._source).stem, is_due=number == 0)
 
     def next_run(self, tried: Mapping[Cell, int], seed: int) -> Experiment:
         """The experiment with the cells that were tried least; among equals, all of a cluster one after the other."""

@@ -5,7 +5,7 @@ finding by luck, so a candidate is tried until the odds are clear (Wald's sequen
 it shows the finding as often as the whole schedule, or only half as often. A candidate that shows it now and then is
 not taken: its result would be smaller, and could not be relied on.
 
-Nothing here runs a cluster: `Trial` does.
+Nothing here runs a cluster: whoever follows the trials does (`loop.follow`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from kafka_chaos.harness.campaign.loop import OutOfBudget, Policy
+
 Entry = Mapping[str, Any]
 Schedule = tuple[Entry, ...]
-Trial = Callable[[Schedule], bool]
-"""Runs a schedule once; returns whether it showed the finding. Raises `OutOfBudget` instead of starting too late."""
+Trial = Callable[[Schedule], Policy[bool]]
+"""Has a schedule run once; returns whether it showed the finding."""
 
 CLEAR_ODDS = 5.0
 """A candidate is decided once one of the two is so many times as likely as the other."""
@@ -24,10 +26,6 @@ MOST_TRIED = 7
 """A candidate that is not decided after so many runs is what is more likely then."""
 SHORTEST = 0.5
 """A fault is not made shorter than this, in seconds."""
-
-
-class OutOfBudget(Exception):
-    """No time is left for one more run."""
 
 
 @dataclass
@@ -44,20 +42,20 @@ class Shrinking:
     smallest: Schedule = ()
     results: dict[str, bool] = field(default_factory=dict)
 
-    def confirm(self, schedule: Schedule, *, wanted: int) -> bool:
+    def confirm(self, schedule: Schedule, *, wanted: int) -> Policy[bool]:
         """Whether the whole schedule shows the finding `wanted` times, of at most twice as many runs and one."""
         self.smallest = schedule
         most = 2 * wanted + 1
         while self.shown < wanted and self.tried < most:
             self.tried += 1
-            self.shown += self.trial(schedule)
+            self.shown += yield from self.trial(schedule)
         return self.shown >= wanted
 
-    def shrink(self) -> Schedule:
+    def shrink(self) -> Policy[Schedule]:
         """The smallest schedule found: faults left out first, then shortened, until nothing works or time is up."""
         try:
-            self._leave_out()
-            self._shorten()
+            yield from self._leave_out()
+            yield from self._shorten()
         except OutOfBudget:
             self.say("no time is left: this is the smallest so far")
         return self.smallest
@@ -71,11 +69,11 @@ class Shrinking:
         hits = sum(results)
         return 2.0**hits * ((1 - rate) / (1 - rate / 2)) ** (len(results) - hits)
 
-    def _shows(self, candidate: Schedule, what: str) -> bool:
+    def _shows(self, candidate: Schedule, what: str) -> Policy[bool]:
         key = repr(candidate)
         if key not in self.results:
             self.say(what)
-            results = self._tried(candidate)
+            results = yield from self._tried(candidate)
             self.results[key] = self.odds(results) > 1
             if self.results[key]:
                 self.smallest = candidate
@@ -83,18 +81,18 @@ class Shrinking:
                 self.tried += len(results)
         return self.results[key]
 
-    def _tried(self, candidate: Schedule) -> list[bool]:
+    def _tried(self, candidate: Schedule) -> Policy[list[bool]]:
         results: list[bool] = []
         while 1 / CLEAR_ODDS < self.odds(results) < CLEAR_ODDS and len(results) < MOST_TRIED:
-            results.append(self.trial(candidate))
+            results.append((yield from self.trial(candidate)))
         return results
 
-    def _leave_out(self) -> None:
+    def _leave_out(self) -> Policy[None]:
         parts = 2
         while len(self.smallest) > 1:
             cuts = min(parts, len(self.smallest))
             bounds = pairwise(len(self.smallest) * number // cuts for number in range(cuts + 1))
-            kept = self._smaller([self.smallest[start:end] for start, end in bounds])
+            kept = yield from self._smaller([self.smallest[start:end] for start, end in bounds])
             if kept is not None:
                 parts = max(2, kept)
             elif parts >= len(self.smallest):
@@ -102,28 +100,29 @@ class Shrinking:
             else:
                 parts *= 2
 
-    def _smaller(self, parts: Sequence[Schedule]) -> int | None:
+    def _smaller(self, parts: Sequence[Schedule]) -> Policy[int | None]:
         """Go on with a part that shows the finding alone, or without a part that it does not need.
 
         Returns into how many parts to split the rest next; None if every part is needed.
         """
         for part in parts:
-            if self._shows(part, f"trying {_named(part)} alone"):
+            if (yield from self._shows(part, f"trying {_named(part)} alone")):
                 return 2
         if len(parts) > 2:
             for part in parts:
-                rest = tuple(entry for entry in self.smallest if not any(entry is one for one in part))
-                if self._shows(rest, f"trying without {_named(part)}"):
+                rest = tuple(entry for entry in self.smallest if not any(entry is left_out for left_out in part))
+                if (yield from self._shows(rest, f"trying without {_named(part)}")):
                     return len(parts) - 1
         return None
 
-    def _shorten(self) -> None:
+    def _shorten(self) -> Policy[None]:
         for place in range(len(self.smallest)):
             while (before := float(self.smallest[place]["duration"])) > SHORTEST:
                 half = max(SHORTEST, round(before / 2, 1))
                 shorter = {**self.smallest[place], "duration": half}
                 candidate = (*self.smallest[:place], shorter, *self.smallest[place + 1 :])
-                if not self._shows(candidate, f"trying {_named((shorter,))} for {half:g} s instead of {before:g} s"):
+                what = f"trying {_named((shorter,))} for {half:g} s instead of {before:g} s"
+                if not (yield from self._shows(candidate, what)):
                     break
 
 

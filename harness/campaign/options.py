@@ -1,9 +1,9 @@
-"""The common part of `nightly`, `hunt` and `atlas`: runs within a budget of minutes, from a seed, kept in a record."""
+"""The options that `nightly`, `hunt` and `atlas` share: budget, seed, folder and record."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -14,9 +14,8 @@ import click
 from kafka_chaos.contract.command.command_line import QUIET
 
 if TYPE_CHECKING:
-    from kafka_chaos.harness.nightly.summary import Summary
-
-_RECORD = "Add every run to this record, and compare what it said before with what runs show."
+    from kafka_chaos.harness.campaign.loop import Policy, RunExperiment
+    from kafka_chaos.harness.campaign.summary import Summary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,21 +34,31 @@ class Series:
         if not (self.as_json or self.quiet):
             click.echo(text)
 
-    def run(self, experiments: Sequence[Path], repeats: int | None, **how: Any) -> tuple[Path, Summary]:
-        """Make the runs, and show them on the terminal: their folder, and what they came to.
+    def follow(
+        self,
+        policy: Callable[[random.Random], Policy[None]],
+        runs: int | None,
+        run_experiment: RunExperiment | None = None,
+    ) -> tuple[Path, Summary]:
+        """Make the runs of a policy, and show them on the terminal; returns their folder, and what they came to.
 
-        `repeats` and `how`: as `Nightly` has them.
+        `policy` is given what draws the seeds. `runs`: the most that are made. `run_experiment`: by default each runs
+        on a cluster of its own.
         """
-        from kafka_chaos.harness.nightly.nightly_run import Nightly
+        from kafka_chaos.harness.campaign.loop import Budget, run_alone
+        from kafka_chaos.harness.campaign.night import Night
         from kafka_chaos.harness.report.listeners.terminal import on_terminal
 
-        nightly = Nightly(experiments, self.out, self.minutes, self.seed, repeats, self.say, record=self.record, **how)
-        with on_terminal(not (self.as_json or self.quiet), nightly.described) as nightly.listeners:
-            return nightly.folder, nightly.run()
+        budget = Budget(self.minutes, runs)
+        night = Night(
+            self.out, budget, self.seed, self.say, run_experiment=run_experiment or run_alone, record=self.record
+        )
+        with on_terminal(not (self.as_json or self.quiet), budget.described) as night.listeners:
+            return night.folder, night.follow(policy(night.seeds))
 
 
 def series_options(
-    minutes: float, out: str, writes: str, record: str = _RECORD
+    minutes: float, out: str, writes: str, record: str = "Add every run to this record, which `atlas` shows."
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The options, for a command that takes a `Series`. `writes` and `record`: what --out and --record are for."""
     options = (

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.harness.campaign.collecting import lane_runs_of
+from kafka_chaos.harness.campaign.commands import EXPERIMENTS
+from kafka_chaos.harness.campaign.in_turn import cluster_on, load_on
 from kafka_chaos.harness.campaign.lane_runs import LaneRun
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.harness.experiment.file import load_experiment
-from kafka_chaos.harness.nightly.collecting import lane_runs_of
-from kafka_chaos.harness.nightly.command import DEFAULT_EXPERIMENTS
-from kafka_chaos.harness.nightly.nightly_run import cluster_on, load_on
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from tests.harness.report.activity_runs import table
 from tests.harness.report.report_runs import event, judged, lane, write
@@ -106,11 +106,11 @@ def test_what_is_no_cluster_is_refused(text: str) -> None:
 @pytest.mark.parametrize("day", range(31))
 def test_the_acks_matrix_is_valid_on_every_turn(day: int) -> None:
     turn = cluster_on("turn", DAY + timedelta(days=day))
-    experiment = load_on(turn, DEFAULT_EXPERIMENTS / "kill.yaml", 1)
+    experiment = load_on(turn, EXPERIMENTS / "kill.yaml", 1)
     assert experiment.cluster.kafka_version == turn["kafka_version"]
     assert experiment.cluster.metadata_mode == turn["metadata_mode"]
 
 
 def test_an_experiment_that_names_its_cluster_keeps_it() -> None:
-    named = DEFAULT_EXPERIMENTS / "kraft-3.9.1.yaml"
+    named = EXPERIMENTS / "kraft-3.9.1.yaml"
     assert load_on(cluster_on("4.2.0/kraft", DAY), named, 1).cluster == load_experiment(named).cluster

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,16 +10,19 @@ from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.harness.campaign import hunting, loop
+from kafka_chaos.harness.campaign.commands import hunt_command, nightly_command
+from kafka_chaos.harness.campaign.findings import findings
+from kafka_chaos.harness.campaign.hunting import Hunt, discoveries
+from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, follow
 from kafka_chaos.harness.clients.kinds import ClientKind
 from kafka_chaos.harness.experiment.file import load_experiment
-from kafka_chaos.harness.replay import hunting, trial
-from kafka_chaos.harness.replay.command import hunt_command
-from kafka_chaos.harness.replay.hunting import Hunt, discoveries
-from kafka_chaos.harness.replay.trial import findings
+from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run import shared_cluster
+from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
-from tests.harness.replay.runs import write_run
+from tests.harness.campaign.runs import write_run
 
 EXPERIMENT = """\
 name: hunted
@@ -65,8 +66,9 @@ class Clusters:
         root.mkdir(parents=True, exist_ok=True)
         path = write_run(root / f"run-{self.runs}", found=found)
         reasons = ["lost_write is forbidden and was found: 9"] if found else []
-        judged = _judged("acks1", reasons, verdict=Verdict.VIOLATION if found else Verdict.CONFORMS)
-        return SimpleNamespace(path=path, verdict=RunVerdict(path, judged.verdict, (judged,)))
+        verdict = Verdict.VIOLATION if found else Verdict.CONFORMS
+        judged = tuple(_judged(lane.lane, reasons, verdict=verdict) for lane in experiment.phases[0].lanes)
+        return RunResult(path, RunVerdict(path, verdict, judged), {})
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> Clusters:
     clusters = Clusters()
     monkeypatch.setattr(shared_cluster, "Cluster", clusters)
     monkeypatch.setattr(shared_cluster, "run_experiment", clusters.run)
-    monkeypatch.setattr(trial, "run_experiment", clusters.run)
+    monkeypatch.setattr(loop, "run_experiment", clusters.run)
     monkeypatch.setattr(shared_cluster, "restore", lambda cluster: None)
     monkeypatch.setattr(shared_cluster, "delete_topics", lambda cluster, topics: clusters.deleted.extend(topics))
     return clusters
@@ -87,22 +89,24 @@ def experiment(tmp_path: Path) -> Path:
     return path
 
 
-@contextmanager
-def hunting_on(experiment: Path, record: Path | None = None) -> Iterator[Hunt]:
+def hunted(experiment: Path, root: Path, runs: int, record: Path | None = None) -> tuple[Hunt, list[Experiment]]:
+    """A hunt after so many runs, and what it drew."""
+    hunt, drawn = Hunt.of(experiment, record), list[Experiment]()
     with ClusterOfRuns("hunt") as cluster:
-        yield Hunt.of(experiment, cluster.run, record)
 
+        def perform(attempt: Attempt) -> Outcome:
+            drawn.append(attempt.experiment)
+            try:
+                return cluster.run(attempt.experiment, root, [])
+            except EnvironmentFailure as failure:
+                return failure
 
-def hunt_of(experiment: Path, record: Path | None = None) -> Hunt:
-    with hunting_on(experiment, record) as hunt:
-        return hunt
+        follow(hunt.policy(random.Random(1)), Budget(60, runs), perform)
+    return hunt, drawn
 
 
 def test_runs_share_a_cluster_and_leave_no_topic(experiment: Path, clusters: Clusters, tmp_path: Path) -> None:
-    with hunting_on(experiment) as hunt:
-        drawn = [hunt.draw(experiment, seed) for seed in range(3)]
-        for one in drawn:
-            hunt.run(one, tmp_path, [])
+    _, drawn = hunted(experiment, tmp_path, 3)
     topics = [one.phases[0].lanes[0].topic_name for one in drawn]
     assert (clusters.started, clusters.removed) == (1, 1)
     assert clusters.deleted == topics
@@ -113,19 +117,15 @@ def test_a_cluster_on_which_a_run_failed_is_not_used_again(
     experiment: Path, clusters: Clusters, tmp_path: Path
 ) -> None:
     clusters.broken = {2}
-    with hunting_on(experiment) as hunt:
-        hunt.run(hunt.draw(experiment, 1), tmp_path, [])
-        with pytest.raises(EnvironmentFailure):
-            hunt.run(hunt.draw(experiment, 2), tmp_path, [])
-        assert clusters.removed == 1
-        hunt.run(hunt.draw(experiment, 3), tmp_path, [])
+    hunt, _ = hunted(experiment, tmp_path, 3)
+    assert (len(hunt.rounds), clusters.runs) == (2, 3)
     assert (clusters.started, clusters.removed) == (2, 2)
 
 
 def test_what_was_tried_least_is_drawn_most_often(experiment: Path, clusters: Clusters) -> None:
-    hunt = hunt_of(experiment)
+    hunt = Hunt.of(experiment)
     hunt.tried.update({"pause": 999, "random": 999})
-    drawn = [entry for seed in range(20) for entry in hunt.draw(experiment, seed).phases[0].schedule]
+    drawn = [entry for seed in range(20) for entry in hunt.draw(seed).phases[0].schedule]
     assert sum(entry.fault == "kill" for entry in drawn) > 35
     assert sum(entry.target == "leader(acks1)" for entry in drawn) > 35
 
@@ -135,16 +135,13 @@ def test_what_led_to_something_new_keeps_its_weight(
 ) -> None:
     shows = iter([{"elect"}, {"elect"}, {"elect", "shrink"}])
     monkeypatch.setattr(hunting, "novelty_of", lambda path: next(shows))
-    with hunting_on(experiment) as hunt:
-        drawn = [hunt.draw(experiment, seed) for seed in range(3)]
-        for one in drawn:
-            hunt.run(one, tmp_path, [])
+    hunt, drawn = hunted(experiment, tmp_path, 3)
     assert hunt.shown == {"elect", "shrink"}
     assert [len(one.new) for one in hunt.rounds] == [1, 0, 1]
     names = [name for one in (drawn[0], drawn[2]) for fault in one.phases[0].schedule for name in _of(fault)]
     assert hunt.led_to == Counter([*names, *2 * ("3.9.1/zookeeper", "librdkafka")])
     hunt.tried, hunt.led_to = Counter(kill=9, pause=9), Counter(pause=9)
-    kinds = [entry.fault for seed in range(20) for entry in hunt.draw(experiment, seed).phases[0].schedule]
+    kinds = [entry.fault for seed in range(20) for entry in hunt.draw(seed).phases[0].schedule]
     assert kinds.count("pause") > 30
 
 
@@ -153,9 +150,7 @@ def _of(entry: Any) -> tuple[str, str]:
 
 
 def test_what_was_in_a_run_is_counted(experiment: Path, clusters: Clusters, tmp_path: Path) -> None:
-    with hunting_on(experiment) as hunt:
-        drawn = hunt.draw(experiment, 5)
-        hunt.run(drawn, tmp_path, [])
+    hunt, [drawn] = hunted(experiment, tmp_path, 1)
     kinds = [entry.fault for entry in drawn.phases[0].schedule]
     assert {kind: hunt.tried[kind] for kind in kinds} == {kind: kinds.count(kind) for kind in kinds}
     assert hunt.tried.total() == 6
@@ -163,9 +158,9 @@ def test_what_was_in_a_run_is_counted(experiment: Path, clusters: Clusters, tmp_
 
 def test_clients_and_clusters_are_drawn_by_weight_too(experiment: Path, clusters: Clusters) -> None:
     experiment.write_text(EXPERIMENT + "    clients: [java, librdkafka]\n    clusters: [3.9.1/kraft, 4.3.1/kraft]\n")
-    hunt = hunt_of(experiment)
+    hunt = Hunt.of(experiment)
     hunt.tried.update({"java 3.9.1": 999, "3.9.1/kraft": 999})
-    drawn = [hunt.draw(experiment, seed) for seed in range(20)]
+    drawn = [hunt.draw(seed) for seed in range(20)]
     assert sum(one.phases[0].lanes[0].client == "librdkafka" for one in drawn) > 15
     assert sum(one.cluster.kafka_version == "4.3.1" for one in drawn) > 15
 
@@ -175,12 +170,12 @@ def test_a_client_that_the_machine_lacks_is_left_out(
 ) -> None:
     experiment.write_text(EXPERIMENT + "    clients: [java, librdkafka]\n")
     monkeypatch.setattr(ClientKind, "lacks", lambda kind: ["install a JRE"] if kind.name == "java" else [])
-    hunt = hunt_of(experiment)
+    hunt = Hunt.of(experiment)
     assert hunt.left_out == {"java": "install a JRE"}
-    assert {hunt.draw(experiment, seed).phases[0].lanes[0].client for seed in range(9)} == {"librdkafka"}
+    assert {hunt.draw(seed).phases[0].lanes[0].client for seed in range(9)} == {"librdkafka"}
     experiment.write_text(EXPERIMENT + "    clients: [java]\n")
     with pytest.raises(UsageFailure, match="clients: expected one that this machine can run"):
-        hunt_of(experiment)
+        Hunt.of(experiment)
 
 
 def test_a_hunt_goes_on_where_the_last_one_stopped(
@@ -189,10 +184,9 @@ def test_a_hunt_goes_on_where_the_last_one_stopped(
     monkeypatch.setattr(hunting, "novelty_of", lambda path: {path.name[:3]})
     record = tmp_path / "out" / "hunted.jsonl"
     clusters.lost = {2}
-    for seed in range(3):
-        with hunting_on(experiment, record) as hunt:
-            hunt.run(hunt.draw(experiment, seed), tmp_path, [])
-    again = hunt_of(experiment, record)
+    for _ in range(3):
+        hunt, _drawn = hunted(experiment, tmp_path, 1, record)
+    again = Hunt.of(experiment, record)
     assert (again.rounds, again.tried, again.led_to) == (hunt.rounds, hunt.tried, hunt.led_to)
     assert again.shown == {"run"}
     [(found, when, number)] = again.found()
@@ -201,7 +195,7 @@ def test_a_hunt_goes_on_where_the_last_one_stopped(
     with record.open("a") as file:
         file.write("{}\n")
     with pytest.raises(UsageFailure, match=r"hunted.jsonl:4: expected a round of a hunt"):
-        hunt_of(experiment, record)
+        Hunt.of(experiment, record)
 
 
 def test_discoveries_have_the_names_of_what_explains_them() -> None:
@@ -265,7 +259,7 @@ def test_the_command_shrinks_what_nothing_explains_and_drafts_a_report(
 def test_an_experiment_whose_schedule_is_not_generated_is_refused(experiment: Path, schedule: str) -> None:
     experiment.write_text(EXPERIMENT.partition("schedule:")[0] + schedule)
     with pytest.raises(UsageFailure, match=r"expected an experiment with one phase and `schedule: \{generate"):
-        hunt_of(experiment)
+        Hunt.of(experiment)
 
 
 def test_what_is_forbidden_in_a_run_alone_is_a_finding_to_hunt_for_too() -> None:
@@ -277,3 +271,20 @@ def test_what_is_forbidden_in_a_run_alone_is_a_finding_to_hunt_for_too() -> None
     verdict = {"lanes": [{"lane": "a", "anomalies": anomalies}]}
     found = [(str(one), is_forbidden) for one, is_forbidden in findings(verdict).items()]
     assert found == [("a:lost_write", True), ("a:phantom", True), ("a:duplicate", False)]
+
+
+def test_random_schedules_are_drawn_on_one_cluster_and_the_next_call_goes_on(
+    clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    arguments = ["--at-random", "--on", "4.3.1/kraft", "--repeats", "1", "--out", str(tmp_path / "out")]
+    assert CliRunner().invoke(nightly_command, arguments).exit_code == 0
+    [folder] = (tmp_path / "out").glob("*/")
+    folder.rename(tmp_path / "first")
+    assert CliRunner().invoke(nightly_command, arguments).exit_code == 0
+    # Schedules may break disks or act on requests: the cluster is made for what the first one does.
+    assert (clusters.runs, clusters.removed) == (2, 2)
+    [record] = (tmp_path / "out").glob("random-schedules-*.jsonl")
+    assert len(record.read_text().splitlines()) == 2
+    refused = CliRunner().invoke(nightly_command, [*arguments, str(tmp_path)])
+    assert "--at-random: expected no EXPERIMENTS" in refused.output

@@ -13,7 +13,7 @@ from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.campaign.lane_runs import problem_of
-from kafka_chaos.harness.nightly.summary import AnomalyCount, Summary
+from kafka_chaos.harness.campaign.summary import AnomalyCount, Summary
 
 MOST_DRAWN = 60
 """How many nightly runs are drawn: the latest."""

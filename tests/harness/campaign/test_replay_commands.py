@@ -8,15 +8,14 @@ from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.harness.campaign import loop
+from kafka_chaos.harness.campaign.findings import Finding
+from kafka_chaos.harness.campaign.loop import Budget
+from kafka_chaos.harness.campaign.narrowing import Narrowing
+from kafka_chaos.harness.campaign.replay_commands import replay_command, shrink_command
 from kafka_chaos.harness.experiment.file import experiment_of, load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.replay import trial
-from kafka_chaos.harness.replay.command import replay_command, shrink_command
-from kafka_chaos.harness.replay.realised import realised_values
-from kafka_chaos.harness.replay.shrinking import OutOfBudget
-from kafka_chaos.harness.replay.trial import Finding, Trials
-from kafka_chaos.harness.run import runner
-from tests.harness.replay.runs import EVENTS, requested, write_run
+from tests.harness.campaign.runs import EVENTS, requested, write_run
 
 LOST = {"lost_write": {"count": 9, "status": "permitted", "examples": []}}
 
@@ -40,8 +39,7 @@ class Cluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster()
-    monkeypatch.setattr(trial, "run_experiment", cluster)
-    monkeypatch.setattr(runner, "run_experiment", cluster)
+    monkeypatch.setattr(loop, "run_experiment", cluster)
     return cluster
 
 
@@ -90,7 +88,7 @@ def test_a_finding_that_does_not_show_again_is_unknown(tmp_path: Path, cluster: 
         (["--finding", "acks1:duplicate"], "did not find it; it found acks1:lost_write"),
         (["--finding", "acks1"], "expected LANE:ANOMALY, such as acks1:lost_write"),
         (["--finding", "acks1:lost_write", "--into", "/proc/none/x.yaml"], "--into"),
-        (["--finding", "acks1:lost_write", "--minutes", "0"], "--minutes 0: too short for the first runs"),
+        (["--finding", "acks1:lost_write", "--minutes", "0"], "0 minutes are too short for the first runs"),
     ],
 )
 def test_what_cannot_be_shrunk_is_refused(tmp_path: Path, cluster: Cluster, arguments: list[str], message: str) -> None:
@@ -100,26 +98,16 @@ def test_what_cannot_be_shrunk_is_refused(tmp_path: Path, cluster: Cluster, argu
     assert not cluster.runs
 
 
-def test_no_run_starts_that_would_end_after_the_budget(tmp_path: Path, cluster: Cluster) -> None:
-    values = realised_values(write_run(tmp_path / "run"))
-    trials = Trials(values, "main", Finding("acks1", Anomaly.LOST_WRITE), tmp_path, deadline=0.0)
-    with pytest.raises(OutOfBudget):
-        trials(tuple(values["phases"][0]["schedule"]))
-
-
 def test_the_load_of_producers_and_topics_that_come_later_keeps_its_time(tmp_path: Path) -> None:
-    values = realised_values(write_run(tmp_path / "run"))
-    phase = values["phases"][0]
-    cut, one = (
-        Trials(values, "main", Finding("acks1", Anomaly.LOST_WRITE), tmp_path, deadline=1.0),
-        phase["schedule"][:1],
-    )
-    assert cut.experiment(one)["phases"][0]["schedule"][0]["at"] < one[0]["at"]
+    lost = Finding("acks1", Anomaly.LOST_WRITE)
+    cut = Narrowing(write_run(tmp_path / "run"), lost, tmp_path, Budget(1), print)
+    phase, first = cut.phase, cut.phase["schedule"][:1]
+    assert cut.experiment(first)["phases"][0]["schedule"][0]["at"] < first[0]["at"]
     late = phase["workload"]["duration"] - 0.1
     for key, value in (("lives", [{"at": late}]), ("created_at", late)):
         phase["lanes"][0] = {**phase["lanes"][0], "lives": [], key: value}
-        kept = cut.experiment(one)
-        assert (kept["phases"][0]["schedule"], kept["phases"][0]["workload"]) == ([*one], phase["workload"])
+        kept = cut.experiment(first)
+        assert (kept["phases"][0]["schedule"], kept["phases"][0]["workload"]) == ([*first], phase["workload"])
         experiment_of(kept, "the shrunk schedule")
 
 

@@ -5,9 +5,11 @@ Guarantee: a hunt with a record goes on where the last one stopped. Every violat
 showed it first and the known defects that explain it.
 """
 
+import itertools
+import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -15,12 +17,11 @@ from typing import Any, Self
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
 from kafka_chaos.harness.campaign.lane_runs import append_lines, read_lines
+from kafka_chaos.harness.campaign.loop import Attempt, Policy
+from kafka_chaos.harness.campaign.novelty import novelty_of
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen, lacking
-from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.nightly.nightly_run import RunOne
-from kafka_chaos.harness.replay.novelty import novelty_of
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.shared_cluster import topic_name
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
@@ -56,7 +57,7 @@ class Round:
 
 @dataclass
 class Hunt:
-    """Draws experiments, has them run by `run_one`, and notes what they found.
+    """Draws experiments, and notes what their runs found.
 
     `values`: the keys of an experiment file with one phase, whose `schedule` has the key `generate`. `record`: a file
     with a line for each round.
@@ -64,7 +65,6 @@ class Hunt:
 
     values: Mapping[str, Any]
     source: str
-    run_one: RunOne
     record: Path | None = None
     rounds: list[Round] = field(default_factory=list)
     tried: Counter[str] = field(default_factory=Counter)
@@ -77,9 +77,13 @@ class Hunt:
     _since: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, path: Path, run_one: RunOne, record: Path | None = None) -> Self:
+    def of(cls, path: Path, record: Path | None = None) -> Self:
         """A hunt with the experiment in a file; raises `UsageFailure` unless its schedule is generated."""
-        values = experiment_values(path)
+        return cls.of_values(experiment_values(path), path, record)
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, Any], path: Path, record: Path | None = None) -> Self:
+        """A hunt with the keys of an experiment file; `path` names it."""
         schedule = values.get("schedule")
         if "phases" in values or not isinstance(schedule, Mapping) or "generate" not in schedule:
             raise UsageFailure(f"{path}: expected an experiment with one phase and `schedule: {{generate: …}}`")
@@ -90,12 +94,20 @@ class Hunt:
             if not able:
                 raise UsageFailure(f"{path}: clients: expected one that this machine can run")
             generate["clients"] = able
-        hunt = cls({**values, "schedule": {"generate": generate}}, str(path), run_one, record, left_out=left_out)
-        for one in read_lines(record, Round, "a round of a hunt") if record is not None else ():
-            hunt._count(one)
+        hunt = cls({**values, "schedule": {"generate": generate}}, str(path), record, left_out=left_out)
+        for former in read_lines(record, Round, "a round of a hunt") if record is not None else ():
+            hunt._count(former)
         return hunt
 
-    def draw(self, _: Path, seed: int) -> Experiment:
+    def policy(self, seeds: random.Random) -> Policy[None]:
+        """Draw one experiment after the other; the first is due."""
+        for number in itertools.count():
+            experiment = self.draw(seeds.randrange(2**31))
+            outcome = yield Attempt(experiment, Path(self.source).stem, is_due=number == 0)
+            if not isinstance(outcome, Exception):
+                self.note(experiment, outcome)
+
+    def draw(self, seed: int) -> Experiment:
         """The next experiment: its seed, topics of its own, and weights.
 
         What was tried least has most weight; so has what led to something new.
@@ -111,9 +123,8 @@ class Hunt:
         values = {**self.values, "seed": seed, "lanes": lanes, "schedule": {"generate": generate}}
         return experiment_of(values, self.source)
 
-    def run(self, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
-        """Run an experiment, and note what it tried and found."""
-        result = self.run_one(experiment, root, listeners)
+    def note(self, experiment: Experiment, result: RunResult) -> None:
+        """Note what a run tried and found."""
         clients = {lane.lane: str(lane.client) for lane in experiment.phases[0].lanes}
         round_ = Round(
             seconds=round(time.monotonic() - self._since, 1),
@@ -126,26 +137,25 @@ class Hunt:
         self._count(round_)
         if self.record is not None:
             append_lines(self.record, [round_])
-        return result
 
     def found(self) -> Iterator[tuple[Discovery, str, int]]:
         """Each discovery once, by its name: when it was made and in how many rounds, in words; and the first one."""
-        hits = Counter(name for one in self.rounds for name in {found.name for found in one.found})
+        hits = Counter(name for round_ in self.rounds for name in {discovery.name for discovery in round_.found})
         passed, names = 0.0, set[str]()
-        for number, one in enumerate(self.rounds, 1):
-            passed += one.seconds
-            for discovery in one.found:
+        for number, round_ in enumerate(self.rounds, 1):
+            passed += round_.seconds
+            for discovery in round_.found:
                 if discovery.name not in names:
                     names.add(discovery.name)
                     when = f"after {counted(round(passed / 60), 'minute')} and {counted(number, 'round')}"
                     often = f"in {hits[discovery.name]} of {counted(len(self.rounds), 'round')}"
                     yield discovery, f"{when}, {often}", number - 1
 
-    def _count(self, one: Round) -> None:
-        self.rounds.append(one)
-        self.shown.update(one.new)
-        self.tried.update(one.drawn)
-        self.led_to.update(one.drawn if one.new else ())
+    def _count(self, round_: Round) -> None:
+        self.rounds.append(round_)
+        self.shown.update(round_.new)
+        self.tried.update(round_.drawn)
+        self.led_to.update(round_.drawn if round_.new else ())
 
 
 def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Discovery]:
@@ -158,7 +168,7 @@ def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Dis
             anomaly = reason.partition(" ")[0]
             if anomaly in ALL_ANOMALIES:
                 defects = lane.explained.get(reason, ())
-                name = " or ".join(" with ".join(one) for one in defects)
+                name = " or ".join(" with ".join(together) for together in defects)
                 yield Discovery(
                     name=name or f"{anomaly} of {clients[lane.lane]}",
                     lane=lane.lane,

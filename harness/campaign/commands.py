@@ -1,0 +1,232 @@
+"""`kafka-chaos nightly`, `hunt` and `atlas`: campaigns with a folder of their own."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka_chaos.contract.command.errors import KafkaChaosError, counted
+from kafka_chaos.contract.engine_option import ENGINE
+from kafka_chaos.contract.engines import Engine
+from kafka_chaos.harness.campaign.options import Series, series_options
+
+if TYPE_CHECKING:
+    from kafka_chaos.harness.campaign.hunting import Discovery, Hunt, Round
+    from kafka_chaos.harness.campaign.summary import Summary
+
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nightly"
+STANDARD_PLAN = Path(__file__).with_name("standard.yaml")
+USUAL_CLUSTER = "3.9.1/zookeeper"
+
+
+@click.command("nightly")
+@click.argument("experiments", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.option("--repeats", type=click.IntRange(min=1), help="Run each experiment at most this many times.")
+@click.option("--at-random", is_flag=True,
+              help="Draw faults of all kinds on eight lanes instead, what was tried least most often.")  # fmt: skip
+@click.option("--on", metavar="VERSION/MODE",
+              help="Where an experiment names no cluster: such as 4.2.0/kraft; `turn` changes it daily.")  # fmt: skip
+@click.option("--history", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="Folder with summary.json files of former nightly runs, for the trend.")  # fmt: skip
+@series_options(60.0, "runs/nightly", "Where to write a folder per nightly run, and trend.html.")
+def nightly_command(
+    series: Series,
+    experiments: tuple[Path, ...],
+    repeats: int | None,
+    at_random: bool,
+    on: str | None,
+    history: Path | None,
+) -> None:
+    """Repeat experiments (files or folders) in turn and count what every lane shows, with 95 % intervals.
+
+    Without EXPERIMENTS, it repeats those of experiments/nightly: every acks setting × idempotence ×
+    min.insync.replicas × unclean election under kill, stop, pause and partition, and under two faults of each of six
+    families; transactional producers; consumer groups and loops. It names those that this machine can't run, and leaves
+    them out.
+
+    Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
+    """
+    from kafka_chaos.harness.campaign.in_turn import cluster_on
+    from kafka_chaos.harness.campaign.trend import write_trend
+    from kafka_chaos.harness.cluster.containers.versions import cluster_named
+    from kafka_chaos.harness.report.listeners.chosen import write_job_summary
+
+    cluster = None if on is None else cluster_on(on, datetime.now(UTC).date())
+    if cluster is not None:
+        series.say(f"on Kafka {', '.join(cluster.values())}")
+    if at_random:
+        if experiments:
+            raise click.UsageError("--at-random: expected no EXPERIMENTS: it draws its own")
+        folder, summary = _random_schedules(series, cluster or cluster_named(USUAL_CLUSTER), repeats)
+    else:
+        folder, summary = _in_turn(series, experiments, cluster, repeats)
+    if history is not None:
+        write_trend(series.out, [*sorted(history.rglob("*.json")), *sorted(series.out.glob("*/summary.json"))])
+    write_job_summary(summary.to_markdown())
+    if series.as_json:
+        click.echo(json.dumps(summary.to_json()))
+    series.say(f"\n{summary.to_markdown()}\n{folder / 'summary.md'}\n{series.out / 'trend.html'}")
+    sys.exit(summary.verdict.exit_code)
+
+
+def _in_turn(
+    series: Series, experiments: tuple[Path, ...], cluster: dict[str, str] | None, repeats: int | None
+) -> tuple[Path, "Summary"]:
+    from kafka_chaos.harness.campaign.in_turn import experiments_in, in_turn, load_on, why_impossible
+    from kafka_chaos.harness.experiment.checks.output import check_output
+    from kafka_chaos.harness.experiment.file import load_experiment
+
+    chosen = experiments_in(experiments or [EXPERIMENTS])
+    if not experiments:
+        impossible = {path: reason for path in chosen if (reason := why_impossible(path)) is not None}
+        chosen = [path for path in chosen if path not in impossible]
+        for path, reason in impossible.items():
+            series.say(f"{path.name} is left out: {reason}")
+    for path in chosen:
+        check_output(series.out, load_experiment(path))
+    runs = None if repeats is None else repeats * len(chosen)
+    return series.follow(partial(in_turn, chosen, partial(load_on, cluster)), runs)
+
+
+def _random_schedules(series: Series, cluster: dict[str, str], runs: int | None) -> tuple[Path, "Summary"]:
+    from kafka_chaos.harness.campaign.hunting import Hunt
+    from kafka_chaos.harness.campaign.random_schedules import random_schedules
+    from kafka_chaos.harness.experiment.checks.output import check_output
+    from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
+
+    name = "-".join(("random-schedules", *cluster.values()))
+    hunt = Hunt.of_values(random_schedules(cluster), Path(name), series.out / f"{name}.jsonl")
+    check_output(series.out, hunt.draw(0))
+    with ClusterOfRuns("hunt") as clusters:
+        return series.follow(hunt.policy, runs, clusters.run)
+
+
+@click.command("hunt")
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option("--shrink-minutes", type=click.FloatRange(min=0), default=15.0, show_default=True,
+              help="How long to shrink each new finding that no known defect explains; 0: not at all.")  # fmt: skip
+@click.option("--runs", "most", type=click.IntRange(min=1), help="Make at most this many runs.")
+@series_options(30.0, "runs/hunt", "Where to write a folder per call, and what the next call goes on from.")
+@ENGINE
+def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: int | None, engine: str) -> None:
+    """Look for findings: run EXPERIMENT with what its key generate draws, one after the other on one cluster.
+
+    Fault kinds, targets, clusters and clients that were tried least are drawn most often, and those that led to
+    something new: an action of the model, a state of a partition, an error, or a line of a log that no run had shown.
+    It says which known defects it found, and after how many minutes. A violation that none explains is shrunk, and
+    compared with its nearest control: an experiment and the draft of a report.
+
+    Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
+    """
+    from kafka_chaos.harness.campaign.hunting import Hunt
+    from kafka_chaos.harness.experiment.checks.output import check_output
+    from kafka_chaos.harness.experiment.file import load_experiment
+    from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
+
+    hunt = Hunt.of(experiment, series.out / f"{experiment.stem}.jsonl")
+    check_output(series.out, load_experiment(experiment))
+    before = len(hunt.rounds)
+    for name, lacks in hunt.left_out.items():
+        series.say(f"{name} is left out: {lacks}")
+    series.say(f"hunting with seed {series.seed}" + (f", after {counted(before, 'round')}" if before else ""))
+    with ClusterOfRuns("hunt", Engine(engine)) as cluster:
+        folder, summary = series.follow(hunt.policy, most, cluster.run)
+    series.say(f"\n{summary.to_markdown()}")
+    _say_findings(series, hunt, before, folder, shrink_minutes)
+    if series.as_json:
+        click.echo(json.dumps(summary.to_json()))
+    series.say(f"{folder / 'summary.md'}")
+    sys.exit(summary.verdict.exit_code)
+
+
+def _say_findings(series: Series, hunt: "Hunt", before: int, folder: Path, shrink_minutes: float) -> None:
+    """Say what a hunt tried and found, and shrink what is new of it; `before`: the rounds of former hunts."""
+    tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
+    series.say(f"tried: {tried or 'nothing'}")
+    news = [str(len(round_.new)) for round_ in hunt.rounds[before:]]
+    series.say(f"new in the last {counted(len(news), 'round')}: {', '.join(news)}")
+    drafted = set[tuple[int, str]]()
+    for discovery, when, number in hunt.found():
+        series.say(f"found: {discovery.name} {when} ({hunt.rounds[number].run}, lane {discovery.lane})")
+        shown = number, discovery.lane
+        if number >= before and not discovery.is_explained and shrink_minutes and shown not in drafted:
+            drafted.add(shown)
+            series.say(_drafted(hunt.rounds[number], discovery, folder, shrink_minutes, series.say))
+
+
+def _drafted(shown: "Round", discovery: "Discovery", folder: Path, minutes: float, say: Callable[[str], None]) -> str:
+    """The outcome of a discovery: its draft, or why there is none."""
+    from kafka_chaos.contract.lane.families import anomaly_named
+    from kafka_chaos.harness.campaign.findings import Finding
+    from kafka_chaos.harness.campaign.loop import Budget
+    from kafka_chaos.harness.campaign.narrowing import Narrowing
+
+    finding = Finding(discovery.lane, anomaly_named(discovery.anomaly))
+    try:
+        narrowing = Narrowing(Path(shown.run), finding, folder / "runs", Budget(minutes), say)
+        if not narrowing.narrow():
+            return f"{finding} did not show again"
+    except KafkaChaosError as failure:
+        return f"{finding}: not shrunk: {failure}"
+    return str(narrowing.write(folder / f"{discovery.lane}-{discovery.anomaly}.yaml"))
+
+
+@click.command("atlas")
+@click.argument("plan", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=STANDARD_PLAN)
+@click.option("--runs", "most", type=click.IntRange(min=0), help="Make at most this many runs; with 0, only pages.")
+@click.option("--mine", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Run nothing; say what the record knows of the settings in a producer's file.")  # fmt: skip
+@click.option("--client", metavar="KIND", help="With --mine: the client that the settings are for, such as sarama.")
+@series_options(
+    60.0,
+    "runs/atlas",
+    "Where to write the runs, atlas.html and atlas.parquet.",
+    "The record of runs; by default record.jsonl in --out, with --mine the shipped one.",
+)
+@ENGINE
+def atlas_command(
+    series: Series, plan: Path, most: int | None, mine: Path | None, client: str | None, engine: str
+) -> None:
+    """Try what the PLAN combines (a standard one by default), what was tried least first, within a time budget.
+
+    Each run has some lanes of a cluster and of a family of faults. It is added to the record, so that the next call
+    goes on where this one stops. The pages show all cells of the record.
+
+    Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0; with --mine always 0.
+    """
+    from kafka_chaos.harness.campaign.lane_runs import RECORD, read_record, shipped
+
+    if mine is not None:
+        from kafka_chaos.harness.campaign.mine import answer
+
+        answered = answer(mine, shipped() if series.record is None else read_record(series.record), client)
+        click.echo(json.dumps(answered.to_json()) if series.as_json else str(answered))
+        return
+    if client is not None:
+        raise click.BadParameter("expected with --mine only; the plan names clients", param_hint="--client")
+    from kafka_chaos.harness.campaign.atlas import Atlas
+    from kafka_chaos.harness.campaign.cells import PAGE, cells_of, write_pages
+    from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
+
+    record = series.record or series.out / RECORD
+    atlas = Atlas.of(plan)
+    code = 0
+    if most != 0:
+        for name, lacks in atlas.left_out.items():
+            series.say(f"{name} is left out: {lacks}")
+        with ClusterOfRuns("atlas", Engine(engine)) as cluster:
+            _, summary = replace(series, record=record).follow(partial(atlas.policy, record), most, cluster.run)
+        code = summary.verdict.exit_code
+    cells = cells_of(read_record(record))
+    untried = {trial.cell for trial in atlas.trials} - {cell.cell for cell in cells}
+    write_pages(cells, series.out, len(untried))
+    if series.as_json:
+        click.echo(json.dumps([cell.to_json() for cell in cells]))
+    series.say(f"{counted(len(cells), 'cell')} tried, {len(untried):,} of the plan never\n{series.out / PAGE}")
+    sys.exit(code)

@@ -1,0 +1,103 @@
+"""The loop of a campaign: it performs the attempts of a policy until the policy or the budget ends.
+
+Guarantee: no attempt begins that would end after the budget, as far as former ones tell, unless it is due. The policy
+is told so by `OutOfBudget`, at the attempt that it wanted, and may end in order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.report.listeners.waiting import duration
+from kafka_chaos.harness.run.run import RunResult
+from kafka_chaos.harness.run.runner import run_experiment
+
+T = TypeVar("T")
+Outcome = RunResult | Exception
+"""What became of an attempt: the run, or why it failed."""
+RunExperiment = Callable[[Experiment, Path, Sequence[Listener]], RunResult]
+
+
+def run_alone(experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
+    """Run an experiment on a cluster of its own, in a directory below `root`."""
+    return run_experiment(experiment, root=root, listeners=listeners)
+
+
+class OutOfBudget(Exception):
+    """No time is left for one more run."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The run that a policy wants next.
+
+    `name`: attempts of one name are taken to last as long as the longest so far. `is_due`: it is made whatever the
+    budget says. `spare`: for how many more of them the budget has to have time afterwards.
+    """
+
+    experiment: Experiment
+    name: str
+    is_due: bool = False
+    spare: int = 0
+
+
+Policy = Generator[Attempt, Outcome, T]
+
+
+@dataclass
+class Budget:
+    """The minutes of a campaign, and the most attempts that it may make; it begins when it is made."""
+
+    minutes: float
+    runs: int | None = None
+    clock: Callable[[], float] = time.monotonic
+    made: int = 0
+    longest: dict[str, float] = field(default_factory=dict)
+    """The seconds of the longest attempt of each name."""
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
+
+    @property
+    def passed(self) -> float:
+        """The seconds since its beginning."""
+        return self.clock() - self.started
+
+    def holds(self, attempt: Attempt) -> bool:
+        """Whether the attempt may begin."""
+        if attempt.is_due:
+            return True
+        needed = self.longest.get(attempt.name, 0.0) * (1 + attempt.spare)
+        return (self.runs is None or self.made < self.runs) and self.passed + needed <= self.minutes * 60
+
+    def described(self) -> str:
+        """How far the campaign is, in a line."""
+        most = f" of {self.runs}" if self.runs else ""
+        return f"run {self.made + 1}{most}, {duration(self.passed)} of {duration(self.minutes * 60)}"
+
+
+def follow(policy: Policy[T], budget: Budget, perform: Callable[[Attempt], Outcome]) -> T | None:
+    """Perform what the policy wants; returns what it returns, or None if it did not end before the budget."""
+    try:
+        attempt = next(policy)
+        while True:
+            if not budget.holds(attempt):
+                attempt = policy.throw(OutOfBudget())
+                continue
+            started = budget.clock()
+            outcome = perform(attempt)
+            budget.made += 1
+            seconds = budget.clock() - started
+            budget.longest[attempt.name] = max(seconds, budget.longest.get(attempt.name, 0.0))
+            attempt = policy.send(outcome)
+    except StopIteration as end:
+        ended: T = end.value
+        return ended
+    except OutOfBudget:
+        return None

@@ -1,0 +1,242 @@
+"""The policy of `shrink`: from a run with a finding to the least that shows it. That is its lane alone, the fewest and
+shortest faults, and beside it the nearest control, a lane that differs in one setting and does not show it; written as
+an experiment, and as the draft of a report.
+
+Guarantee: the odds in the draft are those of one experiment: of the lane and of its controls in the same runs.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure, counted
+from kafka_chaos.contract.command.files import write_whole
+from kafka_chaos.harness.campaign.collecting import client_named
+from kafka_chaos.harness.campaign.findings import Finding, findings
+from kafka_chaos.harness.campaign.loop import (
+    Attempt,
+    Budget,
+    Outcome,
+    OutOfBudget,
+    Policy,
+    RunExperiment,
+    follow,
+    run_alone,
+)
+from kafka_chaos.harness.campaign.novelty import lines_of
+from kafka_chaos.harness.campaign.realised import realised_values
+from kafka_chaos.harness.campaign.shrinking import Schedule, Shrinking
+from kafka_chaos.harness.clients.kinds import IN_PROCESS
+from kafka_chaos.harness.event_bus import Listener
+from kafka_chaos.harness.experiment.file import dump_experiment, experiment_of
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.report.pages import environment
+
+LEAD = 2.0
+"""Seconds of load before the first fault of a candidate, unless it came earlier."""
+TAIL = 3.0
+"""Seconds of load after the last fault, at least."""
+_MOST_LINES = 15
+_NAME = "shrunk"
+
+
+@dataclass
+class Narrowing:
+    """The way from the run in `run_dir` to the least that shows a finding of it; its runs get directories in `root`.
+
+    `confirm`: how often the whole schedule has to show it first; `repeats`: how often the result is run.
+    """
+
+    run_dir: Path
+    finding: Finding
+    root: Path
+    budget: Budget
+    say: Callable[[str], None]
+    confirm: int = 2
+    repeats: int = 10
+    run_experiment: RunExperiment = run_alone
+    listeners: Sequence[Listener] = ()
+    schedule: Schedule = ()
+    controls: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a lane, how it differs from the finding's."""
+    hits: Counter[str] = field(default_factory=Counter)
+    """By lane, in how many of the `runs` of the result it showed the anomaly."""
+    runs: int = 0
+    tried: list[tuple[Path, bool]] = field(default_factory=list)
+    """All runs' directories, with whether they showed the finding."""
+    shown_by: Path | None = None
+    quiet: tuple[Path, bool] | None = None
+    """The run of the result without faults, with whether it showed the finding."""
+
+    def __post_init__(self) -> None:
+        self.values = realised_values(self.run_dir)
+        self.phase = next(
+            phase for phase in self.values["phases"] if self.finding.lane in [lane["lane"] for lane in phase["lanes"]]
+        )
+        if not self.phase["schedule"]:
+            raise UsageFailure(f"{self.run_dir}: the phase {self.phase['phase']} has no timed faults to shrink")
+        for lane in self.phase["lanes"]:
+            # On a cluster of its own, it has its own name.
+            lane["topic"] = None
+        self.whole = tuple(self.phase["schedule"])
+
+    def narrow(self) -> bool:
+        """Shrink what is needed, and count how often it shows the finding; whether it showed it again at all.
+
+        Raises `UsageFailure` if there is no time for the first runs.
+        """
+
+        def perform(attempt: Attempt) -> Outcome:
+            return self.run_experiment(attempt.experiment, self.root, self.listeners)
+
+        return bool(follow(self.policy(), self.budget, perform))
+
+    def policy(self) -> Policy[bool]:
+        """All runs of it, one after the other."""
+        shrinking = yield from self._confirmed()
+        if shrinking is None:
+            return False
+        self.schedule = yield from shrinking.shrink()
+        yield from self._compare()
+        return True
+
+    def write(self, into: Path) -> Path:
+        """Write the experiment, with the nearest control, and beside it the draft; returns the draft's path."""
+        farther = self.controls.keys() - {self.nearest}
+        self._set_lanes([lane for lane in self.phase["lanes"] if lane["lane"] not in farther])
+        experiment = experiment_of(self.experiment(self.schedule), str(into))
+        text = dump_experiment(experiment)
+        write_whole(into, text)
+        lane = next(lane for lane in experiment.phases[0].lanes if lane.lane == self.finding.lane)
+        draft = into.with_suffix(".md")
+        page = environment().overlay(autoescape=False).get_template("draft.md.j2")
+        said = {"lane": lane, "client": client_named(lane.client), "lines": dict(self._lines())}
+        write_whole(draft, page.render(one=self, experiment=experiment, text=text, file=into.name, **said))
+        return draft
+
+    @property
+    def nearest(self) -> str | None:
+        """The first control that did not show the finding in any run."""
+        return next((name for name in self.controls if not self.hits[name]), None) if self.runs else None
+
+    def described(self, lane: str) -> str:
+        """How often a lane showed it, in words."""
+        return f"{self.hits[lane]} of {counted(self.runs, 'run')}"
+
+    def experiment(self, schedule: Schedule, *, quiet: bool = False) -> dict[str, Any]:
+        """The experiment with this schedule alone: no other phase, no idle time before and after the faults.
+
+        With clients that come and go, or a topic that is created late, the load keeps its time: theirs belongs to the
+        finding. `quiet`: with the same load, and without the faults.
+        """
+        phase = self.phase
+        ends = [float(entry["at"]) + float(entry["duration"]) for entry in phase["schedule"]]
+        tail = max(TAIL, float(phase["workload"]["duration"]) - max(ends))
+        lanes = phase["lanes"]
+        keeps_time = any(lane.get("lives") or lane.get("created_at") for lane in lanes)
+        skipped = 0.0 if keeps_time else max(0.0, min(float(entry["at"]) for entry in schedule) - LEAD)
+        moved = [{**entry, "at": round(float(entry["at"]) - skipped, 3)} for entry in schedule]
+        load = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail
+        workload = phase["workload"] if keeps_time else {**phase["workload"], "duration": round(load, 1)}
+        # No topic is created when a fault is over already.
+        last = min(entry["at"] + float(entry["duration"]) for entry in moved) - 0.1
+        lanes = [
+            {**lane, "created_at": min(last, lane["created_at"])} if lane.get("created_at") else lane for lane in lanes
+        ]
+        changed = {"schedule": [] if quiet else moved, "workload": workload, "lanes": lanes}
+        return {**self.values, "phases": [{**phase, **changed}]}
+
+    def _run(self, values: Mapping[str, Any], *, is_due: bool = False, spare: int = 0) -> Policy[set[str]]:
+        """Have an experiment run; returns the lanes that showed the anomaly."""
+        experiment = experiment_of(values, "the shrunk schedule")
+        outcome = yield Attempt(experiment, _NAME, is_due=is_due, spare=spare)
+        if isinstance(outcome, Exception):
+            raise outcome
+        shown = {
+            finding.lane for finding in findings(outcome.verdict.to_json()) if finding.anomaly == self.finding.anomaly
+        }
+        self.tried.append((outcome.path, self.finding.lane in shown))
+        return shown
+
+    def _confirmed(self) -> Policy[Shrinking | None]:
+        """With the finding's lane alone, and clients that stay, if it shows it so; else with more."""
+        every = list(self.phase["lanes"])
+        alone = [lane for lane in every if lane["lane"] == self.finding.lane and not lane.get("loop")]
+        staying = [{**lane, "lives": []} for lane in alone if lane.get("lives")]
+        for lanes in filter(None, (staying, alone if len(alone) < len(every) else [], every)):
+            self._set_lanes(lanes)
+            is_confirmed = False
+
+            def trial(schedule: Schedule) -> Policy[bool]:
+                # The last runs say how reliable the result is: their time is kept free.
+                spare = self.repeats + 1 if is_confirmed else 0  # noqa: B023 - it is asked at each trial
+                shown = yield from self._run(self.experiment(schedule), spare=spare)
+                return self.finding.lane in shown
+
+            shrinking = Shrinking(trial, self.say)
+            try:
+                is_confirmed = yield from shrinking.confirm(self.whole, wanted=self.confirm)
+            except OutOfBudget:
+                took = self.budget.longest.get(_NAME, 0.0)
+                raise UsageFailure(
+                    f"{self.budget.minutes:g} minutes are too short for the first runs; one took {took:.0f} s"
+                ) from None
+            if is_confirmed:
+                return shrinking
+            self.say(f"{self.finding} was shown by only {shrinking.shown} of {counted(shrinking.tried, 'run')}")
+        return None
+
+    def _compare(self) -> Policy[None]:
+        """Run the result beside controls, and once without faults."""
+        lanes = list(self.phase["lanes"])
+        lane = next(lane for lane in lanes if lane["lane"] == self.finding.lane)
+        differing = {}
+        for number, (what, keys) in enumerate(_changes(LaneSpec.model_validate(lane)), 1):
+            control = {**lane, **keys, "lane": f"control-{number}", "topic": None}
+            self._set_lanes([*lanes, control])
+            try:
+                experiment_of(self.experiment(self.schedule), "the control")
+            except KafkaChaosError:
+                continue
+            lanes.append(control)
+            differing[control["lane"]] = what
+        self._set_lanes(lanes)
+        self.controls = differing
+        for _ in range(self.repeats):
+            shown = yield from self._run(self.experiment(self.schedule), is_due=True)
+            self.runs += 1
+            self.hits.update(shown)
+            if self.finding.lane in shown:
+                self.shown_by = self.tried[-1][0]
+        yield from self._run(self.experiment(self.schedule, quiet=True), is_due=True)
+        self.quiet = self.tried[-1]
+
+    def _set_lanes(self, lanes: Sequence[Mapping[str, Any]]) -> None:
+        self.phase["lanes"] = list(lanes)
+
+    def _lines(self) -> Iterator[tuple[str, list[str]]]:
+        """By log, the lines that the run without faults has none like, nor a log before; not those of controls."""
+        told = {line for lines in lines_of(self.quiet[0]).values() for line in lines} if self.quiet else set()
+        for name, lines in lines_of(self.shown_by or self.run_dir).items():
+            new = [line for form, line in lines.items() if form not in told]
+            if new and not name.startswith(tuple(f"client-{control}-" for control in self.controls)):
+                told |= lines.keys()
+                yield name, new[:_MOST_LINES]
+
+
+def _changes(lane: LaneSpec) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Lanes that differ in one setting: what differs, and the keys for it. Some may be refused."""
+    if lane.max_in_flight > 1:
+        yield "one request in flight", {"max_in_flight": 1}
+    if lane.producer_configs:
+        yield "the client's own configs", {"producer_configs": {}}
+    if lane.idempotence and lane.transactional is None:
+        yield "no idempotence", {"idempotence": False}
+    if lane.lives:
+        yield "only clients that stay", {"lives": []}
+    if lane.created_at is not None:
+        yield "the topic created before the load", {"created_at": None}
+    if lane.client != IN_PROCESS:
+        yield f"the client {IN_PROCESS} in process", {"client": IN_PROCESS}

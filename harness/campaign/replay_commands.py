@@ -1,0 +1,129 @@
+"""`kafka-chaos replay` and `shrink`: a run that is there is run again, whole or with less and less of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from kafka_chaos.contract.command.command_line import QUIET
+from kafka_chaos.contract.command.errors import ExitCode, counted
+
+_RUN = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
+_OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True,
+                    help="Where to make run directories.")  # fmt: skip
+
+
+@click.command("replay")
+@_RUN
+@_OUT
+@click.option("--times", type=click.IntRange(min=1), default=1, show_default=True, help="How often to run it.")
+@click.option("--print", "only_print", is_flag=True, help="Print the realised experiment as YAML; start nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as one JSON object.")
+@QUIET
+def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_json: bool, quiet: bool) -> None:
+    """Run what the run in RUN did again: the same faults, at the times and containers that it realised.
+
+    It ends with how many of the new runs show each finding of RUN.
+
+    Exit code: the gravest of the new runs: 0 conforms, 1 violation, 2 unknown.
+    """
+    from kafka_chaos.contract.anomalies import Verdict
+    from kafka_chaos.harness.campaign.findings import Finding, findings, findings_of
+    from kafka_chaos.harness.campaign.loop import run_alone
+    from kafka_chaos.harness.campaign.realised import realised_experiment
+    from kafka_chaos.harness.experiment.checks.output import check_output
+    from kafka_chaos.harness.experiment.file import dump_experiment
+    from kafka_chaos.harness.report.listeners.terminal import on_terminal
+
+    experiment = realised_experiment(run_dir)
+    if only_print:
+        click.echo(dump_experiment(experiment, {}), nl=False)
+        return
+    expected = findings_of(run_dir)
+    check_output(out, experiment)
+    shown: Counter[Finding] = Counter()
+    verdicts, shows = [], not (as_json or quiet)
+    for number in range(1, times + 1):
+        if shows:
+            click.echo(f"replay {number} of {times}")
+        with on_terminal(shows) as listeners:
+            result = run_alone(experiment, out, listeners)
+        verdicts.append(result.verdict.outcome)
+        shown.update(findings(result.verdict.to_json()).keys())
+        if shows:
+            click.echo(f"{result.path}: {result.verdict.described}")
+    if as_json:
+        again = {str(finding): shown[finding] for finding in expected}
+        click.echo(json.dumps({"runs": times, "findings": again}))
+    elif not quiet:
+        for finding in expected:
+            click.echo(f"{finding}: shown by {shown[finding]} of {counted(times, 'replay')}")
+    sys.exit(Verdict.gravest(verdicts).exit_code)
+
+
+@click.command("shrink")
+@_RUN
+@_OUT
+@click.option("--finding", "named", metavar="LANE:ANOMALY",
+              help="What must be shown; by default the first finding that the prediction forbids.")  # fmt: skip
+@click.option("--minutes", type=click.FloatRange(min=0), default=15.0, show_default=True,
+              help="Start no run that would end later.")  # fmt: skip
+@click.option("--confirm", type=click.IntRange(min=1), default=2, show_default=True,
+              help="How often the whole schedule must show the finding before it is shrunk.")  # fmt: skip
+@click.option("--repeats", type=click.IntRange(min=1), default=10, show_default=True,
+              help="How often the result is run, to say how reliably it and controls show the finding.")  # fmt: skip
+@click.option("--into", type=click.Path(path_type=Path, dir_okay=False), default=Path("shrunk.yaml"), show_default=True,
+              help="The experiment to write, and beside it the draft of a report, as .md.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+def shrink_command(
+    run_dir: Path, out: Path, named: str | None, minutes: float, confirm: int, repeats: int, into: Path, as_json: bool
+) -> None:
+    """Find the fewest and shortest faults of the run in RUN that still show its finding.
+
+    Each candidate is run until it is clear whether it shows the finding reliably. The result is an experiment with the
+    finding's lane, and the nearest control: a lane that differs in one setting and did not show it in the same runs.
+    The draft of a report has both odds, and what was in the logs.
+
+    Exit code: 0 if the result showed the finding in at least one run, 2 if RUN's own schedule did not show it again.
+    """
+    from kafka_chaos.harness.campaign.findings import finding_of
+    from kafka_chaos.harness.campaign.loop import Budget
+    from kafka_chaos.harness.campaign.narrowing import Narrowing
+    from kafka_chaos.harness.experiment.checks.output import check_writable
+    from kafka_chaos.harness.report.listeners.terminal import on_terminal
+
+    def say(text: str) -> None:
+        click.echo(text, err=as_json)
+
+    finding = finding_of(run_dir, named)
+    narrowing = Narrowing(run_dir, finding, out, Budget(minutes), say, confirm=confirm, repeats=repeats)
+    check_writable(into.parent, "--into")
+    say(f"shrinking {counted(len(narrowing.whole), 'fault')} that showed {finding}")
+    with on_terminal(not as_json, narrowing.budget.described) as narrowing.listeners:
+        confirmed = narrowing.narrow()
+    if not confirmed:
+        sys.exit(ExitCode.UNKNOWN)
+    draft = narrowing.write(into)
+    hits = narrowing.hits[finding.lane]
+    if as_json:
+        result = {
+            "finding": str(finding),
+            "schedule": list(narrowing.schedule),
+            "shown": hits,
+            "runs": narrowing.runs,
+            "controls": {what: narrowing.hits[name] for name, what in narrowing.controls.items()},
+            "file": str(into),
+            "draft": str(draft),
+            "tried": [{"path": str(path), "shown": shown} for path, shown in narrowing.tried],
+        }
+        click.echo(json.dumps(result))
+    else:
+        for name, what in narrowing.controls.items():
+            say(f"the same with {what}: shown by {narrowing.described(name)}")
+        kept = f"{len(narrowing.schedule)} of {counted(len(narrowing.whole), 'fault')}"
+        say(f"{into}, {draft}: {kept}; shown by {narrowing.described(finding.lane)}")
+    sys.exit(ExitCode.CONFORMS if hits else ExitCode.UNKNOWN)

@@ -1,1 +1,0 @@
-"""Nightly runs: repeats experiments, counts with intervals, and shows the trend."""

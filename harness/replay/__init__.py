@@ -1,1 +1,0 @@
-"""Looks for findings with random schedules, runs realised schedules again, and shrinks them."""
