@@ -16,12 +16,30 @@ GROUP = "kafka_chaos.commands"
 """The entry point group by which every other package brings its commands: a name, and where its click command is."""
 _KNOWN = {name: EntryPoint(name, place, GROUP) for name, place in toml_of(__package__, "commands.toml").items()}
 
+_SUBJECTS = {
+    "this machine": ("doctor", "prepare", "image", "clean", "completion"),
+    "what is to be had": ("faults", "clients"),
+    "the model": ("predict", "explore"),
+    "one run": ("plan", "run", "verify", "report", "trace", "runs", "import"),
+    "many runs": ("nightly", "atlas", "hunt", "shrink", "replay"),
+    "a cluster by hand": ("cluster", "break", "heal", "state"),
+}
+"""The commands of the harness by subject, as help shows them; `more` are those of other packages."""
+
 
 class _Commands(click.Group):
     """Imports a command when it is called, so that starting the program loads next to nothing."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *_KNOWN, *entry_points(group=GROUP).names})
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Name all commands on one screen: their descriptions would fill two."""
+        named = {name for names in _SUBJECTS.values() for name in names}
+        more = [name for name in self.list_commands(ctx) if name not in named]
+        subjects = {**_SUBJECTS, "more": more} if more else _SUBJECTS
+        with formatter.section("Commands (`kafka-chaos COMMAND --help` describes one)"):
+            formatter.write_dl([(subject, ", ".join(names)) for subject, names in subjects.items()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if own := super().get_command(ctx, cmd_name):
