@@ -30,7 +30,8 @@ from kafka_chaos.contract.command.files import write_whole  # noqa: E402
 from kafka_chaos.contract.lane.lanes import Lane  # noqa: E402
 from kafka_chaos.reference_model import Lockstep  # noqa: E402
 from kafka_chaos.reference_model.lane.state import Scope  # noqa: E402
-from kafka_chaos.reference_model.predict.cache import model_digest, predict_cached, question_key  # noqa: E402
+from kafka_chaos.reference_model.predict.answers import MODEL_VERSION  # noqa: E402
+from kafka_chaos.reference_model.predict.cache import predict_cached, question_key  # noqa: E402
 from kafka_chaos.reference_model.predict.defects import plain_lane  # noqa: E402
 from kafka_chaos.reference_model.sensitivity import (  # noqa: E402
     larger_scopes,
@@ -94,7 +95,7 @@ def answer(group: list[tuple[Lane, Lockstep | None]]) -> dict[str, Any]:
         bounds = len(list(larger_scopes(lane, Scope())))
         larger = list(islice(sensitivity(prediction, lane, lockstep, MAX_STATES), bounds))
     return {
-        "model": model_digest()[:16],
+        "model": MODEL_VERSION,
         "interpreter": f"{platform.python_implementation()} {platform.python_version()}",
         "lanes": sorted(short_key(*question) for question in group),
         "acks": lane.acks,
@@ -116,7 +117,7 @@ def main() -> int:
     asked = questions()
     entries = json.loads(RECORD.read_text("utf-8"))["searches"] if RECORD.exists() else []
     entries = [entry for entry in entries if not asked.keys().isdisjoint(entry["lanes"])]
-    answered = {key for entry in entries if entry["model"] == model_digest()[:16] for key in entry["lanes"]}
+    answered = {key for entry in entries if entry["model"] == MODEL_VERSION for key in entry["lanes"]}
     missing = searches([question for key, question in asked.items() if key not in answered])
     missing.sort(
         key=lambda group: max(predict_cached(*question).states for question in group), reverse=arguments.longest_first

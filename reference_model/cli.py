@@ -46,7 +46,7 @@ from kafka_chaos.reference_model.predict.prediction import (
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.recovery import bounds_of
-from kafka_chaos.reference_model.search import Budget
+from kafka_chaos.reference_model.search import Budget, tell_progress
 from kafka_chaos.reference_model.sensitivity import sensitivity as enlarge
 
 
@@ -109,7 +109,7 @@ def predict_command(
     if compare is not None:
         _compare(compare, as_json)
         return
-    budget = Budget(max_states, timeout, _progress)
+    budget = Budget(max_states, timeout, tell_progress)
     found: Prediction | Unfinished
     try:
         with refused_by_option(), _cancelled_by_signals(budget):
@@ -180,7 +180,7 @@ def _compare(clusters: str, as_json: bool) -> None:
     if len(parsed) != 2:
         raise click.BadParameter("expected two clusters, such as 3.9.1/zookeeper,4.3.1/kraft", param_hint="--compare")
     before, after = parsed
-    budget = Budget(MAX_STATES, progress=_progress)
+    budget = Budget(MAX_STATES, progress=tell_progress)
     with _cancelled_by_signals(budget):
         found = compare_clusters(before, after, lambda lane: predict_cached(lane, budget=budget))
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))
@@ -255,25 +255,10 @@ IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - set(EXPLORE_FAULTS)
 def explore_command(protocol: str, faults: tuple[str, ...], max_states: int, as_json: bool, **bounds: Any) -> None:
     """Explore every interleaving of a replication protocol in a scope, and show the shortest way to each breach."""
     scope = CoreScope(faults=tuple(kind for kind in faults if kind not in IN_EVERY_EXPLORATION), **bounds)
-    budget = Budget(max_states, progress=_progress)
+    budget = Budget(max_states, progress=tell_progress)
     with _cancelled_by_signals(budget):
         exploration = explore(PROTOCOLS[protocol], scope, budget=budget)
     click.echo(json.dumps(exploration.to_json(), indent=2) if as_json else render_exploration(exploration))
-
-
-def _progress(budget: Budget) -> None:
-    """A line of progress on standard error."""
-    what = f"{budget.label}: " if budget.label else ""
-    rate = budget.states / max(budget.seconds, 1e-9)
-    click.echo(
-        f"{what}{budget.states} states, {budget.seconds:.0f} s, {rate:.0f} states/s; "
-        f"ends within {_duration(budget.seconds_left)}",
-        err=True,
-    )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else "some hours"
 
 
 def render_exploration(exploration: Exploration) -> str:

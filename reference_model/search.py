@@ -28,18 +28,22 @@ class ScopeNotExhausted(KafkaChaosError, RuntimeError):
 class Budget:
     """The states and the seconds that one or more searches may take together.
 
-    `progress` is called with the budget about once a second. `cancel` ends the search that runs, as does an empty
-    budget; `reason` then says why.
+    `progress` is called with the budget about every `interval` seconds. `cancel` ends the search that runs, as
+    does an empty budget; `reason` then says why.
     """
 
     def __init__(
-        self, max_states: int, timeout: float | None = None, progress: Callable[[Budget], None] | None = None
+        self,
+        max_states: int,
+        timeout: float | None = None,
+        progress: Callable[[Budget], None] | None = None,
+        interval: float = 1.0,
     ) -> None:
         self.max_states = max_states
         self.timeout = timeout
         self.reason = ""
         self.label = ""
-        self._progress = progress
+        self._progress, self._interval = progress, interval
         self._spent = self._current = self._checks = 0
         self._started = self._reported = time.monotonic()
 
@@ -74,7 +78,7 @@ class Budget:
             now = time.monotonic()
             if self.timeout is not None and now - self._started > self.timeout:
                 self.reason = self.reason or f"not done after {self.timeout:g} s"
-            if self._progress is not None and now - self._reported >= 1:
+            if self._progress is not None and now - self._reported >= self._interval:
                 self._reported = now
                 self._progress(self)
         return bool(self.reason)
@@ -82,6 +86,15 @@ class Budget:
     def close(self) -> None:
         """Count the states of a search that has ended."""
         self._spent, self._current = self.states, 0
+
+
+def tell_progress(budget: Budget) -> None:
+    """Write to standard error how far a search is, whether or not that is a terminal."""
+    what = f"{budget.label}: " if budget.label else ""
+    rate, left = budget.states / max(budget.seconds, 1e-9), budget.seconds_left
+    within = f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min" if left < 7200 else "some hours"
+    progress = f"{budget.states} states, {budget.seconds:.0f} s, {rate:.0f} states/s; ends within {within}"
+    print(f"{what}{progress}", file=sys.stderr, flush=True)
 
 
 @dataclass(slots=True)

@@ -52,6 +52,7 @@ from kafka_chaos.reference_model.lane.state import (
     LaneReplica,
     LaneState,
     Record,
+    different,
     high_watermark,
     record_of,
     request,
@@ -74,7 +75,7 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
         if not may_send(state, lane, index):
             continue
         sent = request(index, state.producer_epoch)
-        for broker, replica in enumerate(state.replicas):
+        for broker, replica in different(state.replicas):
             if replica.role in (DOWN, FOLLOWER) or not may_be_addressed(replica.leader_epoch, state.known_epoch):
                 continue
             # What the producer learns of this broker it does not know when it takes another one for the leader.
@@ -105,7 +106,7 @@ def may_send(state: LaneState, lane: Lane, index: int) -> bool:
 
 def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A thawed broker reads a request that had piled up in its socket."""
-    for broker, replica in enumerate(state.replicas):
+    for broker, replica in different(state.replicas):
         if replica.role not in (LEADER, ZOMBIE):
             continue
         for sent, unread in each_taken(replica.socket):
@@ -169,7 +170,7 @@ def taken(
 
 def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A broker answers an append: the acknowledgement, or NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
-    for broker, replica in enumerate(state.replicas):
+    for broker, replica in different(state.replicas):
         if replica.role not in (LEADER, ZOMBIE):
             continue
         for index, offset in replica.pending:
@@ -204,7 +205,7 @@ def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
     broker's socket stays there. With acks=all a slow follower, or a zombie's lack of any, holds the answer
     back until the broker answers REQUEST_TIMED_OUT.
     """
-    for broker, replica in enumerate(state.replicas):
+    for broker, replica in different(state.replicas):
         if replica.role == FROZEN_LEADER and (replica.socket or replica.pending):
             yield Action("close", broker), drop_connections(state, broker, socket_survives=True)
         elif replica.role in (LEADER, ZOMBIE) and lane.acks == "all":

@@ -29,6 +29,7 @@ from kafka_chaos.reference_model.lane.state import (
     LEADER,
     LaneReplica,
     LaneState,
+    different,
     follow_leader,
     truncation_of,
     with_replica,
@@ -54,7 +55,7 @@ def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
 def stop(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """Controlled shutdown: the leader moves to a live member of the ISR first, if there is one."""
     replicas = state.replicas
-    heirs = [i for i, r in enumerate(replicas) if i != broker and r.role == FOLLOWER and r.in_isr]
+    heirs = [heir for heir, r in different(replicas) if heir != broker and r.role == FOLLOWER and r.in_isr]
     stopped = fail_broker(state, lane, broker, len(replicas[broker].log))
     if replicas[broker].role != LEADER or not heirs:
         yield Action("stop", broker), stopped
@@ -109,7 +110,7 @@ def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
     """Every way one of the faults left can strike any broker that is not down already."""
     for kind, left in each_taken(state.faults):
         rest = state._replace(faults=left)
-        for broker, replica in enumerate(state.replicas):
+        for broker, replica in different(state.replicas):
             if replica.role != DOWN:
                 yield from FAULT_ACTIONS[kind](rest, lane, broker)
 

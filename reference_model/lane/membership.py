@@ -62,7 +62,11 @@ def elections(replicas: Replicas, lane: Lane) -> Iterator[Election]:
         found = (_by_standing(replicas, lane, seen) for seen in (live, surely))
     else:
         found = (_from_isr(replicas, lane, seen) for seen in (live, surely))
-    for broker, standing in dict.fromkeys(one for candidates in found for one in candidates):
+    # Of brokers in equal states the first stands for all.
+    elected: dict[tuple[LaneReplica, Standing], int] = {}
+    for broker, standing in (candidate for candidates in found for candidate in candidates):
+        elected.setdefault((replicas[broker], standing), broker)
+    for (_, standing), broker in elected.items():
         yield broker, standing, _after_election(replicas, lane, broker, live, standing)
 
 

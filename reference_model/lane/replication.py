@@ -23,6 +23,7 @@ from kafka_chaos.reference_model.lane.state import (
     ZOMBIE,
     LaneReplica,
     LaneState,
+    different,
     follow_leader,
     high_watermark,
     isr_size,
@@ -45,7 +46,7 @@ def fetch(state: LaneState, lane: Lane) -> Iterator[Step]:
     if leader < 0:
         return
     leader_log = state.replicas[leader].log
-    for broker, replica in enumerate(state.replicas):
+    for broker, replica in different(state.replicas):
         if replica.role == FOLLOWER and len(replica.log) < len(leader_log):
             fetched = with_replica(state, broker, with_log(replica, leader_log[: len(replica.log) + 1]))
             yield Action("fetch", broker, -1, str(len(replica.log))), observe(fetched, lane)
@@ -58,7 +59,7 @@ def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
     """
     if leader_index(state.replicas) < 0:
         return
-    for broker, replica in enumerate(state.replicas):
+    for broker, replica in different(state.replicas):
         if replica.role == FOLLOWER and replica.in_isr:
             shrunk = with_replicas(state, without_slow(state.replicas, lane, broker))
             yield Action("shrink_isr", broker), observe(shrunk, lane)
@@ -71,7 +72,7 @@ def expand_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
         return
     epoch_start = end_offset_for(state.replicas[leader].log, state.leader_epoch - 1)
     watermark = high_watermark(state.replicas)
-    for broker, replica in enumerate(state.replicas):
+    for broker, replica in different(state.replicas):
         follows = replica.role == FOLLOWER and not replica.in_isr
         if follows and may_join_isr(len(replica.log), watermark, epoch_start):
             expanded = with_replicas(state, with_caught_up(state.replicas, lane, broker))
@@ -111,7 +112,7 @@ def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
     leader = leader_index(state.replicas)
     if leader < 0:
         return
-    for broker, replica in enumerate(state.replicas):
+    for broker, replica in different(state.replicas):
         if replica.role == ZOMBIE and (lane.acks != "1" or not replica.pending):
             dropped = drop_connections(state, broker)
             log = truncated(replica.log, state.replicas[leader].log, truncation_of(lane))
@@ -122,7 +123,7 @@ def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A broker comes back from its log and follows the leader, if there is one."""
-    for broker, replica in enumerate(state.replicas):
+    for broker, replica in different(state.replicas):
         if replica.role == DOWN:
             back = exchanged(state.replicas, broker, replica._replace(role=FOLLOWER))
             replicas = follow_leader(back, truncation_of(lane))
@@ -133,7 +134,7 @@ def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 def thaw(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A frozen broker runs on with what it believed before."""
-    for broker, replica in enumerate(state.replicas):
+    for broker, replica in different(state.replicas):
         if replica.role == FROZEN_LEADER:
             thawed = exchanged(state.replicas, broker, replica._replace(role=LEADER))
             replicas = follow_leader(thawed, truncation_of(lane))
@@ -146,7 +147,7 @@ def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
 
     It thaws later and runs on; when exactly makes no difference to anyone, so a zombie may act from here on.
     """
-    for broker, replica in enumerate(state.replicas):
+    for broker, replica in different(state.replicas):
         if replica.role == FROZEN_LEADER:
             yield Action("expire", broker), depose(state, lane, broker)
 

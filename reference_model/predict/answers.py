@@ -1,7 +1,7 @@
 """Answers that ship with the package: the lanes of experiments/ and of the documentation need no search, and the latter
 not in the releases before 3.7 and with eligible leader replicas either.
 
-The file names the model that gave the answers by its digest; any other model ignores it. Sentences, of which most
+The file names the version of the model that gave the answers; any other version ignores it. Sentences, of which most
 recur, are in a list of their own.
 """
 
@@ -18,10 +18,14 @@ from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.predict.prediction import Prediction
 
 FILE = "answers.json"
+MODEL_VERSION = 1
+"""The version of the model. Who changes a rule, so that an answer may change, raises it: shipped and cached answers of
+any other version are refused. Tests search a sample of the shipped answers again by day, and all of them by night, so
+that a change without a new version is noticed."""
 
 
-def shipped(key: str, model: str) -> Prediction | None:
-    """The shipped answer to the question of this key by the model of this digest, if there is one."""
+def shipped(key: str, model: int) -> Prediction | None:
+    """The shipped answer to the question of this key by this version of the model, if there is one."""
     content = _content()
     body = content["answers"].get(key) if content.get("model") == model else None
     return None if body is None else Prediction.from_json(_with_sentences(body, content["sentences"]))
@@ -48,7 +52,7 @@ def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, 
     return {**told, "scope": body["scope"]}
 
 
-def as_file(model: str, answers: Iterable[tuple[str, Prediction]]) -> str:
+def as_file(model: int, answers: Iterable[tuple[str, Prediction]]) -> str:
     """The text of the file with these answers, each by the key of its question."""
     sentences = Numbers[str]()
 

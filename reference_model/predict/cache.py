@@ -1,9 +1,9 @@
 """Caches predictions on disk by content, so no run waits for the same one twice. With `predict/answers.py`, which has
 the usual answers from the start, the model's only module with I/O.
 
-An entry's name is a digest of everything the answer depends on: the lane's fields that the model uses, the
-steps, and the model's own source text. So a changed model never uses an old answer. An entry that can't be read, or
-that is damaged, is computed again. A cache that can't be written only costs time.
+An entry's name is a digest of everything the answer depends on: the lane's fields that the model uses, the steps, and
+the model's version (`answers.py`). An entry that can't be read, or that is damaged, is computed again. A cache that
+can't be written only costs time.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,15 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
-from kafka_chaos.reference_model.predict.answers import shipped
-from kafka_chaos.reference_model.predict.prediction import Prediction, internal_topics, predict
+from kafka_chaos.reference_model.predict.answers import MODEL_VERSION, shipped
+from kafka_chaos.reference_model.predict.prediction import MAX_STATES, Prediction, internal_topics, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
-from kafka_chaos.reference_model.search import Budget
+from kafka_chaos.reference_model.search import Budget, tell_progress
 
 FORMAT_VERSION = 2
+PATIENCE = 3.0
 
 
 def default_cache_dir() -> Path:
@@ -51,18 +51,20 @@ def predict_cached(
 ) -> Prediction:
     """`predict(lane, lockstep=lockstep)`, from the package or `cache_dir` if they hold the answer.
 
-    Raises what `predict` raises.
+    A search without a `budget` of its own says on standard error how far it is, every `PATIENCE` seconds. Raises what
+    `predict` raises.
     """
     if lane.assume:
         return predict_cached(replace(lane, assume=()), lockstep, cache_dir, budget).assuming(lane.assumed)
-    known = shipped(question_key(lane, lockstep), model_digest())
-    if known is not None:
-        return known
+    shipped_answer = shipped(question_key(lane, lockstep), MODEL_VERSION)
+    if shipped_answer is not None:
+        return shipped_answer
     directory = default_cache_dir() if cache_dir is None else cache_dir
     path = directory / f"{cache_key(lane, lockstep)}.json"
     cached = _read(path)
     if cached is not None:
         return cached
+    budget = budget or Budget(MAX_STATES, progress=tell_progress, interval=PATIENCE)
     prediction = predict(lane, lockstep=lockstep, budget=budget)
     _write(path, prediction)
     return prediction
@@ -70,7 +72,7 @@ def predict_cached(
 
 def cache_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
     """The digest of all that the prediction depends on."""
-    return hashlib.sha256(f"{FORMAT_VERSION} {model_digest()} {question_key(lane, lockstep)}".encode()).hexdigest()
+    return hashlib.sha256(f"{FORMAT_VERSION} {MODEL_VERSION} {question_key(lane, lockstep)}".encode()).hexdigest()
 
 
 def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
@@ -144,51 +146,17 @@ def _group(group: Group, commits: str) -> list[Any]:
     return [rules_of_group(group).name, commits, group.static, *several]
 
 
-SOURCES = (
-    "kafka_chaos/contract/anomalies.py",
-    "kafka_chaos/contract/lane/fault_kinds.py",
-    "kafka_chaos/contract/lane/groups.py",
-    "kafka_chaos/contract/lane/lanes.py",
-    "kafka_chaos/contract/lane/metadata.py",
-    "kafka_chaos/contract/lane/transactions.py",
-    "kafka_chaos/reference_model/clients",
-    "kafka_chaos/reference_model/groups",
-    "kafka_chaos/reference_model/interning.py",
-    "kafka_chaos/reference_model/lane",
-    "kafka_chaos/reference_model/machine.py",
-    "kafka_chaos/reference_model/predict",
-    "kafka_chaos/reference_model/protocol",
-    "kafka_chaos/reference_model/search.py",
-    "kafka_chaos/reference_model/transactions",
-    "kafka_chaos/reference_model/tuples.py",
-)
-"""The modules and folders that an answer depends on."""
-
-
 @cache
 def model_digest() -> str:
-    """A digest of the model's source text, wherever it is imported from: a folder, a wheel or a zip file.
+    """A digest of the model, which verdicts name: of its version, of the known defects, and of the answers that ship.
 
-    Raises `RuntimeError` without any source text: a digest of nothing would let a changed model use an old answer.
+    They are the model's rules as data: what changes a rule changes a version or an answer.
     """
-    digest = hashlib.sha256()
-    found = 0
-    package = files("kafka_chaos")
-    for source in SOURCES:
-        for name, text in _sources(package.joinpath(*source.split("/")[1:]), source):
-            digest.update(name.encode() + b"\0" + text + b"\0")
-            found += 1
-    if not found:
-        raise RuntimeError(f"no source text of {' and '.join(SOURCES)}: the model can't be distinguished from another")
+    package = files("kafka_chaos.reference_model")
+    digest = hashlib.sha256(f"{MODEL_VERSION}\0".encode())
+    for data in ("protocol/known_defects.toml", "predict/answers.json"):
+        digest.update(package.joinpath(*data.split("/")).read_bytes() + b"\0")
     return digest.hexdigest()
-
-
-def _sources(source: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    if source.is_dir():
-        for entry in sorted(source.iterdir(), key=lambda entry: entry.name):
-            yield from _sources(entry, f"{name}/{entry.name}")
-    elif name.endswith(".py"):
-        yield name, source.read_bytes()
 
 
 def _read(path: Path) -> Prediction | None:

@@ -6,8 +6,8 @@ Answers that ship count only while the model's sources are those that gave them:
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import Lockstep, Prediction, predict
-from kafka_chaos.reference_model.predict.answers import shipped
-from kafka_chaos.reference_model.predict.cache import model_digest, question_key
+from kafka_chaos.reference_model.predict.answers import MODEL_VERSION, shipped
+from kafka_chaos.reference_model.predict.cache import question_key
 
 _ANSWERS: dict[str, Prediction] = {}
 
@@ -16,7 +16,7 @@ def answer(lane: Lane, lockstep: Lockstep | None = None) -> Prediction:
     """From the shipped answers or from the model, never from a cache on disk."""
     key = question_key(lane, lockstep)
     if key not in _ANSWERS:
-        _ANSWERS[key] = shipped(key, model_digest()) or predict(lane, lockstep=lockstep)
+        _ANSWERS[key] = shipped(key, MODEL_VERSION) or predict(lane, lockstep=lockstep)
     return _ANSWERS[key]
 
 

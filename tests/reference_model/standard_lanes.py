@@ -16,8 +16,8 @@ from kafka_chaos.harness.experiment.file import document_of, experiment_of
 from kafka_chaos.harness.experiment.specs import with_phases
 from kafka_chaos.reference_model import Lane, Lockstep, predict
 from kafka_chaos.reference_model.matrix import CUT_THEN_KILL, FAULT_SETS, LANES
-from kafka_chaos.reference_model.predict.answers import FILE, as_file, shipped
-from kafka_chaos.reference_model.predict.cache import model_digest, question_key
+from kafka_chaos.reference_model.predict.answers import FILE, MODEL_VERSION, as_file, shipped
+from kafka_chaos.reference_model.predict.cache import question_key
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 LOCKSTEP_NOT_KEPT = ("partition", "kill")
@@ -71,7 +71,7 @@ def standard() -> dict[str, tuple[Lane, Lockstep | None]]:
 
 
 if __name__ == "__main__":
-    answers, model = [], model_digest()
+    answers, model = [], MODEL_VERSION
     for number, (key, (lane, lockstep)) in enumerate(questions := standard().items(), 1):
         if (answer := shipped(key, model)) is None:
             print(f"{number} of {len(questions)}", file=sys.stderr)

@@ -12,6 +12,7 @@ from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending
 from kafka_chaos.reference_model.lane.bounds import MARKED, excluded, without_producer
 from kafka_chaos.reference_model.lane.faults import FAULT_ACTIONS
 from kafka_chaos.reference_model.lane.state import (
+    CAN_STRIKE_AS,
     DOWN,
     FOLLOWER,
     FROZEN_LEADER,
@@ -51,6 +52,7 @@ LANES = [
     Lane(lane="one in flight", acks="1", replication_factor=2, max_in_flight=1),
     Lane(lane="all", replication_factor=2, min_insync_replicas=2),
     Lane(lane="idempotent", replication_factor=2, idempotence=True, unclean_leader_election=True),
+    Lane(lane="idempotent, clean", replication_factor=2, idempotence=True),
     Lane(lane="eligible", replication_factor=2, min_insync_replicas=2, kafka_version="4.3.1"),
     Lane(
         lane="eligible, unclean",
@@ -115,7 +117,24 @@ def test_states_that_differ_in_the_brokers_names_alone_are_one() -> None:
     reached = {after for _, after in steps(first, lane, None)}
     for state in reached:
         assert len({canonical(state._replace(replicas=r), lane) for r in permutations(state.replicas)}) == 1
-    assert len({canonical(state, lane) for state in reached}) < len(reached)
+
+
+@pytest.mark.parametrize("kind", CAN_STRIKE_AS)
+@pytest.mark.parametrize("unclean", [False, True])
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_brokers_in_equal_states_take_equal_steps(kind: str, unclean: bool, version: str) -> None:
+    """Among all orders of three replicas, each of two equal ones comes first and apart from the other in some."""
+    lane = Lane(
+        lane="equal", min_insync_replicas=2, unclean_leader_election=unclean, kafka_version=version, faults=(kind, kind)
+    )
+
+    def successors(state: LaneState) -> set[LaneState]:
+        return {canonical(after, lane) for _, after in steps(state, lane, None)}
+
+    states = breadth_first(canonical(initial_state(lane), lane), successors, lambda _: False, Budget(150)).parents
+    for state in states:
+        renamed = (state._replace(replicas=order) for order in permutations(state.replicas))
+        assert successors(state) == set().union(*map(successors, renamed))
 
 
 def zombie(leader_epoch: int) -> LaneReplica:
@@ -283,6 +302,10 @@ ENTRIES = {"lost_write", "truncated_read", "offset_mismatch", "inconsistent_offs
             Lane(lane="unclean", idempotence=True, unclean_leader_election=True, faults=("pause",)),
             {"reordered", "replica_divergence"},
         ),
+        (
+            Lane(lane="idempotent", idempotence=True, faults=("kill", "pause")),
+            {*ENTRIES, "replica_divergence", "reordered", "duplicate"},
+        ),
         (Lane(lane="power", faults=("power-loss",)), {"replica_divergence"}),
         (
             Lane(lane="eligible", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss",)),
@@ -293,7 +316,7 @@ ENTRIES = {"lost_write", "truncated_read", "offset_mismatch", "inconsistent_offs
             {"replica_divergence"},
         ),
     ],
-    ids=["clean", "acks1", "unclean", "power", "eligible", "old"],
+    ids=["clean", "acks1", "unclean", "idempotent", "power", "eligible", "old"],
 )
 def test_bounds_exclude(lane: Lane, expected: set[str]) -> None:
     assert excluded(CHECKS.keys(), [lane], Scope(), Budget(1_000_000)) == expected

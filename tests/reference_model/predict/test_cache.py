@@ -1,8 +1,4 @@
 import json
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -70,31 +66,41 @@ def test_the_lockstep_is_in_the_key_and_the_order_of_faults_is_not() -> None:
     assert cache_module.cache_key(one, None) == cache_module.cache_key(other, None)
 
 
-def digest_of(root: Path) -> str:
-    """The model's digest as a process computes it that imports the package from `root`, a folder or a zip file."""
-    program = "from kafka_chaos.reference_model.predict.cache import model_digest; print(model_digest())"
-    environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+def test_another_version_of_the_model_takes_no_old_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, key = cache_module.predict_cached(LANE, cache_dir=tmp_path), cache_module.cache_key(LANE, None)
+    monkeypatch.setattr(cache_module, "MODEL_VERSION", cache_module.MODEL_VERSION + 1)
+    assert cache_module.cache_key(LANE, None) != key
+    monkeypatch.setattr(cache_module, "predict", lambda *_, **__: replace(old, states=old.states + 1))
+    assert cache_module.predict_cached(LANE, cache_dir=tmp_path).states == old.states + 1
 
 
-@pytest.mark.parametrize("zipped", [False, True], ids=["folder", "zip"])
-def test_a_model_that_has_changed_never_meets_an_old_answer(tmp_path: Path, zipped: bool) -> None:
-    root = tmp_path / "source"
-    package = Path(kafka_chaos.__file__).parent
-    for name in ("contract", "reference_model"):
-        shutil.copytree(package / name, root / "kafka_chaos" / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(package / "__init__.py", root / "kafka_chaos")
+@pytest.mark.parametrize("change", ["version", "known_defects.toml", "answers.json"])
+def test_the_digest_of_the_model_names_its_version_and_its_rules_as_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    before = cache_module.model_digest.__wrapped__()
+    model = Path(kafka_chaos.__file__).parent / "reference_model"
+    for data in ("protocol/known_defects.toml", "predict/answers.json"):
+        (tmp_path / data).parent.mkdir()
+        changed = " " if data.endswith(change) else ""
+        (tmp_path / data).write_text((model / data).read_text("utf-8") + changed, "utf-8")
+    monkeypatch.setattr(cache_module, "files", lambda _: tmp_path)
+    assert change == "version" or cache_module.model_digest.__wrapped__() != before
+    (tmp_path / "protocol" / "known_defects.toml").write_bytes((model / "protocol" / "known_defects.toml").read_bytes())
+    (tmp_path / "predict" / "answers.json").write_bytes((model / "predict" / "answers.json").read_bytes())
+    assert cache_module.model_digest.__wrapped__() == before
+    monkeypatch.setattr(cache_module, "MODEL_VERSION", cache_module.MODEL_VERSION + 1)
+    assert cache_module.model_digest.__wrapped__() != before
 
-    def digest() -> str:
-        return digest_of(Path(shutil.make_archive(str(tmp_path / "wheel"), "zip", root)) if zipped else root)
 
-    assert digest() == cache_module.model_digest()
-    rule = root / "kafka_chaos" / "reference_model" / "protocol" / "isr.py"
-    rule.write_text(rule.read_text() + "\n# changed\n")
-    assert digest() != cache_module.model_digest()
+def test_a_long_search_says_how_far_it_is_without_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cache_module, "PATIENCE", 0.0)
+    cache_module.predict_cached(replace(LANE, acks="1", faults=("kill", "pause")), cache_dir=tmp_path)
+    told = capsys.readouterr().err.splitlines()
+    assert told
+    assert all(" states/s; ends within " in line for line in told)
 
 
 def test_a_directory_that_cannot_be_written_costs_the_cache_only(tmp_path: Path) -> None:
@@ -133,6 +139,6 @@ def test_all_anomalies_of_transactions_are_named_or_none() -> None:
 
 @pytest.mark.parametrize("prediction", [PLAIN, WITH_TRANSACTIONS])
 def test_a_shipped_answer_carries_transactions(prediction: Prediction, monkeypatch: pytest.MonkeyPatch) -> None:
-    content: Mapping[str, Any] = json.loads(answers.as_file("model", [("key", prediction)]))
+    content: Mapping[str, Any] = json.loads(answers.as_file(1, [("key", prediction)]))
     monkeypatch.setattr(answers, "_content", lambda: content)
-    assert answers.shipped("key", "model") == prediction
+    assert answers.shipped("key", 1) == prediction
