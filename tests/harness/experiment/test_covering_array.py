@@ -1,0 +1,164 @@
+"""What `plan` accepts, `run` can do: each pair of settings in some experiment, checked, and its clients made."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.lane.groups import AFTER, CLASSIC, CONSUMER
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
+from kafka_chaos.harness.cluster.containers.versions import cluster_named
+from kafka_chaos.harness.cluster.security import PLAINTEXT
+from kafka_chaos.harness.experiment.file import experiment_of
+from kafka_chaos.harness.experiment.schedule import of_client
+from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.experiment.timings import timings_of
+from kafka_chaos.harness.workload.history.reservations import Reservations
+from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.settings import LoadSettings
+from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.reference_model.recovery import bounds_of
+
+AllPairs: Any = pytest.importorskip("allpairspy", reason="a test dependency: install the extra test").AllPairs
+SOURCE = "source"
+FAULTS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "process": {"fault": "kill", "target": "leader(a)"},
+    "frozen": {"fault": "pause", "target": "follower(a)"},
+    "network": {"fault": "partition", "target": "leader(a)"},
+    "links": {"fault": "hold", "target": "leader(a)", "api": "Produce"},
+    "coordination": {"fault": "leader-transfer", "target": "leader(a)"},
+    "partitions": {"fault": "partition-growth", "target": "controller", "lane": "a", "add": 1},
+    "storage": {"fault": "full-disk", "target": "broker:2"},
+    "clock": {"fault": "clock-step", "seconds": 2, "target": "broker:2"},
+    "members": {"fault": "client-pause", "target": "member(a)"},
+    "clients": {"fault": "client-kill", "target": "consumer(a)"},
+}
+USES: list[dict[str, Any]] = [
+    {},
+    {"lives": [{"at": 2, "lasts": 3, "ends": "kill", "returns": 1}]},
+    {"lives": [{"role": "consumer", "at": 2}]},
+    {"transactional": {"size": 5}},
+    {"group": {"members": 2}},
+    {"group": {"members": 2, "protocol": "consumer"}},
+    {"group": {"members": 2, "commits": "auto"}},
+    {"transactional": {"size": 5}, "group": {"members": 2}},
+    {"loop": {"source": SOURCE}},
+    {"loop": {"source": SOURCE, "offsets": "before"}},
+]
+"""Lives, transactions, groups and loops exclude most of each other: as settings of their own they would leave holes."""
+ARRAY: dict[str, list[Any]] = {
+    "use": USES,
+    "client": ["librdkafka", "librdkafka 2.12.0", "java 2.8.2", "java 4.1.1", *(name for name in KINDS)],
+    "fault": list(FAULTS),
+    "cluster": ["4.3.1/kraft", "2.4.1/zookeeper", "3.9.1/zookeeper", "3.9.1/kraft", "4.1.1/kraft"],
+    "acks": ["all, idempotent", "all", "1", "0"],
+    "security": ["plaintext", "mtls"],
+}
+_HARMLESS = {**{name: values[0] for name, values in ARRAY.items()}, "client": "librdkafka 2.12.0"}
+"""What the rest of a row may still be."""
+
+
+def experiments() -> Iterator[dict[str, Any]]:
+    """The values of an experiment for each row of the array."""
+    for row in AllPairs(list(ARRAY.values()), filter_func=_can_be):
+        yield values_of(dict(zip(ARRAY, row, strict=True)))
+
+
+def _can_be(values: list[Any]) -> bool:
+    """Whether the documentation lets a row, or its beginning, be: what a client can be is what its kind says."""
+    row = {**_HARMLESS, **dict(zip(ARRAY, values, strict=False))}
+    client, use, fault = chosen(row["client"]), row["use"], row["fault"]
+    kind = KINDS[IN_PROCESS] if client is None else client.kind
+    roles = {role for key, role in ROLES.items() if key in use}
+    of_group = {"protocol": CLASSIC, "commits": AFTER, **use.get("group", {})}
+    limits = kind.of_groups.items() if client is not None and "group" in use else ()
+    return not (
+        (row["acks"] != "all, idempotent" and ("transactional" in use or "loop" in use))
+        or not roles <= set(kind.roles)
+        or any(of_group[key] not in able for key, able in limits)
+        or (of_group["protocol"] == CONSUMER and not row["cluster"].startswith("4"))
+        or (row["security"] != PLAINTEXT and (kind.secured is None or fault == "links"))
+        or (row["security"] != PLAINTEXT and row["cluster"].startswith("2"))
+        or (fault == "members" and not ("group" in use or "loop" in use))
+        or (fault == "clients" and (client is None or "loop" in use))
+        or (fault == "partitions" and ((client is not None and len(values) > 2) or "loop" in use))
+    )
+
+
+def values_of(row: dict[str, Any]) -> dict[str, Any]:
+    """An experiment with a lane of these settings, and one that a loop reads."""
+    acks, _, numbered = row["acks"].partition(", ")
+    lane = {"lane": "a", "min_insync_replicas": 2, "acks": acks, "idempotence": bool(numbered), **row["use"]}
+    lanes = [of_client(lane, row["client"])]
+    if "loop" in row["use"]:
+        lanes.append({"lane": SOURCE, "acks": "all", "min_insync_replicas": 2})
+    fault = FAULTS[row["fault"]]
+    return {
+        "name": "array",
+        "seed": 1,
+        "cluster": {**cluster_named(row["cluster"]), "security": row["security"]},
+        "workload": {"rate": 100, "duration": 10, "settle_timeout": 0.1},
+        "lanes": lanes,
+        "schedule": [{**fault, "at": 2, "duration": 3}] if fault else [],
+    }
+
+
+ROWS = list(experiments())
+
+
+def test_the_array_has_every_value_of_every_setting() -> None:
+    lanes = [values["lanes"][0] for values in ROWS]
+    for use in USES:
+        assert any({key: lane[key] for key in lane if key in ROLES or key == "lives"} == use for lane in lanes), use
+    assert {fault["fault"] for values in ROWS for fault in values["schedule"]} == {
+        fault["fault"] for fault in FAULTS.values() if fault
+    }
+    assert {(lane["acks"], lane["idempotence"]) for lane in lanes} == {
+        ("0", False),
+        ("1", False),
+        ("all", False),
+        ("all", True),
+    }
+    clusters = {(values["cluster"]["kafka_version"], values["cluster"]["metadata_mode"]) for values in ROWS}
+    assert len(clusters) == len(ARRAY["cluster"])
+    assert {str(chosen(lane["client"])) for lane in lanes} == {str(chosen(name)) for name in ARRAY["client"]}
+
+
+@pytest.mark.parametrize("number", range(len(ROWS)))
+def test_what_is_accepted_has_bounds_and_clients(number: int, tmp_path: Path) -> None:
+    experiment = experiment_of(ROWS[number], f"row {number}")
+    for phase, spec, lane in experiment.lanes():
+        timings = timings_of(spec, experiment.layout)
+        assert RecoveryAnomaly.ISR_NOT_RESTORED in bounds_of(lane, timings, phase.lane_faults(experiment.layout, spec))
+    with clients_of(experiment, tmp_path) as loads:
+        assert [load.lane.lane for load in loads] == [lane["lane"] for lane in ROWS[number]["lanes"]]
+
+
+@contextmanager
+def clients_of(experiment: Experiment, folder: Path) -> Iterator[list[LaneLoad]]:
+    """The clients of all lanes, as a run makes them, without a broker; none of their processes has begun."""
+    (phase,) = experiment.phases
+    lanes = {lane.lane: lane for lane in phase.grown().lanes}
+    with ExitStack() as ends:
+        reservations = Reservations(folder)
+        ends.callback(reservations.close)
+        tables = LoadTables(folder, list(lanes.values()), reservations)
+        ends.callback(tables.close)
+        settings = LoadSettings(
+            bootstrap_servers="127.0.0.1:1",
+            workload=phase.workload,
+            tables=tables,
+            reservations=reservations,
+            on_notice=print,
+            on_precondition=print,
+        )
+        made = []
+        for lane in lanes.values():
+            source = None if lane.loop is None else lanes[lane.loop.source]
+            made.append(LaneLoad(lane, settings, source=source))
+            ends.callback(made[-1].close)
+        yield made
