@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka_chaos.conformance.replica import read_replica
-from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.node import Node
 
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+Channel = tuple[str, int, int]
+"""The way of requests of a kind, from a broker to a broker."""
 
 
 def cut_last_batch(node: Node, topic: str, partition: int) -> tuple[Record, ...]:
@@ -71,13 +72,23 @@ def clean_shutdown_file(node: Node) -> bytes | None:
         return None
 
 
+def cuts(*channels: Channel) -> list[Step]:
+    """The model's actions that close channels."""
+    return [step("cut", channel=channel, source=source, target=target) for channel, source, target in channels]
+
+
+def healed(*channels: Channel) -> list[Step]:
+    """The model's actions that open channels again."""
+    return [step("heal", channel=channel, source=source, target=target) for channel, source, target in channels]
+
+
 @dataclass
 class FaultSteps(LockStep):
     """The faults of a running act."""
 
     model: ClusterModel
-    _cuts: dict[tuple[str, int, int], Fault] = field(default_factory=dict)
-    _unknown: Sequence[in_model.Cut] = ()
+    _cuts: dict[Channel, Fault] = field(default_factory=dict)
+    _unknown: Sequence[Channel] = ()
     """Brokers that a producer does not ask before a frozen broker continues."""
 
     def lose_power(self, broker: int, *, kept: int, lost: str) -> None:
@@ -99,13 +110,15 @@ class FaultSteps(LockStep):
 
     def start(self, broker: int, *, how: str = "") -> None:
         """Restart a broker; `how`: what the story says of it."""
-        lifted = in_model.lifted(self._cuts, broker)
+        # Packet filter rules go with the container's network.
+        lifted = [cut for cut in self._cuts if cut[2] == broker]
         for cut in lifted:
             del self._cuts[cut]
         self._do(
             f"{self.name(broker)} is restarted{how and ' '}{how}.",
             lambda: self.lease.cluster.start_again([self.node(broker)]),
-            *in_model.start(broker, lifted),
+            step("start", broker=broker),
+            *healed(*lifted),
         )
 
     def pause(self, broker: int) -> None:
@@ -113,7 +126,8 @@ class FaultSteps(LockStep):
         self._do(
             f"{self.name(broker)} is frozen until its session expires.",
             self.node(broker).pause,
-            *in_model.pause(broker),
+            step("pause", broker=broker),
+            step("expire_session", broker=broker),
         )
 
     def freeze(self, broker: int) -> None:
@@ -132,9 +146,9 @@ class FaultSteps(LockStep):
 
     def thaw(self, broker: int) -> None:
         """Let a frozen broker continue."""
-        found = in_model.heal(*self._unknown)
+        known = healed(*self._unknown)
         self._unknown = ()
-        self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker), *found)
+        self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker), *known)
 
     def cut(self, source: int, target: int, *, channel: str = "replication", action: str = "reject") -> None:
         """Requests from one broker to another no longer arrive: replication (follower → leader) or control."""
@@ -154,8 +168,8 @@ class FaultSteps(LockStep):
 
         self._cuts[channel, source, target] = fault
         what = "fetches" if channel == "replication" else "control requests"
-        cuts = in_model.cut((channel, source, target))
-        self._do(f"{self.name(source)}'s {what} no longer reach {self.name(target)}.", cut, *cuts)
+        sentence = f"{self.name(source)}'s {what} no longer reach {self.name(target)}."
+        self._do(sentence, cut, *cuts((channel, source, target)))
 
     def hold_next_fetch(self, source: int, target: int) -> None:
         """The leader's answer to the fetch that waits there still arrives; the follower's next fetch does not."""
@@ -164,7 +178,7 @@ class FaultSteps(LockStep):
         self._do(
             f"{self.name(source)}'s next fetch will be held on its way to {self.name(target)}.",
             lambda: fault.inject(self.lease.view, (self.node(target),)),
-            *in_model.cut(("held", source, target)),
+            *cuts(("held", source, target)),
         )
 
     def heal(self, source: int, target: int, *, channel: str = "replication") -> None:
@@ -173,7 +187,7 @@ class FaultSteps(LockStep):
         self._do(
             f"{self.name(source)} reaches {self.name(target)} again.",
             lambda: fault.heal(self.lease.view, (self.node(target),)),
-            *in_model.heal((channel, source, target)),
+            *healed((channel, source, target)),
         )
 
     def isolate(self, broker: int) -> None:
@@ -184,7 +198,7 @@ class FaultSteps(LockStep):
         self._do(
             f"{self.name(broker)} is cut off from all other nodes.",
             lambda: self.lease.isolation(broker).install(self.node(broker)),
-            *in_model.cut(*self._around(broker)),
+            *cuts(*self._around(broker)),
             step("expire_session", broker=broker, returns=False),
         )
 
@@ -193,7 +207,7 @@ class FaultSteps(LockStep):
         self._do(
             f"{self.name(broker)} reaches all other nodes again.",
             lambda: self.lease.isolation(broker).remove(self.node(broker)),
-            *in_model.heal(*self._around(broker)),
+            *healed(*self._around(broker)),
             step("register", broker=broker),
         )
 
@@ -217,14 +231,14 @@ class FaultSteps(LockStep):
         """Cut a controller off from the other controllers; brokers still reach it."""
         fault, node = _controller_cut(controller), self.controller_node(controller)
         sentence = f"{node.name} is cut off from the other controllers; brokers still reach it."
-        cuts = in_model.cut(*self._between_controllers(controller))
-        self._do(sentence, lambda: fault.inject(self.lease.view, (node,)), *cuts)
+        closed = cuts(*self._between_controllers(controller))
+        self._do(sentence, lambda: fault.inject(self.lease.view, (node,)), *closed)
 
     def reconnect_controller(self, controller: int) -> None:
         """Heal such a cut."""
         fault, node = _controller_cut(controller), self.controller_node(controller)
-        cuts = in_model.heal(*self._between_controllers(controller))
-        self._do(f"{node.name} reaches the others again.", lambda: fault.heal(self.lease.view, (node,)), *cuts)
+        opened = healed(*self._between_controllers(controller))
+        self._do(f"{node.name} reaches the others again.", lambda: fault.heal(self.lease.view, (node,)), *opened)
 
     def controller_node(self, controller: int) -> Node:
         """The container of a controller that is no broker, by its node id."""
@@ -233,7 +247,7 @@ class FaultSteps(LockStep):
     def _do(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
         self.take(sentence[0].upper() + sentence[1:], act, *actions)
 
-    def _around(self, broker: int) -> list[tuple[str, int, int]]:
+    def _around(self, broker: int) -> list[Channel]:
         """The channels that a broker's isolation closes, without those that a step of their own has cut."""
         others = [other for other in self.act.replicas if other != broker]
         around = [
@@ -244,7 +258,7 @@ class FaultSteps(LockStep):
         ]
         return [channel for channel in around if channel not in self._cuts]
 
-    def _between_controllers(self, controller: int) -> list[tuple[str, int, int]]:
+    def _between_controllers(self, controller: int) -> list[Channel]:
         return [(QUORUM, controller, other) for other in self.lease.profile.voters if other != controller]
 
     def _follows(self, source: int, target: int) -> bool:

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kafka_chaos.conformance.broker_client import ObservingClient
-from kafka_chaos.conformance.engine import await_agreement
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, StepRecord
-from kafka_chaos.contract.command.errors import KafkaChaosError, WaitTimeout
+from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.reference_model.lockstep.cluster_model import Step
@@ -196,5 +195,38 @@ class LockStep:
         return record
 
     def _agree(self) -> tuple[Observation, Comparison[Any]]:
-        """The observation once the model allows it, or the last one with its differences."""
-        return await_agreement(self.observer.observe, self.model.compare, timeout=SETTLE_TIMEOUT)
+        """The first two equal observations in a row that the model allows, or the last one; and how it compares.
+
+        An observation is not one moment: one alone may have been of none. Raises `KafkaChaosError` where nothing could
+        be observed, or nothing that lasts.
+        """
+        last: Observation | None = None
+        comparison: Comparison[Any] | None = None
+        is_stable = False
+        trouble: KafkaChaosError | None = None
+
+        def agreed() -> bool:
+            nonlocal last, comparison, is_stable, trouble
+            try:
+                observation = self.observer.observe()
+            except KafkaChaosError as error:
+                # A file was being written, or a container was between two states: observe again, twice.
+                trouble, is_stable = error, False
+                return False
+            in_a_row = is_stable and observation == last
+            if comparison is None or observation != last:
+                comparison = self.model.compare(observation)
+            last, is_stable = observation, True
+            return comparison.conforms and in_a_row
+
+        try:
+            wait_until(agreed, "Kafka and the model to agree", timeout=SETTLE_TIMEOUT, interval=0.1)
+        except WaitTimeout:
+            if last is None or comparison is None:
+                raise trouble or ClusterFailure("the cluster could not be observed") from None
+            if comparison.conforms:
+                last_error = f"; the last error: {trouble}" if trouble else ""
+                raise ClusterFailure(f"observations of the cluster never became stable{last_error}") from trouble
+        assert last is not None
+        assert comparison is not None
+        return last, comparison

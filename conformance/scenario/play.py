@@ -66,8 +66,14 @@ class Play:
     @contextmanager
     def stage(self, lease: ClusterLease, name: str, topic: Topic, *, controller: int) -> Iterator[Stage]:
         """A new topic on a running cluster, whose controller is known, and its model."""
-        made = self._make_topic(lease, name, topic)
-        everyone = (*topic.replicas, *topic.others)
+        made, everyone = self.topic_name(name), (*topic.replicas, *topic.others)
+        configs = {
+            "min.insync.replicas": topic.min_insync_replicas,
+            "unclean.leader.election.enable": topic.unclean_leader_election,
+            **topic.configs,
+        }
+        lease.admin.create_topic(made, replica_assignment=[list(topic.replicas)] * topic.partitions, configs=configs)
+        lease.admin.await_full_isr([made])
         config = lease.profile.model(
             brokers=everyone,
             assignment=tuple(topic.replicas),
@@ -76,7 +82,13 @@ class Play:
             unclean_leader_election=topic.unclean_leader_election,
         )
         epoch = lease.metadata.controller_epoch()
-        model = self.model_of(config, frozenset([_beginning(config, epoch)]))
+        state = config.initial()
+        state = state._replace(
+            replicas=tuple(replica._replace(controller_epoch=epoch) for replica in state.replicas),
+            partition=state.partition._replace(controller_epoch=epoch),
+            controller_epoch=epoch,
+        )
+        model = self.model_of(config, frozenset([state]))
         act = ActRecord(name, lease.profile.name, lease.profile.protocol, everyone, dict(topic.names))
         self.record.acts.append(act)
         self.notify("act", act)
@@ -90,22 +102,3 @@ class Play:
         """A topic's name that tells scenario and act, and that no other topic has."""
         words = "".join(letter if letter.isalnum() else "-" for letter in f"{self.record.scenario}-{act}".lower())
         return f"{words}-{time.time_ns() % 10**9:09d}"
-
-    def _make_topic(self, lease: ClusterLease, name: str, wanted: Topic) -> str:
-        topic = self.topic_name(name)
-        given = {
-            "min.insync.replicas": wanted.min_insync_replicas,
-            "unclean.leader.election.enable": wanted.unclean_leader_election,
-            **wanted.configs,
-        }
-        lease.admin.create_topic(topic, replica_assignment=[list(wanted.replicas)] * wanted.partitions, configs=given)
-        lease.admin.await_full_isr([topic])
-        return topic
-
-
-def _beginning(config: ClusterConfig, controller_epoch: int) -> ClusterState:
-    """The model's first state in the cluster's controller epoch."""
-    state = config.initial()
-    replicas = tuple(replica._replace(controller_epoch=controller_epoch) for replica in state.replicas)
-    partition = state.partition._replace(controller_epoch=controller_epoch)
-    return state._replace(replicas=replicas, partition=partition, controller_epoch=controller_epoch)

@@ -6,7 +6,7 @@ lacks something (no Docker engine, no memory) do all of them end, with `Environm
 
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
@@ -29,35 +29,24 @@ def run_scenario(
     record = ScenarioRecord(scenario.id, scenario.source.document.title, scenario.title)
     notify("scenario", scenario)
 
-    def play() -> None:
-        scenario.play(Play(pool, record, notify, model_of))
-        if not (record.acts and all(act.steps and act.expectations for act in record.acts)):
-            raise _ShowsNothing("an act without a step or without an expectation shows nothing")
-
-    conclude(record, play)
-    notify("verdict", record)
-    return record
-
-
-class _ShowsNothing(KafkaChaosError):
-    """A scenario that checks nothing."""
-
-
-def conclude(record: ScenarioRecord, play: Callable[[], None]) -> None:
-    """Play, and write the verdict, its reason and the seconds into the record."""
     start = time.monotonic()
     try:
-        play()
-        record.verdict = Verdict.CONFORMS
+        scenario.play(Play(pool, record, notify, model_of))
+        if record.acts and all(act.steps and act.expectations for act in record.acts):
+            record.verdict = Verdict.CONFORMS
+        else:
+            record.reason = "an act without a step or without an expectation shows nothing"
     except ScenarioViolation as violation:
         record.verdict, record.reason = Verdict.VIOLATION, str(violation)
     except EnvironmentFailure:
         raise
     except KafkaChaosError as error:
-        record.verdict, record.reason = Verdict.UNKNOWN, str(error)
+        record.reason = str(error)
     except Exception as error:  # noqa: BLE001 -- a crashed check is unknown, and the others can still run
-        record.verdict, record.reason = Verdict.UNKNOWN, _crash(error)
+        record.reason = _crash(error)
     record.seconds = time.monotonic() - start
+    notify("verdict", record)
+    return record
 
 
 def run_scenarios(

@@ -14,9 +14,8 @@ from kafka_chaos.conformance.controllers.requests import (
     leader_and_isr_errors,
     send_as_controller,
 )
-from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.clients import Clients, commit_an_offset, read_to_end
-from kafka_chaos.conformance.scenario.fault_steps import FaultSteps
+from kafka_chaos.conformance.scenario.fault_steps import FaultSteps, cuts
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
@@ -78,7 +77,7 @@ class Stage(FaultSteps):
         self.take(
             f"{who} sends {record} with acks={acks}{f' and key {key}' if key else ''}.",
             lambda: self.clients.send(record, **chosen, configs=configs),
-            *in_model.cut(*self._unknown),
+            *cuts(*self._unknown),
             step("produce", record=record, **chosen),
             *then,
         )

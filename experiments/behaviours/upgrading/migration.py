@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_chaos.conformance.migration import MigratingMetadata, Migration
-from kafka_chaos.conformance.scenario import in_model
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.stage import Stage
@@ -96,7 +95,7 @@ class _Migration:
         stage.take(
             f"Broker {BROKERS[-1]} is restarted in migration mode, and a KRaft controller takes over.",
             last,
-            *in_model.start(BROKERS[-1], ()),
+            step("start", broker=BROKERS[-1]),
             step("take_over", controller=CONTROLLER_IDS),
         )
         self.expect_kraft_controller()
