@@ -158,7 +158,7 @@ bench-verify-transactions: setup
 	$(BIN)/python benchmarks/verify_transactions.py --planted --transactions 100000
 	$(BIN)/python benchmarks/verify_groups.py
 
-# Spark and the plain engine on the demo, on transactions, groups and loops, and on spoilt copies of both runs.
+# Spark and DuckDB on the demo, on transactions, groups and loops, and on spoilt copies of both runs.
 bench-verify-engines: setup
 	-$(BIN)/kafka-chaos run experiments/demo.yaml --out runs/engines
 	-$(BIN)/kafka-chaos run experiments/nightly/exactly-once.yaml --out runs/engines

@@ -5,7 +5,7 @@
 Each run directory is taken as it is, and with planted evidence of what must not conform: an acknowledged record that
 is nowhere, a fault without its proof, an aborted record that a read_committed consumer was given, a committed offset
 that went back. A run with a manifest gets one that fits what was planted; without one, it is judged as that of another
-tool. One thing is changed at a time, and the plain engine verifies. A lane that did not conform before and
+tool. One thing is changed at a time, and DuckDB verifies. A lane that did not conform before and
 conforms now is a kinder verdict; any exception but a refusal is a traceback. Both end with exit code 1. The table says
 for each change how often it came to which outcome.
 """
@@ -342,7 +342,7 @@ def outcomes(run: Path) -> tuple[str, dict[str, Verdict], str]:
     """The outcome of a verification, the lanes' verdicts, and the refusal or the traceback."""
     signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
     try:
-        verdict = verify(run, engine="plain", write=False)
+        verdict = verify(run, engine="duckdb", write=False)
     except RunDirectoryError as error:
         return "refused", {}, str(error)
     except TooLong:

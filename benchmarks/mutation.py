@@ -3,15 +3,15 @@
     python benchmarks/mutation.py [--lowest PERCENT] [--processes N] [--sample N]
 
 mutmut changes one operator, value or argument at a time, in the rules that need no Spark: what the evidence is worth
-and the verdict (verification/judging), what is read from a run's small files (verification/inputs), the plain checker
-(verification/plain) and the protocol of the model (reference_model/protocol). For each change it runs the tests that
+and the verdict (verification/judging), what is read from a run's small files (verification/inputs), the engine in SQL
+(verification/engines) and the protocol of the model (reference_model/protocol). For each change it runs the tests that
 reach it. Prints the score per package, and every change that survived or that no test reached. Exits with 1 if less
 than PERCENT of the changes were noticed. All changes take hours; `--sample` makes N of them, chosen by the hash of
 their names, and says within which bounds the whole score is with 95 %.
 
 The tests are those of `make test-unit` for these packages, without the model's searches: they would take minutes for
 each change of a rule. The rules in Spark's words (verification/detection) are not
-changed: each change would need a Spark session of its own. There the plain checker is the control.
+changed: each change would need a Spark session of its own. There the oracle is the control.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 STAGE = ROOT / "runs" / "mutation"
 CHANGED = (
     "verification/judging/*",
-    "verification/plain/*",
+    "verification/engines/*",
     "verification/inputs/run_directory.py",
     "verification/inputs/tables.py",
     "verification/inputs/documents/*",

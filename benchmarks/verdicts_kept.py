@@ -2,7 +2,7 @@
 
     benchmarks/verdicts_kept.py RUN_DIR…
 
-The plain engine verifies each once more, and every lane's verdict is compared with that in verdict.json. Prints each
+DuckDB verifies each once more, and every lane's verdict is compared with that in verdict.json. Prints each
 lane whose verdict is another now, and at the end how many runs and lanes have which verdict. Exits with 1 if one is
 another, or if a run has become worse than unknown: refused.
 """
@@ -21,7 +21,7 @@ from kafka_chaos.verification import verify
 def verdicts(run: Path) -> tuple[dict[str, str], dict[str, str]]:
     """The verdicts of a run's lanes, then and now; raises `KafkaChaosError`."""
     then = json.loads((run / "verdict.json").read_text())
-    now = verify(run, engine="plain", write=False)
+    now = verify(run, engine="duckdb", write=False)
     return {lane["lane"]: lane["verdict"] for lane in then["lanes"]}, {lane.lane: lane.verdict for lane in now.lanes}
 
 

@@ -1,4 +1,4 @@
-"""Whether both engines, Spark and plain, give the same verdict and the same findings for run directories of real runs.
+"""Whether both engines, Spark and DuckDB, give the same verdict and the same findings for run directories of real runs.
 
 usage: verify_engines.py DIR…
 
@@ -75,11 +75,11 @@ def main() -> None:
             with tempfile.TemporaryDirectory(prefix="kafka-chaos-engines-") as scratch:
                 copy = shutil.copytree(run_dir, Path(scratch) / "run")
                 spoil(copy)
-                (plain, plain_s), (spark, spark_s) = told(copy, "plain"), told(copy, "spark")
-            same = plain == spark
+                (duckdb, duckdb_s), (spark, spark_s) = told(copy, "duckdb"), told(copy, "spark")
+            same = duckdb == spark
             differ += not same
-            verdict = plain[0] if isinstance(plain, tuple) else f"refused: {plain}"
-            took = f"plain {plain_s:.1f} s, Spark {spark_s:.1f} s"
+            verdict = duckdb[0] if isinstance(duckdb, tuple) else f"refused: {duckdb}"
+            took = f"DuckDB {duckdb_s:.1f} s, Spark {spark_s:.1f} s"
             print(f"{run_dir.name}, {name}: {'same' if same else 'DIFFERENT'}, {verdict}; {took}", flush=True)
     sys.exit(differ > 0)
 

@@ -1,7 +1,7 @@
-"""Time and peak memory of verification from 10⁴ to 10⁸ records: Spark, DuckDB and the plain checker on the same files.
+"""Time and peak memory of verification from 10⁴ to 10⁸ records: Spark, DuckDB, and eleven queries on the same files.
 
-usage: verify_sizes.py [--sizes 10000 100000 …] [--most-plain 1000000] [--plot runs/verify-sizes.svg]
-                       [--into FIGURES.json] [--work-dir DIR]
+usage: verify_sizes.py [--sizes 10000 100000 …] [--plot runs/verify-sizes.svg] [--into FIGURES.json]
+                       [--work-dir DIR]
 
 Each measurement is a separate process, whose peak memory is measured: resident pages of the process and, for
 Spark, of its JVM, read from /proc every 0.1 s. Spark's driver has 2 GB; its start and two small runs are not counted.
@@ -19,12 +19,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-CONTENDERS = ("spark", "duckdb", "plain")
+CONTENDERS = ("spark", "duckdb", "queries")
 MOST_TIMES = 14
 
 
@@ -56,7 +55,7 @@ def with_spark(run_dir: Path) -> dict[str, Any]:
     }
 
 
-def with_duckdb(run_dir: Path) -> dict[str, Any]:
+def with_queries(run_dir: Path) -> dict[str, Any]:
     from verify_duckdb import measure
 
     answer: Any = measure(run_dir, 2)
@@ -66,15 +65,14 @@ def with_duckdb(run_dir: Path) -> dict[str, Any]:
     }
 
 
-def with_plain(run_dir: Path) -> dict[str, Any]:
-    from kafka_chaos.verification.inputs.run_directory import open_run
-    from kafka_chaos.verification.plain.anomalies import check
-    from kafka_chaos.verification.plain.tables import histories_of, parts_of
+def with_engine(run_dir: Path) -> dict[str, Any]:
+    from kafka_chaos.verification import verify
 
-    started = time.perf_counter()
-    run = open_run(run_dir)
-    found = sum(len(check(history)) for history in histories_of(run, parts_of(run)).values())
-    return {"seconds": round(time.perf_counter() - started, 2), "found": found}
+    verdict = verify(run_dir, engine="duckdb")
+    return {
+        "seconds": round(verdict.seconds, 2),
+        "found": sum(s.count for lane in verdict.lanes for s in lane.observed.values()),
+    }
 
 
 def resident_mib(pid: int) -> float:
@@ -157,7 +155,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="*", default=[10**power for power in range(4, 9)])
     parser.add_argument("--contenders", nargs="*", choices=CONTENDERS, default=CONTENDERS)
-    parser.add_argument("--most-plain", type=int, default=1_000_000)
     parser.add_argument("--dirty", action="store_true", help="a history in which every batch was written twice")
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--into", type=Path)
@@ -166,7 +163,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.contender:
         name, run_dir = arguments.contender
-        print(json.dumps({"spark": with_spark, "duckdb": with_duckdb, "plain": with_plain}[name](Path(run_dir))))
+        print(json.dumps({"spark": with_spark, "duckdb": with_engine, "queries": with_queries}[name](Path(run_dir))))
         return
     figures: dict[str, Any] = {}
     if arguments.into is not None and arguments.into.exists():
@@ -175,10 +172,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory(dir=arguments.work_dir, prefix="kafka-chaos-sizes-") as scratch:
             run_dir = make(Path(scratch), records, dirty=arguments.dirty)
             for contender in arguments.contenders:
-                if contender != "plain" or records <= arguments.most_plain:
-                    found = measured(contender, run_dir)
-                    figures.setdefault(str(records), {})[contender] = found
-                    print(f"{records:,} {contender}: {found}", flush=True)
+                found = measured(contender, run_dir)
+                figures.setdefault(str(records), {})[contender] = found
+                print(f"{records:,} {contender}: {found}", flush=True)
         if arguments.into is not None:
             arguments.into.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
     if arguments.plot is not None:

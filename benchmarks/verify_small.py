@@ -1,11 +1,11 @@
 """How long the verification of a small run takes, with a cached prediction: in a warm session, and cold without Spark.
 
-usage: verify_small.py [--records 8000] [--warm 15] [--rounds 5] [--plain-only | --cold]
+usage: verify_small.py [--records 8000] [--warm 15] [--rounds 5] [--duckdb-only | --cold]
 
 Four lanes with one to four partitions, once clean and once with losses and duplicates in each, in turn. The last line
-is one JSON object: {"clean": {"first": …, "median": …, "plain": …}, "lossy": {…}}, in seconds. `first`: the first
-verification in a session that has just been started; `median`: the last ones. `plain`: the median of cold commands,
-`kafka-chaos verify --engine plain`, each from the start of its process to its end. Exits with 1 if a median is above
+is one JSON object: {"clean": {"first": …, "median": …, "duckdb": …}, "lossy": {…}}, in seconds. `first`: the first
+verification in a session that has just been started; `median`: the last ones. `duckdb`: the median of cold commands,
+`kafka-chaos verify --engine duckdb`, each from the start of its process to its end. Exits with 1 if a median is above
 1.5 s.
 
 With `--cold`: medians of cold commands with Spark on a clean run of two lanes and 96,000 rows, with the archive of its
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=8000)
     parser.add_argument("--warm", type=int, default=15)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--plain-only", action="store_true", help="start no Spark")
+    parser.add_argument("--duckdb-only", action="store_true", help="start no Spark")
     parser.add_argument("--cold", action="store_true", help="cold commands with Spark instead")
     arguments = parser.parse_args()
     if arguments.cold:
@@ -56,13 +56,13 @@ def main() -> None:
         for kind, run_dir in runs.items():
             cold = [timed(lambda run_dir=run_dir: command(run_dir)) for _ in range(arguments.rounds + 1)]  # type: ignore[misc]
             # The first one writes the prediction's answers to the cache.
-            figures[kind] = {"plain": round(statistics.median(cold[1:]), 2)}
-        if not arguments.plain_only:
+            figures[kind] = {"duckdb": round(statistics.median(cold[1:]), 2)}
+        if not arguments.duckdb_only:
             for kind, taken in by_spark(runs, arguments.warm + arguments.rounds).items():
                 median = statistics.median(taken[-arguments.rounds :])
                 figures[kind] |= {"first": round(taken[0], 2), "median": round(median, 2)}
     print(json.dumps(figures))
-    raise SystemExit(any(found.get(name, 0) > MOST for found in figures.values() for name in ("plain", "median")))
+    raise SystemExit(any(found.get(name, 0) > MOST for found in figures.values() for name in ("duckdb", "median")))
 
 
 def by_spark(runs: dict[str, Path], rounds: int) -> dict[str, list[float]]:
@@ -92,7 +92,7 @@ def cold_with_spark(rounds: int) -> dict[str, float]:
     return {name: round(statistics.median(taken), 2) for name, taken in seconds.items()}
 
 
-def command(run_dir: Path, engine: str = "plain") -> None:
+def command(run_dir: Path, engine: str = "duckdb") -> None:
     program = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "verify", "--engine", engine, "--quiet"]
     ended = subprocess.run([*program, str(run_dir)], check=False)
     assert ended.returncode < 3, ended

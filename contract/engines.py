@@ -4,11 +4,13 @@ from enum import StrEnum
 
 
 class Engine(StrEnum):
-    """The engine that examines a run directory: Spark, or plain Python, without a JVM, for up to `MOST_ROWS` rows."""
+    """The engine that examines a run directory: Spark, or DuckDB inside this process, without a JVM."""
 
     SPARK = "spark"
-    PLAIN = "plain"
+    DUCKDB = "duckdb"
 
-
-MOST_ROWS = 2_000_000
-"""The rows of all tables of a run, up to which the plain engine examines it."""
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        names = " or ".join(engine.value for engine in cls)
+        went = f": {cls.DUCKDB} has taken its place" if value == "plain" else ""
+        raise ValueError(f"{value!r} is no engine, expected {names}{went}")

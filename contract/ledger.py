@@ -31,23 +31,23 @@ class TableLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """Spark and the plain checker count an anomaly differently, in a whole lane or among the records of a sample."""
+    """Spark and DuckDB count an anomaly differently in a lane."""
 
     lane: str
     anomaly: str
     spark: int
-    plain: int
+    duckdb: int
 
     def __str__(self) -> str:
         return (
-            f"the cross-check disagrees on {self.anomaly}: Spark found {self.spark:,}, the plain checker "
-            f"{self.plain:,}; one of them is wrong, please report it"
+            f"the cross-check disagrees on {self.anomaly}: Spark found {self.spark:,}, DuckDB {self.duckdb:,}; one of "
+            "them is wrong, please report it"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossCheck:
-    """The sample of the run that the plain checker judged as well as Spark, and where the two disagree.
+    """The rows of the run that DuckDB examined as well as Spark, and where the two disagree.
 
     `lanes`: how many it looked at, `whole_lanes` of them at every row. `problem`: why it looked at nothing.
     """

@@ -33,7 +33,7 @@ def copy_of_run(finished: RunResult, tmp_path: Path) -> Path:
 
 
 def verify(run: Path) -> tuple[int, dict[str, dict[str, int]]]:
-    result = CliRunner().invoke(cli, ["verify", str(run), "--quiet", "--engine", "plain"])
+    result = CliRunner().invoke(cli, ["verify", str(run), "--quiet", "--engine", "duckdb"])
     return result.exit_code, counts_in(run)
 
 

@@ -19,9 +19,9 @@ from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.command.command_line import failure_of, told
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, progress
-from kafka_chaos.contract.engines import MOST_ROWS, Engine
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.ledger import CrossCheck
-from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
+from kafka_chaos.contract.run_directory import VERDICT_FILE
 from kafka_chaos.verification import output
 from kafka_chaos.verification.closure.resolve import resolved
 from kafka_chaos.verification.inputs.documents.predictions import prediction_of
@@ -55,26 +55,26 @@ def verify(
 
     `run_dir`: a local path, or one with a scheme that Hadoop knows.
 
-    `engine`: what examines the tables; the result is the same. `plain` starts no JVM, and takes local directories of
-    up to `MOST_ROWS` rows. If an engine crashes, the other one judges the run where it can (`RunVerdict.crash`).
+    `engine`: what examines the tables; the result is the same. `duckdb` starts no JVM, and takes local directories.
+    If an engine crashes, the other one judges the run where it can (`RunVerdict.crash`).
     `method`: how Spark examines the tables (`scope.Method`); by default, the history decides. The result is the same.
     `accept_known`: known defects that are accepted where they explain a violation (`RunVerdict.outcome`).
     `spark`: the session; by default, the process's own (`spark_session`). Raises `RunDirectoryError` for input that
     breaks the contract, and `SparkUnavailableError` if there is no session.
     """
     engine = Engine(engine)
-    if engine == Engine.PLAIN and is_remote(run_dir):
+    if engine == Engine.DUCKDB and is_remote(run_dir):
         raise UsageFailure(f"{run_dir}: the engine {engine} reads local directories only: use {Engine.SPARK}")
     root = run_path(run_dir, spark)
     if write and root.is_dir():
         remove(root / VERDICT_FILE)
     run = open_run(root)
-    session = None if engine == Engine.PLAIN else spark or spark_session(rows=run.rows)
+    session = None if engine == Engine.DUCKDB else spark or spark_session(rows=run.rows)
     judging = {
-        Engine.PLAIN: lambda: _judged_plainly(run, write=write, accept_known=accept_known),
+        Engine.DUCKDB: lambda: _judged_by_duckdb(run, write=write, accept_known=accept_known),
         Engine.SPARK: lambda: _judged_by_spark(session, run, write=write, method=method, accept_known=accept_known),
     }
-    other = Engine.PLAIN if engine == Engine.SPARK else Engine.SPARK
+    other = Engine.DUCKDB if engine == Engine.SPARK else Engine.SPARK
     try:
         return judging[engine]()
     except Exception as crash:
@@ -92,15 +92,15 @@ def verify(
 
 
 def _can_judge(engine: Engine, run: RunDirectory) -> bool:
-    return engine == Engine.SPARK or (isinstance(run.path, Path) and run.rows <= MOST_ROWS)
+    return engine == Engine.SPARK or isinstance(run.path, Path)
 
 
-def _judged_plainly(run: RunDirectory, *, write: bool, accept_known: Collection[str]) -> RunVerdict:
-    from kafka_chaos.verification.plain.engine import examine
+def _judged_by_duckdb(run: RunDirectory, *, write: bool, accept_known: Collection[str]) -> RunVerdict:
+    from kafka_chaos.verification.by_statements import examine
 
     started = time.perf_counter()
-    verdict = _judged_once(run, partial(examine, run), Engine.PLAIN, write=write)
-    verdict = replace(verdict, cross_check=CrossCheck(problem=f"the engine {Engine.PLAIN} judged the run"))
+    verdict = _judged_once(run, partial(examine, run), Engine.DUCKDB, write=write)
+    verdict = replace(verdict, cross_check=CrossCheck(problem=f"the engine {Engine.DUCKDB} judged the run"))
     return _finished(run, verdict, started, write=write, accept_known=accept_known)
 
 
@@ -131,10 +131,10 @@ def judged(
 ) -> RunVerdict:
     """Spark's verdict on a run's tables; with `write`, it is written into the run directory.
 
-    The plain checker looks at what fits it while Spark works.
+    DuckDB examines the same run while Spark works, if it is not too large.
     """
     from kafka_chaos.verification.by_spark import examine
-    from kafka_chaos.verification.plain.cross_check import cross_checked, with_cross_check
+    from kafka_chaos.verification.cross_check import cross_checked, with_cross_check
     from kafka_chaos.verification.tables import refusals
 
     started = time.perf_counter()
@@ -143,9 +143,8 @@ def judged(
         with refusals.of_unreadable_files(run):
             examining = partial(examine, session, run, frames, method)
             by_spark = _judged_once(run, examining, Engine.SPARK, write=write, frames=frames)
-        findings = run.path / FINDINGS_FOLDER if write and isinstance(run.path, Path) else None
-        progress(5, PARTS_BY_SPARK, "the plain checker's cross-check")
-        verdict = with_cross_check(by_spark, checking.result(), findings, run.rows)
+        progress(5, PARTS_BY_SPARK, "the cross-check by DuckDB")
+        verdict = with_cross_check(by_spark, checking.result(), run.rows)
     return _finished(run, verdict, started, write=write, accept_known=accept_known)
 
 

@@ -1,6 +1,6 @@
 """`kafka-chaos verify DIR…`: reads run directories, prints a table per run, and exits with the worst verdict.
 
-Guarantee: PySpark is imported only after the arguments were accepted, and never for the engine plain. Bad input exits
+Guarantee: PySpark is imported only after the arguments were accepted, and never for the engine duckdb. Bad input exits
 with 64 and one sentence that names file and column; a missing Java exits with 3. Neither leaves anything half-written.
 """
 
@@ -65,10 +65,10 @@ def verify_command(
 
     require_known(accept_known, "--accept-known")
     judge = partial(verify, engine=engine, write=not no_write, accept_known=accept_known)
-    if engine == Engine.PLAIN:
+    if engine == Engine.DUCKDB:
         for option, given in {"--spark-master": spark_master, "--topics": topics}.items():
             if given is not None:
-                raise UsageFailure(f"{option} is for the engine {Engine.SPARK}, not for {Engine.PLAIN}")
+                raise UsageFailure(f"{option} is for the engine {Engine.SPARK}, not for {Engine.DUCKDB}")
     else:
         session = _session(run_dirs, spark_master, with_kafka_source=topics is not None)
         judge = partial(judge, spark=session)

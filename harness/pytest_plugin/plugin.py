@@ -29,7 +29,7 @@ MARKER = (
 )
 _KEYS = tuple(re.findall(r"(\w+)=", MARKER))
 _KEPT = ("runs", "cluster")
-ENGINES = ("spark", "plain")
+ENGINES = ("duckdb", "spark")
 ACCEPT_KNOWN = "--kafka-chaos-accept-known"
 
 Wanted = tuple[tuple[str, Any], ...]
@@ -82,8 +82,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Let assert_conforms pass for lanes that violate only by this known defect, where the run shows what it "
         "needs. May be given again.",
     )
-    engine_help = "What verifies runs: spark, or plain, which starts no JVM and writes no report."
-    group.addoption("--kafka-chaos-engine", choices=ENGINES, help=f"{engine_help} By default that of the ini file.")
+    engine_help = "What verifies runs: duckdb, which starts no JVM and writes no report, or spark."
+    group.addoption("--kafka-chaos-engine", metavar="ENGINE", help=f"{engine_help} By default that of the ini file.")
     parser.addini("kafka_chaos_engine", engine_help, default=ENGINES[0])
     group.addoption(
         "--kafka-chaos-cluster-per-worker",
@@ -105,7 +105,8 @@ def pytest_configure(config: pytest.Config) -> None:
         except UsageFailure as error:
             raise pytest.UsageError(str(error)) from None
     if (engine := _engine(config)) not in ENGINES:
-        raise pytest.UsageError(f"kafka_chaos_engine: {engine!r}: expected {' or '.join(ENGINES)}")
+        went = ": duckdb has taken its place" if engine == "plain" else ""
+        raise pytest.UsageError(f"kafka_chaos_engine: {engine!r}: expected {' or '.join(ENGINES)}{went}")
     config.stash[SESSION] = Session()
 
 

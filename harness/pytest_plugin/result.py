@@ -32,7 +32,7 @@ class ChaosRun:
 
     @property
     def report(self) -> Path:
-        """The path of the report, one HTML file. The engine plain writes none."""
+        """The path of the report, one HTML file. The engine duckdb writes none."""
         return self.path / REPORT_FILE
 
     def lane(self, name: str) -> LaneVerdict:
@@ -100,7 +100,7 @@ class ChaosRun:
         return lines if count <= EXAMPLES else [*lines, f"{count - EXAMPLES:,} more in {FINDINGS_FOLDER}/"]
 
     def _evidence(self) -> list[str]:
-        # The engine plain writes none.
+        # The engine duckdb writes none.
         report = self.report if self.result.engine == Engine.SPARK else f"kafka-chaos report {self.path}"
         return [f"report: {report}", f"replay: {self.replay}"]
 

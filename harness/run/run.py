@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract import events as event_types
-from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, progress, reporting_to
-from kafka_chaos.contract.engines import MOST_ROWS, Engine
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, MANIFEST_FILE
 from kafka_chaos.harness.clients.kinds import fetched
 from kafka_chaos.harness.event_bus import EventBus, EventFile, Listener
@@ -65,9 +64,6 @@ class Run:
         accept_known: Collection[str] = (),
         engine: Engine = Engine.SPARK,
     ) -> None:
-        if engine == Engine.PLAIN and (rows := _expected_rows(experiment)) > MOST_ROWS:
-            problem = f"leaves about {rows:,} rows, but the engine {engine} takes at most {MOST_ROWS:,}"
-            raise UsageFailure(f"experiment {experiment.name}: {problem}: use {Engine.SPARK}")
         before = EventBus(*listeners)
         clients = (lane.client for phase in experiment.phases for lane in phase.lanes)
         fetched(clients, lambda text: before.emit(event_types.Step(text=text)))
@@ -168,11 +164,11 @@ class Run:
         """The verdict out of a complete run directory, and with Spark the report."""
         from kafka_chaos.verification import verify
 
-        is_plain = self._engine == Engine.PLAIN
-        self.say(f"verifying with {'the plain engine' if is_plain else 'Spark'}")
-        if not is_plain:
+        by_spark = self._engine == Engine.SPARK
+        self.say(f"verifying with {'Spark' if by_spark else 'DuckDB'}")
+        if by_spark:
             progress(0, PARTS_BY_SPARK, "Spark starts")
-        spark = None if is_plain else self.spark
+        spark = self.spark if by_spark else None
         verdict = verify(self.directory.path, engine=self._engine, spark=spark, accept_known=self._accept_known)
         for lane in verdict.lanes:
             self.events.emit(

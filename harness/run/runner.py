@@ -52,7 +52,7 @@ def run_experiment(
 
     `cluster`: a running cluster that matches the experiment's `cluster`; it is left running. `applications` maps lanes
     to functions that replace their producer or consumer. `replay`: the command that repeats the run, if the experiment
-    file alone cannot. `accept_known`, `engine`: see `verify`; the engine plain writes no report.
+    file alone cannot. `accept_known`, `engine`: see `verify`; the engine duckdb writes no report.
     """
     require_available(experiment)
     layout = experiment.layout

@@ -46,7 +46,7 @@ def delete_topics(cluster: Cluster, topics: Sequence[str]) -> None:
 class ClusterOfRuns:
     """Runs experiments one after the other, on one cluster as long as it has what they need.
 
-    `name`: what the clusters' ids begin with. `engine`: what verifies the runs; the engine plain writes no report.
+    `name`: what the clusters' ids begin with. `engine`: what verifies the runs; the engine duckdb writes no report.
 
     Guarantee: a cluster on which a run failed is not used again, and at the end of the context none is left.
     """

@@ -182,13 +182,13 @@ def test_help_names_every_option_and_the_marker(pytester: pytest.Pytester) -> No
 
 def test_an_unknown_engine_is_refused_wherever_it_is_named(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass")
-    pytester.runpytest("--kafka-chaos-engine=plain").assert_outcomes(passed=1)
-    refused = pytester.runpytest("--kafka-chaos-engine=duckdb")
+    pytester.runpytest("--kafka-chaos-engine=spark").assert_outcomes(passed=1)
+    refused = pytester.runpytest("--kafka-chaos-engine=plain")
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
-    pytester.makeini("[pytest]\nkafka_chaos_engine = duckdb")
+    pytester.makeini("[pytest]\nkafka_chaos_engine = plain")
     refused = pytester.runpytest()
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
-    assert "kafka_chaos_engine: 'duckdb': expected spark or plain" in refused.stderr.str()
+    assert "kafka_chaos_engine: 'plain': expected duckdb or spark: duckdb has taken its place" in refused.stderr.str()
 
 
 def test_an_unknown_defect_to_accept_is_refused_before_any_test(pytester: pytest.Pytester) -> None:

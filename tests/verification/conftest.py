@@ -12,7 +12,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification import checker, spark_session
-from tests.verification.samples.engines import ENGINES, Verified, verified_by_both, verified_plainly
+from tests.verification.samples.engines import ENGINES, Verified, verified_by_both, verified_by_duckdb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,9 +32,9 @@ def no_other_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture(params=ENGINES)
 def verified(request: pytest.FixtureRequest) -> Verified:
-    """`verify` by the plain engine; at night also by Spark, which has to give the same verdict, findings or refusal."""
-    if request.param == "plain":
-        return verified_plainly
+    """`verify` by DuckDB beside the oracle; at night also by Spark, which has to say the same."""
+    if request.param == "duckdb":
+        return verified_by_duckdb
     return partial(verified_by_both, spark=request.getfixturevalue("spark"))
 
 

@@ -2,7 +2,7 @@
 explanations, on each engine.
 
 How an engine examines an anomaly depends on the size of the history and on what else is left to examine there. All goes
-through the public checker; only `SIZES` knows where an engine's sizes begin. The plain engine, which knows no sizes,
+through the public checker; only `SIZES` knows where an engine's sizes begin. DuckDB, which knows few sizes,
 says what the verdict is.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.verification.plain.rows import LaneHistory, Produced, Read, Stored
 from kafka_chaos.verification.tables import evidence
 from tests.verification.detection.test_planted import PLANTS, RECORDS, Plant, valid
+from tests.verification.oracle.rows import LaneHistory, Produced, Read, Stored
 from tests.verification.samples import planted_groups, planted_transactions
 from tests.verification.samples.engines import counted, verified_by_both
 from tests.verification.samples.run_dirs import Rows, write_histories

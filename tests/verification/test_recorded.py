@@ -1,4 +1,4 @@
-"""What both engines said of planted and random runs. By day the plain engine has to say it again, at night Spark.
+"""What both engines said of planted and random runs. By day DuckDB has to say it again, at night Spark.
 
     python -m tests.verification.test_recorded [SAMPLE]...
 
@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from kafka_chaos.verification import spark_session
-from kafka_chaos.verification.plain.rows import LaneHistory
 from tests.parquet import rows_in
 from tests.verification.conftest import forbid_everything
+from tests.verification.oracle.rows import LaneHistory
 from tests.verification.samples.engines import Verified, verified_by_both
 from tests.verification.samples.random_groups import random_groups
 from tests.verification.samples.random_histories import random_history

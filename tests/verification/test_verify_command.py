@@ -15,7 +15,7 @@ from kafka_chaos.verification.cli import print_verdict, verify_command
 from tests.commands import ended
 from tests.verification.samples.run_dirs import prediction, rows_of
 
-PLAIN = ("--engine", "plain")
+DUCKDB = ("--engine", "duckdb")
 NO_SESSION: Any = object()
 """In place of a session of Spark: whatever is asked of it fails."""
 
@@ -34,59 +34,61 @@ def test_bad_input_exits_64_and_names_the_file(tmp_path: Path) -> None:
     assert not (run_dir / "verdict.json").exists()
 
 
-def test_the_plain_engine_starts_no_jvm_and_says_that_it_judged(tmp_path: Path) -> None:
+def test_duckdb_starts_no_jvm_and_says_that_it_judged(tmp_path: Path) -> None:
     run_dir = rows_of(20).write(tmp_path / "run")
     heavy = ("pyspark", "py4j", "confluent_kafka", "jinja2", "docker", "kazoo", "pydantic", "ruamel")
     code = f"""
 import sys
 from kafka_chaos.harness.cli.main import cli
 try:
-    cli(["verify", "--engine", "plain", {str(run_dir)!r}], standalone_mode=False)
+    cli(["verify", "--engine", "duckdb", {str(run_dir)!r}], standalone_mode=False)
 finally:
     sys.exit(", ".join(name for name in {heavy} if name in sys.modules) or 0)
 """
     ended = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "s, engine plain)" in " ".join(ended.stdout.split())
-    assert "cross-check: none, the engine plain judged the run" in ended.stdout
-    assert json.loads((run_dir / "verdict.json").read_text())["engine"] == "plain"
+    assert "s, engine duckdb)" in " ".join(ended.stdout.split())
+    assert "cross-check: none, the engine duckdb judged the run" in ended.stdout
+    assert json.loads((run_dir / "verdict.json").read_text())["engine"] == "duckdb"
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--topics", "localhost:9092"], "--topics is for the engine spark, not for plain"),
-        (["--spark-master", "local[1]"], "--spark-master is for the engine spark, not for plain"),
+        (["--topics", "localhost:9092"], "--topics is for the engine spark, not for duckdb"),
+        (["--spark-master", "local[1]"], "--spark-master is for the engine spark, not for duckdb"),
     ],
 )
-def test_options_of_spark_are_refused_by_the_plain_engine(tmp_path: Path, arguments: list[str], problem: str) -> None:
-    result = ended(verify_command, *PLAIN, *arguments, rows_of(3).write(tmp_path / "run"))
+def test_options_of_spark_are_refused_by_duckdb(tmp_path: Path, arguments: list[str], problem: str) -> None:
+    result = ended(verify_command, *DUCKDB, *arguments, rows_of(3).write(tmp_path / "run"))
     assert (result.exit_code, problem in result.output) == (64, True)
 
 
-def test_the_plain_engine_refuses_what_is_too_large_or_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kafka_chaos.verification.plain import engine
-
-    monkeypatch.setattr(engine, "MOST_ROWS", 8)
-    run_dir = rows_of(3).write(tmp_path / "run")
-    result = ended(verify_command, *PLAIN, run_dir)
+def test_what_duckdb_does_not_reach_is_refused() -> None:
+    result = ended(verify_command, *DUCKDB, "s3a://bucket/run")
     assert result.exit_code == 64
-    assert "9 rows, but the engine plain takes at most 8: use spark" in result.output
-    assert not (run_dir / "verdict.json").exists()
-    result = ended(verify_command, *PLAIN, "s3a://bucket/run")
+    assert "s3a://bucket/run: the engine duckdb reads local directories only: use spark" in result.output
+
+
+def test_the_engine_that_went_is_refused_with_the_one_in_its_place(tmp_path: Path) -> None:
+    result = ended(verify_command, "--engine", "plain", rows_of(3).write(tmp_path / "run"))
     assert result.exit_code == 64
-    assert "s3a://bucket/run: the engine plain reads local directories only: use spark" in result.output
+    assert "'plain' is no engine, expected spark or duckdb: duckdb has taken its place" in result.output
 
 
-def test_a_crash_of_spark_is_answered_by_the_plain_engine_and_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_duckdb_takes_names_that_look_like_patterns_as_they_are(tmp_path: Path) -> None:
+    run_dir = rows_of(20).write(tmp_path / "run [1] {a,b} *?'s", files=3)
+    rows_of(3).write(tmp_path / "run 1 a xx's")
+    result = CliRunner().invoke(verify_command, [*DUCKDB, "--json", str(run_dir)])
+    (lane,) = json.loads(result.stdout)["lanes"]
+    assert (lane["produced"], lane["consumed"]) == (20, 20)
+
+
+def test_a_crash_of_spark_is_answered_by_duckdb_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_dir = rows_of(20).write(tmp_path / "run")
     verdict = verify(run_dir, spark=NO_SESSION)
-    assert (verdict.verdict, verdict.engine) == (verify(run_dir, engine="plain").verdict, "plain")
-    said = "the engine spark crashed, so plain judged the run: AttributeError: 'object' object has no attribute 'conf'"
+    assert (verdict.verdict, verdict.engine) == (verify(run_dir, engine="duckdb").verdict, "duckdb")
+    said = "the engine spark crashed, so duckdb judged the run: AttributeError: 'object' object has no attribute 'conf'"
     assert (verdict.crash or "").startswith(said)
     verdict = verify(run_dir, spark=NO_SESSION)
     assert json.loads((run_dir / "verdict.json").read_text())["crash"] == verdict.crash
@@ -97,7 +99,7 @@ def test_a_crash_of_spark_is_answered_by_the_plain_engine_and_said(
 def test_a_crash_that_is_not_answered_by_another_engine_leaves_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checker, "MOST_ROWS", 8)
+    monkeypatch.setattr(checker, "_can_judge", lambda _engine, _run: False)
     run_dir = rows_of(3).write(tmp_path / "run")
     (run_dir / "verdict.json").write_text("{}")
     with pytest.raises(AttributeError, match="conf"):
@@ -134,13 +136,13 @@ def test_several_directories_and_the_worst_exit_code(tmp_path: Path) -> None:
     unknown = unread.write(tmp_path / "unknown")
 
     def exit_code(*folders: Path) -> int:
-        return CliRunner().invoke(verify_command, [*PLAIN, "--quiet", *map(str, folders)]).exit_code
+        return CliRunner().invoke(verify_command, [*DUCKDB, "--quiet", *map(str, folders)]).exit_code
 
     assert exit_code(conforming, permitted) == 0
     assert exit_code(conforming, unknown) == 2
     assert exit_code(unknown, violating, conforming) == 1
 
-    result = CliRunner().invoke(verify_command, [*PLAIN, "--json", str(violating)])
+    result = CliRunner().invoke(verify_command, [*DUCKDB, "--json", str(violating)])
     answer = json.loads(result.stdout)
     written = json.loads((violating / "verdict.json").read_text())
     assert answer == {"run_dir": str(violating), **written}
@@ -158,7 +160,7 @@ def test_several_directories_and_the_worst_exit_code(tmp_path: Path) -> None:
 def test_the_table_tells_what_was_found_and_why(tmp_path: Path) -> None:
     lossy = rows_of(20)
     lossy.send(20, 20)
-    result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [*PLAIN, str(lossy.write(tmp_path / "run"))])
+    result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [*DUCKDB, str(lossy.write(tmp_path / "run"))])
     assert result.exit_code == 1
     assert "lost_write 1 (forbidden)" in result.output
     assert "a: lost_write is forbidden and was found: 1" in result.output
@@ -169,7 +171,7 @@ def test_a_lane_without_all_its_evidence_has_a_line(tmp_path: Path) -> None:
     rows = rows_of(20)
     for offset in range(20):
         rows.replica(1, offset, offset)
-    result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [*PLAIN, str(rows.write(tmp_path / "run"))])
+    result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [*DUCKDB, str(rows.write(tmp_path / "run"))])
     assert result.exit_code == 2
     assert "a: evidence incomplete; not judged: replica_divergence" in result.output
     assert "partition 0: replicas/ holds records of 1 of 3 replicas" in result.output
@@ -199,6 +201,6 @@ def test_a_lower_high_watermark_within_an_epoch_is_found_and_an_equal_one_is_non
     for epoch, mark in ((0, 5), (0, 7), (0, 7), (0, 6), (1, 3), (1, 4)):
         rows.event("high_watermark", lane="a", partition=0, broker=1, leader_epoch=epoch, high_watermark=mark)
     run_dir = rows.write(tmp_path / "run")
-    assert CliRunner().invoke(verify_command, [*PLAIN, "--quiet", str(run_dir)]).exit_code == 1
+    assert CliRunner().invoke(verify_command, [*DUCKDB, "--quiet", str(run_dir)]).exit_code == 1
     found = json.loads((run_dir / "verdict.json").read_text())["lanes"][0]["anomalies"]
     assert found["high_watermark_regression"]["count"] == 1

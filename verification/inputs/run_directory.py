@@ -11,7 +11,6 @@ from difflib import get_close_matches
 
 from kafka_chaos.contract.columns import OF_GROUPS, OF_TRANSACTIONS, TABLES
 from kafka_chaos.contract.command.errors import LaneError
-from kafka_chaos.contract.engines import MOST_ROWS
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import Timings
@@ -42,6 +41,9 @@ from kafka_chaos.verification.inputs.documents.reading import expect, is_given, 
 from kafka_chaos.verification.inputs.documents.timings import read_timings
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
+
+MOST_ROWS = 2_000_000
+"""A run of up to so many rows fits into memory."""
 
 
 @dataclass(frozen=True, slots=True)

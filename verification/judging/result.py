@@ -149,7 +149,7 @@ class LaneVerdict:
 class RunVerdict:
     """The result of one run: the lanes' verdicts merged, violation > unknown > conforms.
 
-    `tables`: the rows of every table, by footer and as read. `cross_check`: what the plain checker looked at beside
+    `tables`: the rows of every table, by footer and as read. `cross_check`: what DuckDB looked at beside
     Spark. `engine`: what examined the run. `crash`: which engine crashed before, and how; None: none did.
     """
 

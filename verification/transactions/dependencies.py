@@ -8,7 +8,6 @@ transactions that depend on each other go to the driver.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
@@ -19,13 +18,10 @@ from kafka_chaos.verification.tables.facts import TransactionFacts
 from kafka_chaos.verification.tables.history import local_frame, numbers
 from kafka_chaos.verification.tables.scope import keep
 from kafka_chaos.verification.transactions import anomalies
+from kafka_chaos.verification.transactions.components import cycles_among
 from kafka_chaos.verification.transactions.survey import Transactions
 from kafka_chaos.verification.transactions.tables import TRANSACTION
 
-Nodes = np.ndarray[Any, np.dtype[np.int64]]
-
-MANY = 10
-"""While trimming removes at least one edge in so many, it is faster than the search."""
 _EDGE = ("lane", "producer_id", "transaction", "to_producer_id", "to_transaction")
 
 
@@ -70,75 +66,6 @@ def _spans(back: DataFrame) -> DataFrame:
     return numbered.groupBy("lane", "span").agg(F.expr("min(low) AS low"), F.expr("max(high) AS high"))
 
 
-def cycles(before: Nodes, after: Nodes) -> list[list[int]]:
-    """The strongly connected components of at least two nodes, each sorted. Edge i goes from before[i] to after[i]."""
-    names, codes = np.unique(np.concatenate([before, after]), return_inverse=True)
-    sources, targets = _trimmed(codes[: before.size], codes[before.size :])
-    order = np.argsort(sources, kind="stable")
-    starts = np.searchsorted(sources[order], np.arange(names.size + 1)).tolist()
-    found = _components(starts, targets[order].tolist(), np.unique(sources).tolist())
-    return [names[sorted(component)].tolist() for component in found]
-
-
-def _trimmed(sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes]:
-    """The edges without those at which a path begins or ends, again and again while that removes many."""
-    while sources.size:
-        size = int(max(sources.max(), targets.max())) + 1
-        goes_on, is_reached = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-        goes_on[sources] = is_reached[targets] = True
-        inner = is_reached[sources] & goes_on[targets]
-        removed = sources.size - int(inner.sum())
-        sources, targets = sources[inner], targets[inner]
-        if removed * MANY < sources.size or not removed:
-            break
-    return sources, targets
-
-
-def _components(starts: list[int], targets: list[int], nodes: list[int]) -> list[list[int]]:
-    """Tarjan's algorithm: the edges of node n are `targets` from starts[n] to starts[n + 1]."""
-    number, lowest = [0] * len(starts), [0] * len(starts)
-    on_path = [False] * len(starts)
-    ahead = list(starts)
-    path: list[int] = []
-    found: list[list[int]] = []
-    count = 0
-    for start in nodes:
-        if number[start]:
-            continue
-        walk = [start]
-        while walk:
-            node = walk[-1]
-            if not number[node]:
-                count += 1
-                number[node] = lowest[node] = count
-                path.append(node)
-                on_path[node] = True
-            if ahead[node] < starts[node + 1]:
-                after = targets[ahead[node]]
-                ahead[node] += 1
-                if not number[after]:
-                    walk.append(after)
-                elif on_path[after]:
-                    lowest[node] = min(lowest[node], number[after])
-                continue
-            walk.pop()
-            if walk:
-                lowest[walk[-1]] = min(lowest[walk[-1]], lowest[node])
-            if lowest[node] == number[node]:
-                component = _taken_until(path, on_path, node)
-                if len(component) > 1:
-                    found.append(component)
-    return found
-
-
-def _taken_until(path: list[int], on_path: list[bool], node: int) -> list[int]:
-    taken: list[int] = []
-    while not taken or taken[-1] != node:
-        taken.append(path.pop())
-        on_path[taken[-1]] = False
-    return taken
-
-
 MOST_UNTRIMMED = 2_000_000
 """Up to this many dependencies of all lanes are searched as they are: trimming them takes longer."""
 MOST_ENTANGLED = 5_000_000
@@ -175,7 +102,7 @@ def find_cycles(spark: SparkSession, transactions: Transactions) -> Cycles:
     rows, facts = [], dict(transactions.facts)
     for at, lane in enumerate(lanes):
         of_lane = number == at
-        found = _cycles_of(*(column[of_lane] for column in ends))
+        found = cycles_among(*(column[of_lane] for column in ends))
         if np.count_nonzero(of_lane) < counts[lane] and not found:
             facts[lane] = replace(facts[lane], entangled=counts[lane])
         rows += [_cycle(lane, cycle) for cycle in found]
@@ -184,19 +111,6 @@ def find_cycles(spark: SparkSession, transactions: Transactions) -> Cycles:
 
 def _by_lane(edges: DataFrame) -> dict[str, int]:
     return {row.lane: row["count"] for row in edges.groupBy("lane").count().collect()}
-
-
-def _cycles_of(
-    producer_id: Nodes, transaction: Nodes, to_producer_id: Nodes, to_transaction: Nodes
-) -> list[list[tuple[int, int]]]:
-    """The cycles of one lane, each as the sorted (producer_id, transaction) in it."""
-    producers, of_producer = np.unique(np.concatenate([producer_id, to_producer_id]), return_inverse=True)
-    transactions, of_transaction = np.unique(np.concatenate([transaction, to_transaction]), return_inverse=True)
-    before, after = np.split(of_producer * transactions.size + of_transaction, 2)
-    return [
-        [(int(producers[one // transactions.size]), int(transactions[one % transactions.size])) for one in cycle]
-        for cycle in cycles(before, after)
-    ]
 
 
 def _first(edges: DataFrame, most: int) -> DataFrame:

@@ -66,7 +66,7 @@ class Evidence(RunFiles):
     """A verified run directory's small files. `predicted` are the entries of prediction.json by lane.
 
     `tables` maps a table's name to its Parquet files, `verified_tables` to the ledger of its rows. `cross_check`: what
-    the plain checker looked at, beside Spark.
+    DuckDB looked at, beside Spark.
     """
 
     verdict: Verdict

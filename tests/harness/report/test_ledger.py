@@ -192,8 +192,8 @@ def test_one_part_of_another_form_leaves_the_whole_lane_unknown(tmp_path: Path) 
     [
         (CrossCheck(lanes=2, rows=90, of_rows=1000), "2 lanes, 90 of 1,000 rows. It agrees with Spark."),
         (
-            CrossCheck(lanes=1, disagreements=(Disagreement(lane="a", anomaly="duplicate", spark=1, plain=2),)),
-            "It disagrees. a: duplicate is 1 by Spark, 2 by this checker.",
+            CrossCheck(lanes=1, disagreements=(Disagreement(lane="a", anomaly="duplicate", spark=1, duckdb=2),)),
+            "It disagrees. a: duplicate is 1 by Spark, 2 by DuckDB.",
         ),
         (CrossCheck(problem="it failed"), "No cross-check: it failed."),
     ],

@@ -21,9 +21,9 @@ from kafka_chaos.verification.closure.resolve import resolved
 from kafka_chaos.verification.closure.small import rows_of_relations
 from kafka_chaos.verification.inputs import run_directory
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.plain.rows import Assigned, Produced, Read, Replicated, Transaction
 from kafka_chaos.verification.tables import counts, evidence
 from kafka_chaos.verification.tables.scope import Method
+from tests.verification.oracle.rows import Assigned, Produced, Read, Replicated, Transaction
 from tests.verification.samples.planted_groups import Histories, clean
 from tests.verification.samples.run_dirs import Rows, write_histories
 

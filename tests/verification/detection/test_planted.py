@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.plain.anomalies import check
-from kafka_chaos.verification.plain.rows import Case, LaneHistory, Produced, Read, Replicated, Stored, case_order
 from kafka_chaos.verification.tables import evidence
 from kafka_chaos.verification.tables.scope import Method
+from tests.verification.oracle.anomalies import check
+from tests.verification.oracle.rows import Case, LaneHistory, Produced, Read, Replicated, Stored, case_order
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import read_cases, write_histories
 

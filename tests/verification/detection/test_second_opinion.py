@@ -1,4 +1,4 @@
-"""Spark and the plain checker agree, row by row, on random histories."""
+"""Spark and the oracle agree, row by row, on random histories."""
 
 from pathlib import Path
 from random import Random
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_chaos.verification.plain.rows import LaneHistory
 from kafka_chaos.verification.tables import blocks
 from kafka_chaos.verification.tables.scope import Method
+from tests.verification.oracle.rows import LaneHistory
 from tests.verification.samples.engines import counted, verified_by_both
 from tests.verification.samples.random_histories import random_history
 from tests.verification.samples.run_dirs import write_histories

@@ -1,4 +1,4 @@
-"""The anomalies of groups and loops: Spark and the plain checker agree, and planted ones are found alone."""
+"""The anomalies of groups and loops: Spark and the oracle agree, and planted ones are found alone."""
 
 import json
 from collections import Counter
@@ -16,9 +16,9 @@ from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.verification import RunDirectoryError, verify_frames
 from kafka_chaos.verification.agreement.pieces import WORD_BITS
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.plain.groups import FOUND
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.scope import Method
+from tests.verification.oracle.groups import FOUND
 from tests.verification.samples.engines import Verified, counted, verified_by_both
 from tests.verification.samples.planted_groups import (
     PLANTS,

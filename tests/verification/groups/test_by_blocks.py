@@ -21,9 +21,9 @@ from generated_histories.groups import FIRST_CONSUMER
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED, TransactionAnomaly
 from kafka_chaos.verification.agreement.pieces import WORD_BITS
-from kafka_chaos.verification.plain.rows import Case
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.scope import Method
+from tests.verification.oracle.rows import Case
 from tests.verification.samples.engines import verified_by_both
 from tests.verification.samples.run_dirs import read_cases
 
@@ -101,7 +101,7 @@ def made(lane: str, damage: Damage, *, transactional: bool, seed: int) -> LaneTa
 def both(
     folder: Path, spark: Any, monkeypatch: pytest.MonkeyPatch, lanes: list[LaneTables], method: Method | None
 ) -> dict[str, list[Case]]:
-    """The cases in all lanes, on which Spark and the plain checker agree."""
+    """The cases in all lanes, on which Spark and the oracle agree."""
     monkeypatch.setattr(evidence, "SMALL", 100)
     monkeypatch.setattr(evidence, "LARGE", 200)
     monkeypatch.setattr(blocks, "BLOCK_BITS", WORD_BITS)

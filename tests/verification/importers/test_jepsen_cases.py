@@ -13,7 +13,7 @@ from kafka_chaos.verification.importers.writing import HistoryError
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.parquet import rows_in
 from tests.verification.importers.jepsen_cases import CASES, COUNTERPARTS, WITHOUT, history, move, poll, send
-from tests.verification.samples.engines import Verified, counted, verified_plainly
+from tests.verification.samples.engines import Verified, counted, verified_by_duckdb
 
 pytestmark = pytest.mark.usefixtures("everything_forbidden")
 
@@ -119,13 +119,13 @@ def test_a_seek_to_the_beginning_keeps_no_position(tmp_path: Path) -> None:
     operations = history(
         send(0, "ok", ("x", 1, 0), ("x", 2, 1)), poll(1, {"x": [(0, 1), (1, 2)]}), seek, poll(1, {"x": [(0, 1)]})
     )
-    assert not counted(verified_plainly(imported(tmp_path, operations, "j")))
+    assert not counted(verified_by_duckdb(imported(tmp_path, operations, "j")))
 
 
 def test_without_transactions_a_failed_write_that_is_read_is_a_false_failure(tmp_path: Path) -> None:
     operations = CASES["a failed write is read"].operations
     run_dir = imported(tmp_path, operations, "plain", transactional=None)
-    assert counted(verified_plainly(run_dir)) == {"false_failure": 1}
+    assert counted(verified_by_duckdb(run_dir)) == {"false_failure": 1}
     assert not (run_dir / "transactions").exists()
 
 

@@ -525,7 +525,7 @@ def planted(*, met: bool) -> Rows:
 )
 def test_the_exit_code_of_a_planted_run(tmp_path: Path, met: bool, options: tuple[str, ...], code: int) -> None:
     run_dir = planted(met=met).write(tmp_path / "run")
-    result = CliRunner().invoke(verify_command, ["--engine=plain", str(run_dir), *options])
+    result = CliRunner().invoke(verify_command, ["--engine=duckdb", str(run_dir), *options])
     assert result.exit_code == code, result.output
     verdict = json.loads((run_dir / "verdict.json").read_text())
     (lane,) = verdict["lanes"]

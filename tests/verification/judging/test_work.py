@@ -36,7 +36,7 @@ def test_less_than_asked_is_said_with_the_errors(
     run_dir = failing().write(tmp_path / "run")
     (run_dir / "experiment.yaml").write_text(EXPERIMENT.format(duration=duration))
     (run_dir / "events.jsonl").write_text("")
-    verdict = verify(run_dir, engine="plain")
+    verdict = verify(run_dir, engine="duckdb")
     (lane,) = verdict.to_json()["lanes"]
     errors = {"INVALID_TXN_STATE": 2, "OUT_OF_ORDER_SEQUENCE_NUMBER": 1}
     asked = round(10 * duration)
@@ -50,7 +50,7 @@ def test_less_than_asked_is_said_with_the_errors(
 def test_a_directory_of_other_origin_says_that_nobody_knows_what_was_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verdict = verify(failing().write(tmp_path / "run"), engine="plain")
+    verdict = verify(failing().write(tmp_path / "run"), engine="duckdb")
     assert verdict.to_json()["lanes"][0]["work"]["asked"] is None
     print_verdict(verdict)
     assert "not known" in capsys.readouterr().out

@@ -1,24 +1,28 @@
-"""Both engines judge a run directory, and have to agree."""
+"""DuckDB judges a run directory with the oracle beside it, at night Spark as well; all have to agree."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from kafka_chaos.verification import RunDirectoryError, RunVerdict, verify
+from kafka_chaos.verification.by_statements import examine
+from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.parquet import rows_in
+from tests.verification.oracle import engine as oracle
 
 if TYPE_CHECKING:
     from kafka_chaos.verification.tables.scope import Method
 
 OF_THE_ENGINE = ("engine", "cross_check")
 """The keys of verdict.json in which engines differ: which one judged, and the cross-check."""
-ENGINES = ["plain", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
-"""The plain engine by day; at night Spark, too."""
+ENGINES = ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+"""DuckDB by day; at night Spark, too."""
 
 
 class Verified(Protocol):
@@ -27,9 +31,20 @@ class Verified(Protocol):
     def __call__(self, run_dir: Path, *, all_methods: bool = False, **options: Any) -> RunVerdict: ...
 
 
-def verified_plainly(run_dir: Path, *, all_methods: bool = False, **options: Any) -> RunVerdict:
-    """The verdict of the plain engine."""
-    return verify(run_dir, engine="plain", **options)
+def verified_by_duckdb(run_dir: Path, *, all_methods: bool = False, **options: Any) -> RunVerdict:
+    """The verdict by DuckDB, whose facts and findings are those of the oracle."""
+    verdict = verify(run_dir, engine="duckdb", **options)
+    run = open_run(run_dir)
+    by_duckdb = examine(run)
+    expected, rows = oracle.examine(run)
+    assert by_duckdb.facts == expected.facts
+    assert by_duckdb.observed == expected.observed
+    assert by_duckdb.of_groups == expected.of_groups
+    with TemporaryDirectory() as folder:
+        by_duckdb.write(Path(folder))
+        found = rows_in(Path(folder))
+    assert sorted(str(tuple(row.values())) for row in found) == sorted(map(str, rows))
+    return verdict
 
 
 def verified_by_both(
@@ -38,10 +53,10 @@ def verified_by_both(
     """The same verdict, after Spark has given it, with the same findings, or has refused with the same words."""
     from kafka_chaos.verification.tables.scope import Method
 
-    expected = _told(run_dir, engine="plain", **options)
+    expected = _told(run_dir, engine="duckdb", **options)
     for one in Method if all_methods else (method,):
         assert _told(run_dir, spark=spark, method=one, **options) == expected, one
-    return verified_plainly(run_dir, **options)
+    return verified_by_duckdb(run_dir, **options)
 
 
 def counted(verdict: RunVerdict) -> Counter[str]:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.lane.groups import group_of, loop_group_of
-from kafka_chaos.verification.plain.anomalies import check
-from kafka_chaos.verification.plain.groups import Group
-from kafka_chaos.verification.plain.rows import (
+from tests.verification.oracle.anomalies import check
+from tests.verification.oracle.groups import Group
+from tests.verification.oracle.rows import (
     Assigned,
     Case,
     Commit,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
-from kafka_chaos.verification.plain.rows import Assigned, Case, LaneHistory, Produced, Read, Stored
+from tests.verification.oracle.rows import Assigned, Case, LaneHistory, Produced, Read, Stored
 from tests.verification.samples.random_transactions import SECOND, Lane, Writer
 
 PARTITIONS, SIZE, TRANSACTIONS = 2, 6, 12

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from kafka_chaos.verification.plain.rows import LaneHistory, Produced, Read, Replicated, Stored
+from tests.verification.oracle.rows import LaneHistory, Produced, Read, Replicated, Stored
 
 
 def random_history(random: Random, *, final_log: bool, records: int = 150) -> LaneHistory:

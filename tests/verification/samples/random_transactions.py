@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from kafka_chaos.verification.plain.rows import Assigned, LaneHistory, Produced, Read, Replicated, Stored, Transaction
+from tests.verification.oracle.rows import Assigned, LaneHistory, Produced, Read, Replicated, Stored, Transaction
 
 SECOND = 1_000_000_000
 
@@ -93,7 +93,7 @@ class Lane:
 
     def read(self, consumer: str, isolation: str) -> None:
         """Read the log from its begin to its end, in the order of partitions."""
-        from kafka_chaos.verification.plain.rows import fates_of
+        from tests.verification.oracle.rows import fates_of
 
         fates = fates_of(self.history)
         for partition in range(len(self.ends)):

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.columns import TABLES, arrow_schema
-from kafka_chaos.verification.plain.rows import Case, LaneHistory, case_order
+from tests.verification.oracle.rows import Case, LaneHistory, case_order
 
 
 def prediction(lanes: Iterable[str], **statuses: str) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def read_causes(run_dir: Path) -> set[tuple[str, str, str]]:
 
 
 def read_cases(folder: Path) -> dict[str, list[Case]]:
-    """The rows of findings/ as the plain checker's cases, sorted, by lane."""
+    """The rows of findings/ as the oracle's cases, sorted, by lane."""
     cases: dict[str, list[Case]] = {}
     for row in pq.read_table(folder / "findings").to_pylist():
         values = [row[name] for name in Case._fields]

@@ -1,4 +1,4 @@
-"""The anomalies of transactions: Spark and the plain checker agree, and planted ones are found alone."""
+"""The anomalies of transactions: Spark and the oracle agree, and planted ones are found alone."""
 
 import json
 from collections import Counter
@@ -13,11 +13,11 @@ import pytest
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import RunDirectoryError, verify_frames
-from kafka_chaos.verification.plain.rows import LaneHistory, case_order
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.history import joined_runs
 from kafka_chaos.verification.tables.scope import Method
 from kafka_chaos.verification.transactions import dependencies
+from tests.verification.oracle.rows import LaneHistory, case_order
 from tests.verification.samples.engines import Verified, counted, verified_by_both
 from tests.verification.samples.planted_transactions import PLANTS, clean, torn_transaction
 from tests.verification.samples.random_histories import random_history

@@ -21,7 +21,7 @@ from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, ReplicaFacts, TransactionFacts
-from kafka_chaos.verification.transactions import dependencies as of_cycles
+from kafka_chaos.verification.transactions import components
 from kafka_chaos.verification.transactions.evidence import SLACK_NS
 from tests.verification.samples import planted_transactions
 from tests.verification.samples.partitions import FULL
@@ -150,7 +150,7 @@ def test_a_cycle_is_a_strongly_connected_component(monkeypatch: pytest.MonkeyPat
     assert found([(number, (number + 1) % 100_000) for number in range(100_000)]) == [[*range(100_000)]]
     random = Random(1)
     for many in (1, 10):
-        monkeypatch.setattr(of_cycles, "MANY", many)
+        monkeypatch.setattr(components, "MANY", many)
         for _ in range(200):
             edges = [(random.randrange(9), random.randrange(9)) for _ in range(random.randrange(20))]
             assert found(edges) == sorted(_by_reachability(edges))
@@ -158,7 +158,7 @@ def test_a_cycle_is_a_strongly_connected_component(monkeypatch: pytest.MonkeyPat
 
 def found(edges: list[tuple[int, int]]) -> list[list[int]]:
     before, after = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    return sorted(of_cycles.cycles(before, after))
+    return sorted(components.cycles(before, after))
 
 
 def _by_reachability(edges: list[tuple[int, int]]) -> list[list[int]]:
@@ -182,7 +182,7 @@ def of_aborts_alone(folder: Path, *, abort: float = 1.0, stays_ns: int | None = 
         row._replace(end_ns=ends if row.isolation == "read_committed" else None) for row in history.assignments
     ]
     settings = {"transactional": {"timeout_ms": 5_000, "abort": abort}}
-    return verify(write_histories(folder, {"a": history}, {"a": settings}), engine="plain").lane("a")
+    return verify(write_histories(folder, {"a": history}, {"a": settings}), engine="duckdb").lane("a")
 
 
 def test_who_is_given_nothing_where_nothing_is_due_is_evidence(tmp_path: Path, everything_forbidden: None) -> None:

@@ -109,7 +109,7 @@ def test_the_table_shows_lost_duplicated_predicted_and_observed() -> None:
         not_judged={},
     )
     console = Console(file=io.StringIO(), width=150)
-    differing = Disagreement(lane="acks1", anomaly="duplicate", spark=1, plain=2)
+    differing = Disagreement(lane="acks1", anomaly="duplicate", spark=1, duckdb=2)
     cross_check = CrossCheck(lanes=1, rows=90, of_rows=37_000, disagreements=(differing,))
     verdict = RunVerdict(Path("runs/x"), Verdict.CONFORMS, (lane,), cross_check=cross_check)
     console.print(result_table(verdict, {"acks1": 7.04}))
@@ -118,7 +118,7 @@ def test_the_table_shows_lost_duplicated_predicted_and_observed() -> None:
     for cell in ("12,345", "12,300", " 300 ", " 0 ", "7.0 s", "loss required", "lost write 300", "conforms"):
         assert cell in row
     assert "cross-check: 1 lane, 90 of 37,000 rows" in text
-    assert "acks1: the cross-check disagrees on duplicate: Spark found 1, the plain checker 2" in text
+    assert "acks1: the cross-check disagrees on duplicate: Spark found 1, DuckDB 2" in text
 
 
 def test_what_is_not_judged_has_no_prediction_in_the_table() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
 from tests.harness.workload.processes.test_processes import Produced
-from tests.verification.samples.engines import verified_plainly
+from tests.verification.samples.engines import verified_by_duckdb
 from tests.verification.samples.run_dirs import Rows
 
 RECORDS, PRODUCER = 6, 3
@@ -110,7 +110,7 @@ def verdict_on(lie: Lie, folder: Path) -> tuple[Verdict, str]:
     rows.event("client_started", lane="orders", role="producer", client="fake", version="1.2")
     for problem in made.started.problems:
         rows.event("client_failed", lane="orders", role="producer", problem=problem, last_lines=[])
-    (lane,) = verified_plainly(rows.write(folder)).lanes
+    (lane,) = verified_by_duckdb(rows.write(folder)).lanes
     return lane.verdict, "; ".join(lane.reasons)
 
 

@@ -1,0 +1,193 @@
+"""Counts what a lane's rows show: the facts that the verdict rests on, beside the anomalies.
+
+Guarantee: every row that was read is counted once, so that the sums can be compared with the files' footers.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT, UNANSWERED
+from kafka_chaos.verification.tables.facts import (
+    GroupFacts,
+    GroupPartitionFacts,
+    LaneFacts,
+    Owned,
+    PartitionFacts,
+    Pulse,
+    ReplicaFacts,
+    TransactionFacts,
+)
+from tests.verification.oracle.groups import Group, History
+from tests.verification.oracle.rows import LaneHistory, Place, Replicated, View, ends_of
+from tests.verification.oracle.transactions import Transactions
+
+_SECOND_NS = 1_000_000_000
+
+
+def pulses_of(history: LaneHistory, passing: Iterable[str] = ()) -> tuple[Pulse, ...]:
+    """The pulses of a lane, in the order that every engine gives. `passing`: its consumers that come and go."""
+    groups = {name: name for name in passing} | {row.consumer: row.group or "" for row in history.assignments}
+    seconds: dict[tuple[str, str, int | None, int], list[tuple[int, int, int | None]]] = defaultdict(list)
+    for what, reader, partition, at, offset, asked in _moments(history, groups):
+        seconds[what, reader, partition, at // _SECOND_NS].append((at, -1 if offset is None else offset, asked))
+    pulses = []
+    for (what, reader, partition, _), moments in seconds.items():
+        (first_ns, first_offset, _), (last_ns, last_offset, _) = min(moments), max(moments)
+        asked_ns = min((asked for *_, asked in moments if asked is not None), default=None)
+        offsets = (offset if offset >= 0 else None for offset in (first_offset, last_offset))
+        pulses.append(Pulse(what, reader, partition, first_ns, last_ns, asked_ns, *offsets))
+    return tuple(sorted(pulses, key=str))
+
+
+def _moments(
+    history: LaneHistory, groups: dict[str, str]
+) -> Iterator[tuple[str, str, int | None, int, int | None, int | None]]:
+    for row in history.produced:
+        yield SENT, "", row.partition, row.invoke_ns, None, row.invoke_ns
+        what = GIVEN_UP if row.outcome != "ok" else ACKNOWLEDGED
+        at = row.complete_ns
+        if at is None:
+            what, at = UNANSWERED, row.invoke_ns
+        yield what, "", row.partition, at, row.offset if what == ACKNOWLEDGED else None, row.invoke_ns
+    for read in history.consumed:
+        yield READ, groups.get(read.consumer, ""), read.partition, read.poll_ns, read.offset, None
+
+
+def owned_by(groups: Sequence[Group]) -> tuple[Owned, ...]:
+    """Who had which partition, of these groups."""
+    rows = (row for group in groups for row in History(group).assigned)
+    return tuple(sorted((Owned(row.group or "", row.partition, row.start_ns, row.end_ns) for row in rows), key=str))
+
+
+def facts_of(run: RunDirectory, lane: Lane, view: View, groups: Sequence[Group]) -> LaneFacts:
+    """The facts of a lane and of its groups."""
+    produced = view.history.produced
+    unnamed = sum(row.source_seq is None or row.source_producer_id is None for row in produced)
+    return LaneFacts(
+        partitions=_partitions(view),
+        unjudged=_unjudged(view) if not run.has_log or lane.cleanup_policy is not None else 0,
+        replicas=_replicas(view.history.replicas),
+        transactions=None if lane.transactional is None else _transactions(view),
+        groups=tuple(map(_group, groups)),
+        without_input=unnamed if lane.loop is not None else 0,
+        pulses=pulses_of(view.history, run.events.passing.get(lane.lane, ())) if lane.lane in run.timings else (),
+        owned=owned_by(groups) if lane.lane in run.timings else (),
+    )
+
+
+def _partitions(view: View) -> dict[int | None, PartitionFacts]:
+    history, log = view.history, view.history.log or ()
+    sent = Counter(row.partition for row in history.produced)
+    acknowledged: dict[int | None, list[tuple[int | None, int | None]]] = defaultdict(list)
+    for row in history.produced:
+        if view.outcome_of(row) == "ok":
+            acknowledged[row.partition].append((row.complete_ns, row.offset))
+    read, stored = (Counter(row.partition for row in rows) for rows in (history.consumed, log))
+    distinct = Counter(row.partition for row in set(log))
+    is_transactional = history.timeout_ms is not None
+    committed = view.visible_end if is_transactional and view.final_log else {}
+    found: dict[int | None, PartitionFacts] = {}
+    for partition in {*sent, *read, *stored}:
+        known = acknowledged.get(partition, [])
+        number = -1 if partition is None else partition
+        found[partition] = PartitionFacts(
+            produced=sent[partition],
+            acknowledged=len(known),
+            consumed=read[number],
+            stored=stored[number],
+            doubled=stored[number] - distinct[number],
+            unplaced=sum(partition is None or offset is None for _, offset in known),
+            first_acknowledged_ns=min((at for at, _ in known if at is not None), default=None),
+            acknowledged_end=max((offset for _, offset in known if offset is not None), default=None),
+            read_end=view.read_end.get(number),
+            log_end=view.log_end.get(number),
+            is_transactional=is_transactional,
+            committed_end=committed.get(number),
+            uncommitted_read_end=view.uncommitted_read_end.get(number) if is_transactional else None,
+        )
+    return found
+
+
+def _unjudged(view: View) -> int:
+    """The acknowledged records whose fate neither the log nor a read shows."""
+
+    def is_shown(identity: tuple[int, int]) -> bool:
+        if identity in view.read or view.final_log:
+            return identity in view.read or identity in view.log
+        return identity in view.acknowledged and view.passed(view.acknowledged[identity])
+
+    return sum(outcome == "ok" and not is_shown(identity) for identity, outcome in view.outcome.items())
+
+
+def _replicas(rows: Iterable[Replicated]) -> dict[int, dict[int, ReplicaFacts]]:
+    offsets: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        offsets[row.partition][row.broker].append(row.offset)
+    return {
+        partition: {broker: ReplicaFacts(len(held), min(held), max(held)) for broker, held in brokers.items()}
+        for partition, brokers in offsets.items()
+    }
+
+
+def _transactions(view: View) -> TransactionFacts:
+    history, transactions = view.history, Transactions(view)
+    outcomes = Counter(row.outcome for row in history.transactions)
+    outside = (row for row in history.produced if row.transaction is None)
+    inside = (row for row in history.produced if row.transaction is not None)
+    kinds = Counter(row.kind for row in history.replicas if row.kind is not None)
+    return TransactionFacts(
+        transactions=len(history.transactions),
+        committed=outcomes["committed"],
+        aborted=outcomes["aborted"],
+        in_doubt=outcomes["info"],
+        assignments=len(history.assignments),
+        unnamed=sum(key not in transactions.ended for key in transactions.records),
+        outside=sum(row.outcome == "ok" for row in outside),
+        failed=sum(row.outcome == "fail" for row in inside),
+        markers=kinds["commit"] + kinds["abort"] if kinds else None,
+        unknown_readers=tuple(sorted({row.consumer for row in history.consumed} - view.isolation.keys())),
+        read_to=ends_of((row.partition, row.offset) for row in view.reads_of("read_committed")),
+        open_ends=tuple(transactions.open_ends()),
+        ends_ns=transactions.ends_ns(),
+    )
+
+
+def _group(group: Group) -> GroupFacts:
+    history = History(group)
+    outcomes = Counter(one.outcome for one in history.commits)
+    again = [(row.partition, row.consumer, row.start_ns) for row in history.assigned]
+    commits = [(one.partition, one.consumer, one.offset, one.invoke_ns) for one in history.commits]
+    return GroupFacts(
+        group=group.group,
+        lane=group.lane,
+        assignments=len(history.assigned),
+        members=len({row.member for row in history.assigned}),
+        without_generation=sum(row.generation is None for row in history.assigned),
+        doubled=len(again) - len(set(again)) + len(commits) - len(set(commits)),
+        processed=len(history.reads),
+        acknowledged=outcomes["ok"],
+        refused=outcomes["fail"],
+        in_doubt=outcomes["info"],
+        partitions=_of_group(history, (row.partition for row in history.assigned)),
+    )
+
+
+def _of_group(history: History, assigned: Iterable[int]) -> dict[int, GroupPartitionFacts]:
+    processed: list[Place] = [(read.partition, read.offset) for read in history.reads]
+    tried = [(one.partition, one.offset) for one in history.commits if one.outcome != "fail"]
+    done = [(one.partition, one.offset) for one in history.commits if one.outcome == "ok"]
+    highest, acknowledged = ends_of(processed), ends_of(done)
+    lowest, first_tried = (ends_of((partition, -offset) for partition, offset in at) for at in (processed, tried))
+    partitions = {*assigned, *highest, *(one.partition for one in history.commits), *history.of.final}
+    return {
+        partition: GroupPartitionFacts(
+            processed_from=-lowest[partition] if partition in lowest else None,
+            processed_to=highest.get(partition),
+            committed_from=-first_tried[partition] if partition in first_tried else None,
+            acknowledged=acknowledged.get(partition),
+            final=history.of.final.get(partition),
+        )
+        for partition in sorted(partitions)
+    }

@@ -1,0 +1,291 @@
+"""A lane's rows as the oracle sees them, as plain tuples indexed by identity and by place, and the cases that it
+finds.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+
+class Produced(NamedTuple):
+    """A produced record and its outcome: ok, fail or info."""
+
+    producer_id: int
+    seq: int
+    partition: int | None
+    offset: int | None
+    outcome: str
+    transaction: int | None = None
+    invoke_ns: int = 1
+    complete_ns: int | None = 2
+    source_producer_id: int | None = None
+    source_seq: int | None = None
+
+
+class Read(NamedTuple):
+    """A record that a consumer was given."""
+
+    consumer: str
+    partition: int
+    offset: int
+    producer_id: int
+    seq: int
+    poll_ns: int
+
+
+class Stored(NamedTuple):
+    """A record of the final log."""
+
+    partition: int
+    offset: int
+    producer_id: int
+    seq: int
+
+
+class Replicated(NamedTuple):
+    """A record in one broker's own segments."""
+
+    partition: int
+    broker: int
+    offset: int
+    leader_epoch: int
+    producer_id: int
+    seq: int
+    kind: str | None = None
+    producer_epoch: int | None = None
+
+
+class Transaction(NamedTuple):
+    """A transaction and its outcome: committed, aborted or info."""
+
+    producer_id: int
+    transaction: int
+    transactional_id: str
+    begin_ns: int
+    end_ns: int | None
+    outcome: str
+    initialised_ns: int | None = None
+
+
+class Assigned(NamedTuple):
+    """A partition that a consumer read, and its isolation level; of a group, who had it in which generation."""
+
+    consumer: str
+    partition: int
+    isolation: str
+    group: str | None = None
+    member: str = "m"
+    generation: int | None = None
+    start_ns: int = 1
+    end_ns: int | None = None
+
+
+class Commit(NamedTuple):
+    """An offset that a member of a group committed, and its outcome: ok, fail or info."""
+
+    group: str
+    consumer: str
+    partition: int
+    offset: int
+    invoke_ns: int
+    complete_ns: int | None
+    outcome: str
+    producer_id: int | None = None
+    transaction: int | None = None
+
+
+@dataclass
+class LaneHistory:
+    """All rows of one lane. `log` None: there is no final log; `high_watermarks`: per partition, the lowest.
+
+    `has_replicas`: whether the run has a table of replicas, which shows how transactions ended.
+    `timeout_ms`: the time-out of transactions; None: the lane is not transactional. `healed_ns`: when the last of its
+    faults was healed.
+    """
+
+    produced: list[Produced] = field(default_factory=list)
+    consumed: list[Read] = field(default_factory=list)
+    log: list[Stored] | None = None
+    replicas: list[Replicated] = field(default_factory=list)
+    high_watermarks: dict[int, int] = field(default_factory=dict)
+    transactions: list[Transaction] = field(default_factory=list)
+    assignments: list[Assigned] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+    timeout_ms: int | None = None
+    healed_ns: int = 0
+    has_replicas: bool = True
+
+
+Identity = tuple[int, int]
+Place = tuple[int, int]
+Ends = dict[int, int]
+"""By partition the highest offset."""
+UNDECODABLE = (-1, -1)
+_Row = TypeVar("_Row", Read, Stored)
+
+
+class View:
+    """The lane's rows, indexed by identity and by place; phantoms set apart."""
+
+    def __init__(self, history: LaneHistory) -> None:
+        self.history = history
+        self.final_log = history.log is not None
+        self.ended: dict[tuple[int, int | None], str] = {
+            (row.producer_id, row.transaction): row.outcome for row in history.transactions
+        }
+        self.isolation: dict[str, str] = {}
+        for assigned in history.assignments:
+            # A consumer with both levels promises what read_committed does.
+            known = self.isolation.get(assigned.consumer, assigned.isolation)
+            self.isolation[assigned.consumer] = min(assigned.isolation, known)
+        self.outcome: dict[Identity, str] = {}
+        self.acknowledged: dict[Identity, Place] = {}
+        self.claimed: dict[Identity, Place] = {}
+        for row in history.produced:
+            identity, outcome = (row.producer_id, row.seq), self.outcome_of(row)
+            if identity == UNDECODABLE:
+                continue
+            self.outcome[identity] = outcome
+            if row.partition is not None and row.offset is not None:
+                if outcome == "ok":
+                    self.acknowledged[identity] = (row.partition, row.offset)
+                elif outcome == "info" and row.outcome != "fail":
+                    self.claimed[identity] = (row.partition, row.offset)
+        self.read = _places(self.genuine(history.consumed))
+        if history.log is not None:
+            self.log = _places(self.genuine(history.log))
+        else:
+            self.log = {identity: set(places) for identity, places in self.read.items()}
+            for identity, place in self.acknowledged.items():
+                self.log.setdefault(identity, set()).add(place)
+        self.fates = fates_of(history) if history.timeout_ms is not None else {}
+        self.visible = self._visible()
+        self.log_end = ends_of((row.partition, row.offset) for row in history.log or ())
+        self.read_end = ends_of((row.partition, row.offset) for row in history.consumed)
+        self.uncommitted_read_end = ends_of((row.partition, row.offset) for row in self.reads_of("read_uncommitted"))
+        self.visible_end = ends_of(self.visible)
+
+    def genuine(self, rows: Iterable[_Row]) -> list[_Row]:
+        """The rows whose record was produced."""
+        return [row for row in rows if (row.producer_id, row.seq) in self.outcome]
+
+    def reads_of(self, isolation: str) -> Iterable[Read]:
+        """The reads of consumers of this isolation level."""
+        return (row for row in self.history.consumed if self.isolation.get(row.consumer) == isolation)
+
+    def outcome_of(self, row: Produced) -> str:
+        """The outcome of a record: one of an aborted transaction may or may not have been written.
+
+        Without a log, nor that readers were to be given one whose transaction is not known to be committed.
+        """
+        if row.transaction is None or self.history.timeout_ms is None:
+            return row.outcome
+        ended = self.ended.get((row.producer_id, row.transaction))
+        is_missed = not self.final_log and ended != "committed"
+        in_doubt = {"fail": ended == "aborted", "ok": is_missed, "info": True}
+        return "info" if in_doubt[row.outcome] else row.outcome
+
+    def _visible(self) -> set[Place]:
+        """The places of the log that every consumer must be given: in a transactional lane, those of commits.
+
+        Without a log, the places of which producers and readers were told that they are committed.
+        """
+        rows = self.history.log or ()
+        if self.history.timeout_ms is None:
+            return {(row.partition, row.offset) for row in rows}
+        if self.final_log:
+            return {(row.partition, row.offset) for row in rows if self.fates[row] == "commit"}
+        outside = {(row.producer_id, row.seq) for row in self.history.produced if row.transaction is None}
+        told = {place for identity, place in self.acknowledged.items() if identity not in outside}
+        return told | {(row.partition, row.offset) for row in self.reads_of("read_committed")}
+
+    def due(self, place: Place) -> bool:
+        """Whether some consumer must have been given this place of the log: it read the partition to the end."""
+        partition, _ = place
+        if place in self.visible:
+            return partition in self.read_end and self.read_end[partition] >= self.visible_end[partition]
+        end = self.uncommitted_read_end.get(partition)
+        return end is not None and end >= self.log_end[partition]
+
+    def passed(self, place: Place) -> bool:
+        """Whether a record at or past this place was read in its partition."""
+        partition, offset = place
+        return partition in self.read_end and offset <= self.read_end[partition]
+
+
+def ends_of(places: Iterable[Place]) -> Ends:
+    """By partition the highest of these offsets."""
+    ends: Ends = {}
+    for partition, offset in places:
+        if partition not in ends or offset > ends[partition]:
+            ends[partition] = offset
+    return ends
+
+
+def _places(rows: Iterable[Read] | Iterable[Stored]) -> dict[Identity, set[Place]]:
+    places: dict[Identity, set[Place]] = defaultdict(set)
+    for row in rows:
+        places[row.producer_id, row.seq].add((row.partition, row.offset))
+    return dict(places)
+
+
+def writers_of(history: LaneHistory) -> dict[int, int]:
+    """By producer the lowest producer of its transactional id."""
+    lowest: dict[str, int] = {}
+    for row in history.transactions:
+        lowest[row.transactional_id] = min(row.producer_id, lowest.get(row.transactional_id, row.producer_id))
+    writers: dict[int, int] = {}
+    for row in history.transactions:
+        writer = lowest[row.transactional_id]
+        writers[row.producer_id] = min(writer, writers.get(row.producer_id, writer))
+    return writers
+
+
+def fates_of(history: LaneHistory) -> dict[Stored, str | None]:
+    """By row of the log the next marker after it of its producer's transactional id; None: there is none."""
+    writers = writers_of(history)
+    markers: dict[tuple[int, int], dict[int, str]] = defaultdict(dict)
+    for row in history.replicas:
+        if row.kind in ("commit", "abort"):
+            of_writer = markers[row.partition, writers.get(row.producer_id, row.producer_id)]
+            of_writer[row.offset] = max(row.kind, of_writer.get(row.offset, row.kind))
+    offsets = {key: sorted(of_writer) for key, of_writer in markers.items()}
+    fates: dict[Stored, str | None] = {}
+    for stored in history.log or ():
+        key = (stored.partition, writers.get(stored.producer_id, stored.producer_id))
+        later = offsets.get(key, [])
+        at = bisect_right(later, stored.offset)
+        fates[stored] = markers[key][later[at]] if at < len(later) else None
+    return fates
+
+
+class Case(NamedTuple):
+    """A row of findings/ without its cause: the anomaly, and the record or place that it names."""
+
+    anomaly: str
+    partition: int | None
+    offset: int | None
+    producer_id: int | None
+    seq: int | None
+
+
+class Finding(NamedTuple):
+    """A case, its cause, and how many counted units it stands for."""
+
+    case: Case
+    cause: str | None = None
+    units: int = 1
+
+
+def named(
+    anomaly: str, place: Place | None, identity: Identity | None, cause: str | None = None, units: int = 1
+) -> Finding:
+    """A finding at this place, of this record."""
+    return Finding(Case(anomaly, *(place or (None, None)), *(identity or (None, None))), cause, units)
+
+
+def case_order(case: Case) -> tuple[object, ...]:
+    """A sort key for cases; a missing value comes first."""
+    return tuple((value is not None, value) for value in case)

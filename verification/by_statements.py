@@ -1,0 +1,168 @@
+"""Examines a run by the statements in SQL: reads its tables, refuses stray rows, counts facts, and finds cases.
+
+Guarantee: facts, cases, findings and refusals are those of Spark, row by row.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from itertools import groupby
+from operator import itemgetter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_chaos.contract.columns import FINDINGS, arrow_schema
+from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, anomaly_named
+from kafka_chaos.verification.engines import documents
+from kafka_chaos.verification.engines.duckdb_engine import DuckDb
+from kafka_chaos.verification.engines.engine import SqlEngine, prepare
+from kafka_chaos.verification.engines.facts import Facts
+from kafka_chaos.verification.engines.refusals import refuse_stray_rows
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.assessment import not_applied
+from kafka_chaos.verification.judging.conclusion import Examined
+from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Observation
+from kafka_chaos.verification.statements.library import ANOMALIES, Statement, statement, statements
+from kafka_chaos.verification.tables.facts import LaneFacts
+from kafka_chaos.verification.transactions.components import cycles_of
+
+_CASE = ("anomaly", "partition", "offset", "producer_id", "seq")
+_ORDER = "`partition`, `offset`, producer_id, seq, cause"
+_TYPES = {"partition": "INT", "offset": "BIGINT", "producer_id": "INT", "seq": "BIGINT", "cause": "STRING"}
+_CYCLES = pa.schema(
+    [
+        ("lane", pa.string()),
+        ("producer_id", pa.int32()),
+        ("transaction", pa.int64()),
+        ("size", pa.int64()),
+        ("producers", pa.string()),
+    ]
+)
+Skipped = Mapping[str, Mapping[AnyAnomaly, str]]
+"""By lane the anomalies that are not judged in it, and why."""
+
+
+def examine(run: RunDirectory) -> Examined:
+    """The findings in the run. Raises `RunDirectoryError` for rows that break the contract."""
+    with DuckDb(run) as engine:
+        engine.read()
+        for name, table in documents.tables(run).items():
+            engine.add(name, table)
+        refuse_stray_rows(engine, run)
+        read = Facts(engine, run)
+        facts = {lane.lane: read.of(lane) for lane in run.lanes}
+        skipped = {lane.lane: not_applied(run, lane, facts[lane.lane]) for lane in run.lanes}
+        _find(engine, run, skipped)
+        columns = ", ".join(f"`{name}`" for name in _CASE)
+        rows = engine.arrow(f"SELECT lane, {columns}, cause FROM findings ORDER BY lane, anomaly, {_ORDER}")
+        findings = rows.cast(arrow_schema(FINDINGS))
+        return Examined(
+            facts=facts,
+            observed=_observed(engine, run.events.preconditions),
+            write=lambda folder: _write(folder, findings),
+            of_groups=_rows_of_groups(engine, run, facts),
+        )
+
+
+def _rows_of_groups(engine: SqlEngine, run: RunDirectory, facts: Mapping[str, LaneFacts]) -> dict[str, int]:
+    if not any(groups_of_lane(lane) for lane in run.lanes):
+        return {}
+    return {name: engine.rows(f"SELECT COUNT(*) FROM {name}")[0][0] for name in ("assignments", "commits")}
+
+
+def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> None:
+    """Define `cases`, those of the lanes in which their anomaly is judged, and `findings`, with their causes."""
+    selected = [_cases(engine, one, skipped) for one in _wanted(engine, run, skipped)]
+    none = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in _TYPES.items())
+    selected.append(f"SELECT '' AS lane, '' AS anomaly, {none}, CAST(1 AS BIGINT) AS units WHERE FALSE")
+    numbered = "SELECT *, ROW_NUMBER() OVER (ORDER BY lane, anomaly) AS number FROM"
+    engine.define("cases", f"{numbered} ({' UNION ALL '.join(selected)}) q", keep=True)
+    explained = statement("explained")
+    prepare(engine, explained.tables)
+    engine.define("findings", explained.sql, keep=True)
+
+
+def _wanted(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> list[Statement]:
+    """The statements of the anomalies that are judged in some lane."""
+    families = {
+        "records": True,
+        "transactions": any(lane.transactional is not None for lane in run.lanes),
+        "groups": any(groups_of_lane(lane) for lane in run.lanes),
+    }
+    wanted = []
+    for family in ANOMALIES:
+        for one in statements(family).values() if families[family] else ():
+            is_judged = any(anomaly_named(one.name) not in reasons for reasons in skipped.values())
+            if is_judged and (not one.needs or run.has(one.needs)):
+                if "cycles" in one.tables:
+                    _add_cycles(engine)
+                prepare(engine, one.tables)
+                wanted.append(one)
+    return wanted
+
+
+def _cases(engine: SqlEngine, one: Statement, skipped: Skipped) -> str:
+    """A SELECT of an anomaly's cases in the lanes where it is judged."""
+    there = engine.columns(one.sql)
+    values = ", ".join(
+        f"CAST({f'`{name}`' if name in there else 'NULL'} AS {kind}) AS `{name}`" for name, kind in _TYPES.items()
+    )
+    units = "CAST(units AS BIGINT)" if "units" in there else "CAST(1 AS BIGINT)"
+    left_out = [lane for lane, reasons in skipped.items() if anomaly_named(one.name) in reasons]
+    names = ", ".join("'" + lane.replace("\\", "\\\\").replace("'", "\\'") + "'" for lane in left_out)
+    judged = f" WHERE lane NOT IN ({names})" if left_out else ""
+    return f"SELECT lane, '{one.name}' AS anomaly, {values}, {units} AS units FROM ({one.sql}) q{judged}"
+
+
+def _add_cycles(engine: SqlEngine) -> None:
+    """Add the cycles among the dependencies of transactions, which no SELECT finds."""
+    prepare(engine, ["dependencies"])
+    columns = "lane, producer_id, `transaction`, to_producer_id, to_transaction"
+    edges = engine.rows(f"SELECT {columns} FROM dependencies ORDER BY lane")
+    found = []
+    for lane, of_lane in groupby(edges, key=itemgetter(0)):
+        for cycle in cycles_of([edge[1:] for edge in of_lane]):
+            producers = ", ".join(str(producer) for producer in sorted({producer for producer, _ in cycle})[:5])
+            found.append((lane, *cycle[0], len(cycle), producers))
+    rows = [dict(zip(_CYCLES.names, row, strict=True)) for row in found]
+    engine.add("cycles", pa.Table.from_pylist(rows, schema=_CYCLES))
+
+
+def _observed(engine: SqlEngine, met: Collection[str]) -> dict[tuple[str, AnyAnomaly], Observation]:
+    """Count, causes and first examples per lane and anomaly; in the lanes `met`, the records of each case, too."""
+    caused = ", ".join(f"'{anomaly}'" for anomaly in CAUSED)
+    named = f"CASE WHEN anomaly IN ({caused}) THEN SPLIT_PART(cause, ':', 1) END"
+    counts: dict[tuple[str, AnyAnomaly], dict[str | None, int]] = defaultdict(dict)
+    totals = f"SELECT lane, anomaly, {named} AS named, SUM(units) AS n FROM findings GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    for lane, anomaly, cause, units in engine.rows(totals):
+        counts[lane, anomaly_named(anomaly)][cause] = int(units)
+    examples: dict[tuple[str, AnyAnomaly], list[dict[str, int | None]]] = defaultdict(list)
+    ranked = f"SELECT *, ROW_NUMBER() OVER (PARTITION BY lane, anomaly ORDER BY {_ORDER}) AS place FROM findings"
+    shown = ", ".join(f"`{name}`" for name in _CASE)
+    for lane, anomaly, *values in engine.rows(
+        f"SELECT lane, {shown} FROM ({ranked}) q WHERE place <= {EXAMPLES} ORDER BY lane, anomaly, place"
+    ):
+        examples[lane, anomaly_named(anomaly)].append(dict(zip(_CASE[1:], values, strict=True)))
+    records: dict[tuple[str, AnyAnomaly], list[tuple[int | None, int | None]]] = defaultdict(list)
+    if met:
+        of_lanes = f"SELECT lane, anomaly, producer_id, seq FROM findings ORDER BY lane, anomaly, {_ORDER}"
+        kept = [row for row in engine.rows(of_lanes) if row[0] in met]
+        for lane, anomaly, *record in kept[:MOST_RECORDS]:
+            records[lane, anomaly_named(anomaly)].append((record[0], record[1]))
+    return {
+        key: Observation(
+            sum(of_key.values()),
+            tuple(examples[key]),
+            {cause: count for cause, count in of_key.items() if cause is not None},
+            tuple(records[key]),
+        )
+        for key, of_key in counts.items()
+    }
+
+
+def _write(folder: RunPath, findings: pa.Table) -> None:
+    if not folder.is_dir():
+        folder.mkdir()
+    pq.write_table(findings, str(folder / "part-00000.parquet"))

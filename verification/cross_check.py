@@ -1,0 +1,82 @@
+"""A cross-check at a run: DuckDB examines the same files while Spark works, and both have to count the same.
+
+Guarantee: one that fails is reported, and never ends the verification. A disagreement makes its lane and the run
+`unknown`, and names both counts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.ledger import CrossCheck, Disagreement
+from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
+
+MOST_ROWS = 1_000_000
+"""A larger run is not looked at twice: both engines share the machine."""
+_COMPARED = tuple(anomaly for anomaly in ALL_ANOMALIES if not isinstance(anomaly, RecoveryAnomaly))
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """DuckDB's counts by lane and anomaly; `problem`: why it looked at nothing."""
+
+    counts: Mapping[tuple[str, AnyAnomaly], int] = field(default_factory=dict)
+    problem: str | None = None
+
+
+def cross_checked(run: RunDirectory) -> Checked:
+    """DuckDB's counts in the run; files that cannot be read are its `problem`."""
+    if not isinstance(run.path, Path):
+        return Checked(problem="only local run directories are looked at twice")
+    if any(table.counted for table in run.tables.values()):
+        return Checked(problem="not all tables are files of the run directory")
+    if run.rows > MOST_ROWS:
+        return Checked(problem=f"the run has more than {MOST_ROWS:,} rows")
+    from kafka_chaos.verification.by_statements import examine
+
+    try:
+        return Checked({key: seen.count for key, seen in examine(run).observed.items()})
+    except (RunDirectoryError, OSError, ValueError, pa.ArrowException, duckdb.Error) as error:
+        # Whatever is wrong with a file, Spark's answer is about what Spark could read.
+        return Checked(problem=f"it failed: {type(error).__name__}: {error}")
+
+
+def with_cross_check(verdict: RunVerdict, checked: Checked, rows: int) -> RunVerdict:
+    """The verdict after the cross-check. `rows`: those of the run."""
+    if checked.problem is not None:
+        return replace(verdict, cross_check=CrossCheck(of_rows=rows, problem=checked.problem))
+    disagreements: list[Disagreement] = []
+    lanes = []
+    for lane in verdict.lanes:
+        problems = _disagreements(lane, checked)
+        disagreements += problems
+        if problems:
+            lane = replace(lane, verdict=Verdict.UNKNOWN, reasons=(*map(str, problems), *lane.reasons))
+        lanes.append(lane)
+    whole = len(verdict.lanes)
+    cross_check = CrossCheck(
+        lanes=whole, whole_lanes=whole, rows=rows, of_rows=rows, disagreements=tuple(disagreements)
+    )
+    gravest = Verdict.UNKNOWN if disagreements else verdict.verdict
+    return replace(verdict, lanes=tuple(lanes), verdict=gravest, cross_check=cross_check)
+
+
+def _disagreements(lane: LaneVerdict, checked: Checked) -> list[Disagreement]:
+    counts = {
+        anomaly: (lane.count(anomaly) or 0, checked.counts.get((lane.lane, anomaly), 0))
+        for anomaly in _COMPARED
+        if anomaly not in lane.not_judged
+    }
+    return [
+        Disagreement(lane=lane.lane, anomaly=anomaly, spark=spark, duckdb=by_duckdb)
+        for anomaly, (spark, by_duckdb) in counts.items()
+        if spark != by_duckdb
+    ]

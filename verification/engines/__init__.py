@@ -1,0 +1,1 @@
+"""What runs the statements: an engine behind a small protocol."""

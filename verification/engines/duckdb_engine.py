@@ -1,0 +1,124 @@
+"""DuckDB: runs the statements inside this process, without Java.
+
+Guarantee: it takes at most `SHARE_OF_MEMORY` of the memory, then spills into a folder that is removed with the engine.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from types import TracebackType
+from typing import Self
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+
+from kafka_chaos.contract.columns import TABLES, Column
+from kafka_chaos.verification.engines.engine import Row
+from kafka_chaos.verification.inputs.parquet import batches_where
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+
+SHARE_OF_MEMORY = 0.6
+MOST_LOADED = 5_000_000
+"""A run of up to so many rows is loaded; of a larger one, every statement reads the columns that it needs."""
+_TYPES = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT"}
+_UNUSED = ("key",)
+
+
+class DuckDb:
+    """An engine in this process, with the tables of a run.
+
+    They have a further column `file`: from which of a table's files a row is, from 1 on.
+    """
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+        self._folder = tempfile.mkdtemp(prefix="kafka-chaos-duckdb-")
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        settings = {"memory_limit": f"{int(total * SHARE_OF_MEMORY) >> 20}MB", "temp_directory": self._folder}
+        self._connection = duckdb.connect(":memory:", config={**settings, "autoinstall_known_extensions": "false"})
+        self._names: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._connection.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def read(self) -> None:
+        """Read the tables of the run. Raises `RunDirectoryError` for a file that can't be read."""
+        kind = "TABLE" if self.run.rows <= MOST_LOADED else "VIEW"
+        for name, columns in TABLES.items():
+            try:
+                self._connection.execute(f"CREATE {kind} {name} AS {self._select(name, columns)}")
+            except duckdb.Error:
+                # PyArrow names the file that is broken.
+                for _ in batches_where(self.run.tables[name].files, columns, {}):
+                    pass
+                raise
+            self._names.add(name)
+
+    def _select(self, name: str, columns: Sequence[Column]) -> str:
+        files = [str(file) for file in self.run.tables[name].files]
+        wanted = [column for column in columns if column.name not in _UNUSED]
+        if not files:
+            empty = ", ".join(f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"' for column in wanted)
+            return f"SELECT {empty}, CAST(NULL AS INTEGER) AS file WHERE FALSE"
+        listed, names = (_list(one) for one in ([_literal(file) for file in files], files))
+        source = f"read_parquet({listed}, union_by_name = true, filename = true, hive_partitioning = false)"
+        there = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+        values = ", ".join(
+            f"CAST({chr(34) + column.name + chr(34) if column.name in there else 'NULL'} AS {_TYPES[column.type]}) "
+            f'AS "{column.name}"'
+            for column in wanted
+        )
+        return f"SELECT {values}, list_position({names}, filename) AS file FROM {source}"
+
+    def add(self, name: str, table: pa.Table) -> None:
+        """See `SqlEngine`."""
+        self._connection.register("added", table)
+        self._connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM added')
+        self._connection.unregister("added")
+        self._names.add(name)
+
+    def define(self, name: str, sql: str, *, keep: bool) -> None:
+        """See `SqlEngine`."""
+        self._connection.execute(f'CREATE {"TABLE" if keep else "VIEW"} "{name}" AS {in_duckdb(sql)}')
+        self._names.add(name)
+
+    def has(self, name: str) -> bool:
+        """See `SqlEngine`."""
+        return name in self._names
+
+    def rows(self, sql: str) -> list[Row]:
+        """See `SqlEngine`."""
+        return self._connection.execute(in_duckdb(sql)).fetchall()
+
+    def arrow(self, sql: str) -> pa.Table:
+        """The rows of a SELECT, as an Arrow table."""
+        return self._connection.sql(in_duckdb(sql)).to_arrow_table()
+
+    def columns(self, sql: str) -> Sequence[str]:
+        """See `SqlEngine`."""
+        return [row[0] for row in self._connection.execute(f"DESCRIBE {in_duckdb(sql)}").fetchall()]
+
+
+def _list(texts: Sequence[str]) -> str:
+    return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
+
+
+def _literal(file: str) -> str:
+    """A name in which DuckDB takes nothing for a pattern."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", file)
+
+
+@cache
+def in_duckdb(sql: str) -> str:
+    """A statement of Spark's dialect in DuckDB's."""
+    return sqlglot.transpile(sql, read="spark", write="duckdb")[0]

@@ -1,0 +1,45 @@
+"""The protocol of an engine that runs statements, and what every one of them does alike: views in the order in which
+they need each other."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from kafka_chaos.verification.statements.library import VIEWS, Statement, statements
+
+Row = tuple[Any, ...]
+
+
+class SqlEngine(Protocol):
+    """Holds tables and runs statements in Spark's dialect."""
+
+    def add(self, name: str, table: pa.Table) -> None:
+        """Add a small table."""
+
+    def define(self, name: str, sql: str, *, keep: bool) -> None:
+        """Give the result of a SELECT a name; `keep`: compute it now."""
+
+    def has(self, name: str) -> bool:
+        """Whether there is a table or view of this name."""
+
+    def rows(self, sql: str) -> list[Row]:
+        """The rows of a SELECT."""
+
+    def columns(self, sql: str) -> Sequence[str]:
+        """The names of the columns of a SELECT."""
+
+
+def prepare(engine: SqlEngine, tables: Iterable[str]) -> None:
+    """Define the views among these tables, and those that they need."""
+    for name in tables:
+        if not engine.has(name):
+            view = statements(VIEWS)[name]
+            prepare(engine, view.tables)
+            engine.define(name, view.sql, keep=view.kept)
+
+
+def rows_of(engine: SqlEngine, statement: Statement) -> list[Row]:
+    """The rows of a statement."""
+    prepare(engine, statement.tables)
+    return engine.rows(statement.sql)

@@ -1,0 +1,25 @@
+-- By lane and partition how many rows each table has, and what acknowledgements show (`tables.facts.PartitionFacts`).
+-- Records whose partition is unknown are counted under null. `doubled`: rows of the log that repeat another one.
+--
+-- tables: sends, consumed, log
+SELECT
+  lane, `partition`,
+  SUM(produced) AS produced, SUM(acknowledged) AS acknowledged, SUM(consumed) AS consumed, SUM(stored) AS stored,
+  SUM(doubled) AS doubled, SUM(unplaced) AS unplaced, MIN(first_acknowledged_ns) AS first_acknowledged_ns,
+  MAX(acknowledged_end) AS acknowledged_end
+FROM (
+  SELECT
+    lane, `partition`, COUNT(*) AS produced, COUNT_IF(outcome = 'ok') AS acknowledged, 0 AS consumed, 0 AS stored,
+    0 AS doubled, COUNT_IF(outcome = 'ok' AND (`partition` IS NULL OR `offset` IS NULL)) AS unplaced,
+    MIN(CASE WHEN outcome = 'ok' THEN complete_ns END) AS first_acknowledged_ns,
+    MAX(CASE WHEN outcome = 'ok' THEN `offset` END) AS acknowledged_end
+  FROM sends
+  GROUP BY lane, `partition`
+  UNION ALL
+  SELECT lane, `partition`, 0, 0, COUNT(*), 0, 0, 0, NULL, NULL FROM consumed GROUP BY lane, `partition`
+  UNION ALL
+  SELECT lane, `partition`, 0, 0, 0, SUM(n), SUM(n) - COUNT(*), 0, NULL, NULL
+  FROM (SELECT lane, `partition`, COUNT(*) AS n FROM log GROUP BY lane, `partition`, `offset`, producer_id, seq) q
+  GROUP BY lane, `partition`
+) q
+GROUP BY lane, `partition`

@@ -1,0 +1,12 @@
+-- By lane the acknowledged records whose fate neither the log nor a read shows.
+--
+-- tables: records, partition_ends, lanes
+SELECT r.lane, COUNT(*) AS n
+FROM records r
+JOIN lanes l ON l.lane = r.lane
+LEFT JOIN partition_ends e ON e.lane = r.lane AND e.`partition` = r.`partition`
+WHERE (l.final_log = 0 OR l.cleaned = 1) AND r.outcome = 'ok' AND r.first_read IS NULL AND CASE
+  WHEN l.final_log = 1 THEN r.first_stored IS NULL
+  ELSE NOT COALESCE(r.acknowledged AND r.`offset` <= e.read_end, FALSE)
+END
+GROUP BY r.lane

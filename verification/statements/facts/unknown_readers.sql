@@ -1,0 +1,8 @@
+-- The consumers of transactional lanes without an assignment.
+--
+-- tables: consumed, isolation, lanes
+SELECT DISTINCT c.lane, c.consumer
+FROM consumed c
+JOIN lanes l ON l.lane = c.lane
+LEFT ANTI JOIN isolation i ON i.lane = c.lane AND i.consumer = c.consumer
+WHERE l.timeout_ms IS NOT NULL

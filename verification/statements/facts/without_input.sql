@@ -1,0 +1,8 @@
+-- By loop the records that name no input.
+--
+-- tables: produced, lanes
+SELECT p.lane, COUNT(*) AS n
+FROM produced p
+JOIN lanes l ON l.lane = p.lane
+WHERE l.loop = 1 AND (p.source_seq IS NULL OR p.source_producer_id IS NULL)
+GROUP BY p.lane

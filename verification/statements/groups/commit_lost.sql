@@ -1,0 +1,38 @@
+-- A member, or the group in the end, shows a lower committed offset than one that was acknowledged before.
+--
+-- A member shows it by the first offset that it was given, if its generation was not older than that of the member that
+-- committed. No other commit at or below what shows may have taken effect after the lost one. Counted in commits.
+--
+-- unit: commit
+-- tables: prior_commits, effects, group_assignments
+SELECT
+  judged AS lane, `partition`, known.`offset` AS `offset`,
+  'committed by ' || known.consumer || '; ' || MIN(
+    CASE
+      WHEN what = 'start' THEN consumer || ' began at ' || shown
+      ELSE 'in the end, ' || shown || ' is committed'
+    END
+  ) AS cause
+FROM (
+  SELECT p.*
+  FROM prior_commits p
+  LEFT JOIN (
+    SELECT judged, `group`, consumer, `partition`, MAX(generation) AS generation
+    FROM group_assignments
+    GROUP BY judged, `group`, consumer, `partition`
+  ) a ON a.judged = p.judged AND a.`group` = p.`group` AND a.consumer = p.consumer AND a.`partition` = p.`partition`
+  LEFT JOIN (
+    SELECT judged, `group`, consumer, `partition`, MAX(generation) AS generation
+    FROM group_assignments
+    GROUP BY judged, `group`, consumer, `partition`
+  ) b
+    ON b.judged = p.judged AND b.`group` = p.`group` AND b.consumer = p.known.consumer AND b.`partition` = p.`partition`
+  LEFT ANTI JOIN effects o
+    ON o.judged = p.judged AND o.`group` = p.`group` AND o.`partition` = p.`partition` AND o.outcome <> 'fail'
+    AND o.`offset` <= p.shown AND (o.`offset` <> p.known.`offset` OR o.invoke_ns <> p.known.invoke_ns)
+    AND (o.outcome <> 'ok' OR o.complete_ns IS NULL OR o.complete_ns > p.known.invoke_ns)
+    AND (p.until_ns IS NULL OR o.invoke_ns < p.until_ns)
+  WHERE p.what <> 'commit' AND p.shown < p.known.`offset`
+    AND NOT (p.what = 'start' AND COALESCE(a.generation < b.generation, FALSE))
+) q
+GROUP BY judged, `group`, `partition`, known

@@ -1,0 +1,31 @@
+-- Two members were given records of one partition in one generation at the same time.
+--
+-- From the first to the last read, their times overlap. Counted in pairs of assignments; the row names the first offset
+-- that the later one was given.
+--
+-- unit: pair of assignments
+-- tables: group_assignments, processed
+WITH spans AS (
+  SELECT
+    a.judged, a.`group`, a.`partition`, a.generation, a.member, a.consumer,
+    ROW_NUMBER() OVER (
+      PARTITION BY a.judged, a.`group`, a.`partition`, a.generation ORDER BY a.start_ns, a.consumer, a.member
+    ) AS number,
+    p.first_ns, p.last_ns, p.began
+  FROM group_assignments a
+  JOIN (
+    SELECT
+      judged, `group`, consumer, `partition`, MIN(poll_ns) AS first_ns, MAX(poll_ns) AS last_ns, MIN(`offset`) AS began
+    FROM processed
+    GROUP BY judged, `group`, consumer, `partition`
+  ) p ON p.judged = a.judged AND p.`group` = a.`group` AND p.consumer = a.consumer AND p.`partition` = a.`partition`
+  WHERE a.generation IS NOT NULL
+)
+SELECT
+  b.judged AS lane, b.`partition`, b.began AS `offset`,
+  a.consumer || ' and ' || b.consumer || ' in generation ' || b.generation AS cause
+FROM spans a
+JOIN spans b
+  ON b.judged = a.judged AND b.`group` = a.`group` AND b.`partition` = a.`partition` AND b.generation = a.generation
+  AND b.number > a.number
+WHERE a.member <> b.member AND a.first_ns <= b.last_ns AND b.first_ns <= a.last_ns

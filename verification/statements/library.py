@@ -1,0 +1,78 @@
+"""Reads the statements of this folder: one file each, a comment that says what it yields, a head, and a SELECT.
+
+    -- Outcome `ok`, not in the final log. Counted in identities.      the specification
+    --
+    -- unit: identity                                                  what is counted, of an anomaly
+    -- tables: records, partition_ends, lanes                          tables and views that it reads
+    -- needs: log                                                      the table without which it is not judged
+    SELECT …
+
+The name of a file is the name of its anomaly, view or fact, its folder the family. A view with `keep: yes` is computed
+once, since several statements read it. A statement of an anomaly yields its cases: `lane`, and as far as they are known
+`partition`, `offset`, `producer_id`, `seq`, `cause`, and `units` (1 unless it says so). `:name` stands for a number of
+`PARAMETERS`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP
+from kafka_chaos.verification.transactions.evidence import SLACK_NS
+
+PARAMETERS = {"widest_listed_gap": WIDEST_LISTED_GAP, "slack_ns": SLACK_NS}
+VIEWS, FACTS, ANOMALIES = "views", "facts", ("records", "transactions", "groups")
+"""The folders of this package."""
+_HEAD = re.compile(r"-- (unit|tables|needs|keep): (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of a file. `needs`: the table without which it is not judged; `kept`: whether it is computed once."""
+
+    name: str
+    family: str
+    specification: str
+    unit: str
+    tables: tuple[str, ...]
+    needs: str
+    kept: bool
+    sql: str
+
+
+@cache
+def statements(family: str) -> Mapping[str, Statement]:
+    """All statements of a folder, by name."""
+    return {one.name: one for one in _read(family)}
+
+
+@cache
+def statement(name: str) -> Statement:
+    """The statement of a file beside this one."""
+    return _parsed(files(__package__) / f"{name}.sql", "")
+
+
+def _read(family: str) -> Iterator[Statement]:
+    for file in sorted((files(__package__) / family).iterdir(), key=lambda file: file.name):
+        if file.name.endswith(".sql"):
+            yield _parsed(file, family)
+
+
+def _parsed(file: Traversable, family: str) -> Statement:
+    lines = file.read_text("utf-8").splitlines()
+    comment = [line for line in lines if line.startswith("--")]
+    head = {match[1]: match[2].strip() for line in comment if (match := _HEAD.fullmatch(line))}
+    sql = "\n".join(lines[len(comment) :])
+    return Statement(
+        name=file.name.removesuffix(".sql"),
+        family=family,
+        specification="\n".join(line[3:] for line in comment if not _HEAD.fullmatch(line)).strip(),
+        unit=head.get("unit", ""),
+        tables=tuple(head["tables"].split(", ")),
+        needs=head.get("needs", ""),
+        kept="keep" in head,
+        sql=re.sub(r":([a-z]\w+)", lambda match: str(PARAMETERS[match[1]]), sql),
+    )

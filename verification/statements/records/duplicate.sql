@@ -1,0 +1,9 @@
+-- One identity at two or more positions of the log. Counted in identities; the last position is named.
+--
+-- unit: identity
+-- tables: records
+SELECT
+  lane, producer_id, seq, last_stored.`partition` AS `partition`, last_stored.`offset` AS `offset`,
+  'first at partition ' || first_stored.`partition` || ', offset ' || first_stored.`offset` AS cause
+FROM records
+WHERE first_stored <> last_stored

@@ -1,0 +1,9 @@
+-- Outcome `fail`, yet in the log or read. Counted in identities.
+--
+-- unit: identity
+-- tables: records
+SELECT lane, producer_id, seq, place.`partition` AS `partition`, place.`offset` AS `offset`
+FROM (
+  SELECT lane, producer_id, seq, COALESCE(first_stored, first_read) AS place FROM records WHERE outcome = 'fail'
+) q
+WHERE place IS NOT NULL

@@ -1,0 +1,15 @@
+-- A partition's leader reported a lower high watermark than before within one leader epoch.
+--
+-- Counted in reports; the row's offset is the high watermark reported.
+--
+-- unit: report
+-- tables: leader_reports
+SELECT
+  lane, `partition`, high_watermark AS `offset`, 'leader epoch ' || leader_epoch || ', before: ' || previous AS cause
+FROM (
+  SELECT
+    *,
+    LAG(high_watermark) OVER (PARTITION BY lane, `partition`, leader_epoch ORDER BY ts_ns, number) AS previous
+  FROM leader_reports
+) q
+WHERE high_watermark < previous

@@ -1,0 +1,18 @@
+-- Outcome `ok`, not in the final log. Counted in identities.
+--
+-- Without a final log: it has an offset, a record at or past that offset was read in its partition, and nobody read it.
+-- For acks=0, `ok` means handed to the socket.
+--
+-- unit: identity
+-- tables: records, partition_ends, lanes
+SELECT
+  r.lane, r.producer_id, r.seq,
+  CASE WHEN r.acknowledged THEN r.`partition` END AS `partition`,
+  CASE WHEN r.acknowledged THEN r.`offset` END AS `offset`
+FROM records r
+JOIN lanes l ON l.lane = r.lane
+LEFT JOIN partition_ends e ON e.lane = r.lane AND e.`partition` = r.`partition`
+WHERE r.outcome = 'ok' AND (
+  (l.final_log = 1 AND r.first_stored IS NULL)
+  OR (l.final_log = 0 AND r.acknowledged AND r.`offset` <= e.read_end AND r.first_read IS NULL)
+)

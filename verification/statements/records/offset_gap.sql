@@ -1,0 +1,25 @@
+-- The final log of a lane without compaction and retention has a hole.
+--
+-- Markers of transactions take offsets, too. Counted in missing offsets, between the log's first and last. A hole of up to
+-- 10,000 offsets has one row for each of them; a wider one has one row at its first offset.
+--
+-- unit: missing offset
+-- tables: log, replicas
+-- needs: log
+SELECT
+  lane, `partition`, EXPLODE(SEQUENCE(first, CASE WHEN width <= :widest_listed_gap THEN last ELSE first END)) AS `offset`,
+  'hole from offset ' || first || ' to ' || last AS cause,
+  CASE WHEN width <= :widest_listed_gap THEN 1 ELSE width END AS units
+FROM (
+  SELECT lane, `partition`, previous + 1 AS first, `offset` - 1 AS last, `offset` - previous - 1 AS width
+  FROM (
+    SELECT
+      lane, `partition`, `offset`, LAG(`offset`) OVER (PARTITION BY lane, `partition` ORDER BY `offset`) AS previous
+    FROM (
+      SELECT lane, `partition`, `offset` FROM log
+      UNION
+      SELECT lane, `partition`, `offset` FROM replicas WHERE kind IN ('commit', 'abort')
+    ) q
+  ) q
+) q
+WHERE width > 0

@@ -1,0 +1,19 @@
+-- Per producer and partition: in offset order, first occurrences are not in `seq` order.
+--
+-- Counted in descents between neighbours; the row names the record after the descent. Several records at one offset count
+-- in the order of `seq`.
+--
+-- unit: descent
+-- tables: stored
+SELECT lane, `partition`, `offset`, producer_id, seq, 'after seq ' || previous AS cause
+FROM (
+  SELECT
+    *,
+    LAG(seq) OVER (PARTITION BY lane, `partition`, producer_id ORDER BY `offset`, seq) AS previous
+  FROM (
+    SELECT lane, `partition`, producer_id, seq, MIN(`offset`) AS `offset`
+    FROM stored
+    GROUP BY lane, `partition`, producer_id, seq
+  ) q
+) q
+WHERE seq < previous

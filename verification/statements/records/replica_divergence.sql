@@ -1,0 +1,29 @@
+-- Below the lowest high watermark two replicas hold different records, markers or leader epochs at one offset.
+--
+-- Without a high watermark of the partition, below the lowest end of a replica. Counted in (partition, offset).
+--
+-- unit: position
+-- tables: replicas, checkpoints
+-- needs: replicas
+SELECT
+  lane, `partition`, `offset`, b.producer_id AS producer_id, b.seq AS seq,
+  'epoch ' || a.leader_epoch || ': ' || a.kind || ' of producer ' || a.producer_id || ', seq ' || a.seq || '; epoch '
+  || b.leader_epoch || ': ' || b.kind || ' of producer ' || b.producer_id || ', seq ' || b.seq AS cause
+FROM (
+  SELECT
+    r.lane, r.`partition`, r.`offset`,
+    MIN(STRUCT(r.leader_epoch, r.producer_id, r.seq, COALESCE(r.kind, 'data') AS kind)) AS a,
+    MAX(STRUCT(r.leader_epoch, r.producer_id, r.seq, COALESCE(r.kind, 'data') AS kind)) AS b
+  FROM replicas r
+  JOIN (
+    SELECT lane, `partition`, MIN(log_end) AS log_end
+    FROM (SELECT lane, `partition`, broker, MAX(`offset`) + 1 AS log_end FROM replicas GROUP BY lane, `partition`, broker) q
+    GROUP BY lane, `partition`
+  ) e ON e.lane = r.lane AND e.`partition` = r.`partition`
+  LEFT JOIN (
+    SELECT lane, `partition`, MIN(high_watermark) AS high_watermark FROM checkpoints GROUP BY lane, `partition`
+  ) c ON c.lane = r.lane AND c.`partition` = r.`partition`
+  WHERE r.`offset` < COALESCE(c.high_watermark, e.log_end)
+  GROUP BY r.lane, r.`partition`, r.`offset`
+) q
+WHERE a <> b

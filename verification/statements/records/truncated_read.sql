@@ -1,0 +1,8 @@
+-- A consumer read it, the final log lacks it. Counted in identities.
+--
+-- unit: identity
+-- tables: records
+-- needs: log
+SELECT lane, producer_id, seq, first_read.`partition` AS `partition`, first_read.`offset` AS `offset`
+FROM records
+WHERE first_read IS NOT NULL AND first_stored IS NULL

@@ -1,0 +1,28 @@
+-- In the final log, delivered to no consumer, in a partition that some consumer read to the end.
+--
+-- Without a final log: acknowledged past the highest offset read (the lane is then unknown, not violated).
+-- In a transactional lane, committed records are due to all consumers, and others to read_uncommitted ones. Counted in
+-- identities.
+--
+-- unit: identity
+-- tables: records, stored, visible, partition_ends, lanes
+SELECT lane, producer_id, seq, first_due.`partition` AS `partition`, first_due.`offset` AS `offset`
+FROM (
+  SELECT s.lane, s.producer_id, s.seq, MIN(STRUCT(s.`partition`, s.`offset`)) AS first_due
+  FROM records r
+  JOIN stored s ON s.lane = r.lane AND s.producer_id = r.producer_id AND s.seq = r.seq
+  JOIN lanes l ON l.lane = s.lane
+  JOIN partition_ends e ON e.lane = s.lane AND e.`partition` = s.`partition`
+  LEFT JOIN visible v ON v.lane = s.lane AND v.`partition` = s.`partition` AND v.`offset` = s.`offset`
+  WHERE r.first_read IS NULL AND l.final_log = 1 AND CASE
+    WHEN l.timeout_ms IS NULL OR v.`offset` IS NOT NULL THEN e.read_end >= e.visible_end
+    ELSE e.uncommitted_read_end >= e.log_end
+  END
+  GROUP BY s.lane, s.producer_id, s.seq
+) q
+UNION ALL
+SELECT r.lane, r.producer_id, r.seq, r.`partition`, r.`offset`
+FROM records r
+JOIN lanes l ON l.lane = r.lane
+LEFT JOIN partition_ends e ON e.lane = r.lane AND e.`partition` = r.`partition`
+WHERE l.final_log = 0 AND r.acknowledged AND r.first_read IS NULL AND NOT COALESCE(r.`offset` <= e.read_end, FALSE)

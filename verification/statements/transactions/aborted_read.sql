@@ -1,0 +1,21 @@
+-- A read_committed consumer was given a record of an aborted transaction. Counted in identities.
+--
+-- Aborted is what the producer knows to be aborted, and what stands before an abort marker in the log where the consumer
+-- read it. The row names the lowest place where it was read.
+--
+-- unit: identity
+-- tables: committed_reads, members, outlines, fates
+SELECT
+  lane, producer_id, seq, at.`partition` AS `partition`, at.`offset` AS `offset`,
+  'transaction ' || `transaction` || ', read by ' || at.consumer AS cause
+FROM (
+  SELECT r.lane, r.producer_id, r.seq, m.`transaction`, MIN(STRUCT(r.`partition`, r.`offset`, r.consumer)) AS at
+  FROM committed_reads r
+  JOIN members m ON m.lane = r.lane AND m.producer_id = r.producer_id AND m.seq = r.seq
+  JOIN outlines o ON o.lane = m.lane AND o.producer_id = m.producer_id AND o.`transaction` = m.`transaction`
+  LEFT JOIN fates f
+    ON f.lane = r.lane AND f.`partition` = r.`partition` AND f.`offset` = r.`offset` AND f.producer_id = r.producer_id
+    AND f.seq = r.seq
+  WHERE o.outcome = 'aborted' OR f.fate = 'abort'
+  GROUP BY r.lane, r.producer_id, r.seq, m.`transaction`
+) q

@@ -1,0 +1,15 @@
+-- The last stable offset stands still behind a transaction longer than its time-out allows.
+--
+-- The final log of a partition has a record that no marker of its transactional id follows, and the history goes on for
+-- longer than the time-out, and 30 s, after its producer last heard of a record of that transaction, and after the last
+-- fault was healed. Brokers look for such transactions every 10 s, and a new coordinator first loads its log. Counted in
+-- partitions.
+--
+-- unit: partition
+-- tables: open_ends, last_moments, lanes
+SELECT
+  e.lane, e.`partition`, e.`offset`, e.producer_id, e.seq, 'transaction ' || e.`transaction` || ' is still open' AS cause
+FROM open_ends e
+JOIN lanes l ON l.lane = e.lane
+JOIN last_moments h ON h.lane = e.lane
+WHERE h.ns - GREATEST(l.healed_ns, e.last_ns) > :slack_ns + l.timeout_ms * 1000000

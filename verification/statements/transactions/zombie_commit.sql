@@ -1,0 +1,31 @@
+-- Two commits succeeded for overlapping incarnations of one transactional id.
+--
+-- An incarnation that is initialised fences those before it. So what they send afterwards can't be committed: the commit
+-- of a transaction of which the producer sent a record when a later incarnation was initialised already. Both have
+-- acknowledged commits that contain records: an empty transaction never reaches the coordinator. Counted in transactions
+-- of the earlier incarnation; the row names their first record.
+--
+-- unit: transaction
+-- tables: outlines, transactions, members
+WITH commits AS (
+  SELECT o.*, b.began_ns
+  FROM outlines o
+  JOIN (
+    SELECT lane, producer_id, MIN(COALESCE(initialised_ns, begin_ns)) AS began_ns
+    FROM transactions
+    GROUP BY lane, producer_id
+  ) b ON b.lane = o.lane AND b.producer_id = o.producer_id
+  WHERE o.outcome = 'committed' AND o.sent > 0
+), fenced AS (
+  SELECT
+    lane, transactional_id, began_ns,
+    LEAD(began_ns) OVER (PARTITION BY lane, transactional_id ORDER BY began_ns) AS fenced_ns
+  FROM (SELECT DISTINCT lane, transactional_id, began_ns FROM commits) q
+)
+SELECT
+  c.lane, m.`partition`, m.`offset`, c.producer_id, m.seq,
+  'transaction ' || c.`transaction` || ' was sent after a later incarnation was initialised' AS cause
+FROM commits c
+JOIN fenced f ON f.lane = c.lane AND f.transactional_id = c.transactional_id AND f.began_ns = c.began_ns
+JOIN members m ON m.lane = c.lane AND m.producer_id = c.producer_id AND m.seq = c.first_sent
+WHERE c.sent_ns > f.fenced_ns

@@ -1,0 +1,33 @@
+-- What became of each record in the log of a transactional lane: the kind of the next marker after it of its producer's
+-- transactional id (`commit`, `abort`), null if there is none. That marker decides what read_committed consumers are
+-- given, whatever the producer learned.
+--
+-- tables: log, replicas, writers, lanes
+-- keep: yes
+SELECT lane, `partition`, `offset`, producer_id, seq, fate
+FROM (
+  SELECT
+    *,
+    LAST_VALUE(kind) IGNORE NULLS OVER (
+      PARTITION BY lane, `partition`, writer ORDER BY `offset` DESC, is_record DESC
+      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+    ) AS fate
+  FROM (
+    SELECT
+      r.lane, r.`partition`, r.`offset`, COALESCE(w.writer, r.producer_id) AS writer, 0 AS is_record,
+      MAX(r.kind) AS kind, CAST(NULL AS INT) AS producer_id, CAST(NULL AS BIGINT) AS seq
+    FROM replicas r
+    JOIN lanes l ON l.lane = r.lane
+    LEFT JOIN writers w ON w.lane = r.lane AND w.producer_id = r.producer_id
+    WHERE l.timeout_ms IS NOT NULL AND r.kind IN ('commit', 'abort')
+    GROUP BY r.lane, r.`partition`, r.`offset`, COALESCE(w.writer, r.producer_id)
+    UNION ALL
+    SELECT DISTINCT
+      g.lane, g.`partition`, g.`offset`, COALESCE(w.writer, g.producer_id), 1, CAST(NULL AS STRING), g.producer_id, g.seq
+    FROM log g
+    JOIN lanes l ON l.lane = g.lane
+    LEFT JOIN writers w ON w.lane = g.lane AND w.producer_id = g.producer_id
+    WHERE l.timeout_ms IS NOT NULL
+  ) q
+) q
+WHERE is_record = 1

@@ -1,0 +1,24 @@
+-- Each transaction of produced/: its outcome for its producer (`info` if transactions/ lacks it), how many records were
+-- sent (those that failed were not), how many of these are committed in the final log, and which of them are the first
+-- one, the first one sent and the first one sent that is not committed. `sent_ns`: when the last record was sent;
+-- `last_ns`: when its producer last heard of a record.
+--
+-- tables: members, written, transactions
+-- keep: yes
+SELECT
+  m.lane, m.producer_id, m.`transaction`,
+  COALESCE(MAX(t.outcome), 'info') AS outcome,
+  MAX(t.transactional_id) AS transactional_id,
+  COUNT_IF(m.sent) AS sent,
+  COUNT_IF(m.sent AND c.seq IS NOT NULL) AS committed,
+  MIN(m.seq) AS first_seq,
+  MIN(CASE WHEN m.sent THEN m.seq END) AS first_sent,
+  MIN(CASE WHEN m.sent AND c.seq IS NULL THEN m.seq END) AS first_lacking,
+  MAX(m.invoke_ns) AS sent_ns,
+  MAX(COALESCE(m.complete_ns, m.invoke_ns)) AS last_ns
+FROM members m
+LEFT JOIN (SELECT DISTINCT lane, producer_id, seq FROM written WHERE fate = 'commit') c
+  ON c.lane = m.lane AND c.producer_id = m.producer_id AND c.seq = m.seq
+LEFT JOIN transactions t
+  ON t.lane = m.lane AND t.producer_id = m.producer_id AND t.`transaction` = m.`transaction`
+GROUP BY m.lane, m.producer_id, m.`transaction`

@@ -1,0 +1,27 @@
+-- The records that a group has put behind it: between the first offset that it processed or committed and the offset that
+-- it has committed, what it was to be given of the final log. An offset at which members were only given other records
+-- was used again.
+--
+-- tables: log, known, visible, progress, processed, groups, lanes
+-- keep: yes
+SELECT
+  p.judged, p.`group`, p.lane, p.`partition`, p.`offset`, p.producer_id, p.seq, r.records IS NOT NULL AS is_processed
+FROM (
+  SELECT DISTINCT g.judged, g.`group`, s.lane, s.`partition`, s.`offset`, s.producer_id, s.seq
+  FROM log s
+  JOIN `groups` g ON g.lane = s.lane
+  JOIN lanes l ON l.lane = s.lane
+  JOIN progress w ON w.judged = g.judged AND w.`group` = g.`group` AND w.`partition` = s.`partition`
+  LEFT JOIN visible v ON v.lane = s.lane AND v.`partition` = s.`partition` AND v.`offset` = s.`offset`
+  LEFT SEMI JOIN known k ON k.lane = s.lane AND k.producer_id = s.producer_id AND k.seq = s.seq
+  WHERE s.`offset` >= w.first AND s.`offset` < w.past AND (l.timeout_ms IS NULL OR v.`offset` IS NOT NULL)
+) p
+LEFT JOIN (
+  SELECT judged, `group`, `partition`, `offset`, COUNT(*) AS records
+  FROM processed
+  GROUP BY judged, `group`, `partition`, `offset`
+) r ON r.judged = p.judged AND r.`group` = p.`group` AND r.`partition` = p.`partition` AND r.`offset` = p.`offset`
+LEFT JOIN (SELECT DISTINCT judged, `group`, `partition`, `offset`, producer_id, seq FROM processed) o
+  ON o.judged = p.judged AND o.`group` = p.`group` AND o.`partition` = p.`partition` AND o.`offset` = p.`offset`
+  AND o.producer_id = p.producer_id AND o.seq = p.seq
+WHERE r.records IS NULL OR o.seq IS NOT NULL

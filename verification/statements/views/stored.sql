@@ -1,0 +1,21 @@
+-- The places of produced records in the final log, each once; without a final log, those that reads and
+-- acknowledgements show.
+--
+-- tables: log, known, reads, lanes
+-- keep: yes
+SELECT DISTINCT lane, producer_id, seq, `partition`, `offset`
+FROM (
+  SELECT g.lane, g.producer_id, g.seq, g.`partition`, g.`offset`
+  FROM log g
+  LEFT SEMI JOIN known k ON k.lane = g.lane AND k.producer_id = g.producer_id AND k.seq = g.seq
+  UNION ALL
+  SELECT r.lane, r.producer_id, r.seq, r.`partition`, r.`offset`
+  FROM reads r
+  JOIN lanes l ON l.lane = r.lane
+  WHERE l.final_log = 0
+  UNION ALL
+  SELECT k.lane, k.producer_id, k.seq, k.`partition`, k.`offset`
+  FROM known k
+  JOIN lanes l ON l.lane = k.lane
+  WHERE l.final_log = 0 AND k.acknowledged
+) q

@@ -1,0 +1,20 @@
+-- The places of transactional lanes that every consumer must be given: those of committed records. Without a final log,
+-- the places of which producers and readers were told that they are committed. In other lanes, that is the whole log.
+--
+-- tables: fates, known, consumed, isolation, lanes
+-- keep: yes
+SELECT DISTINCT lane, `partition`, `offset`
+FROM (
+  SELECT lane, `partition`, `offset` FROM fates WHERE fate = 'commit'
+  UNION ALL
+  SELECT k.lane, k.`partition`, k.`offset`
+  FROM known k
+  JOIN lanes l ON l.lane = k.lane
+  WHERE l.timeout_ms IS NOT NULL AND l.final_log = 0 AND k.acknowledged AND k.`transaction` IS NOT NULL
+  UNION ALL
+  SELECT c.lane, c.`partition`, c.`offset`
+  FROM consumed c
+  JOIN lanes l ON l.lane = c.lane
+  JOIN isolation i ON i.lane = c.lane AND i.consumer = c.consumer
+  WHERE l.timeout_ms IS NOT NULL AND l.final_log = 0 AND i.isolation = 'read_committed'
+) q
