@@ -11,7 +11,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT, UNANSWERED
 from kafka_chaos.verification.schemas import schema
 from kafka_chaos.verification.tables.evidence import Frames
-from kafka_chaos.verification.tables.facts import LaneFacts, Owned, Pulse
+from kafka_chaos.verification.tables.facts import Awaited, LaneFacts, Owned, Pulse
 from kafka_chaos.verification.tables.history import local_frame
 
 _SECOND_NS = 1_000_000_000
@@ -53,6 +53,12 @@ def with_pulses(run: RunDirectory, frames: Frames, facts: Mapping[str, LaneFacts
     for lane, what, reader, partition, _, first, last, asked_ns in counted.collect():
         offsets = (moment.offset if moment.offset >= 0 else None for moment in (first, last))
         found[lane].append(Pulse(what, reader, partition, first.ns, last.ns, asked_ns, *offsets))
+    awaited = defaultdict(list)
+    if frames.transactions is not None:
+        unanswered = f"IF(end_ns IS NULL, error IS NOT NULL, end_ns - begin_ns >= {_SECOND_NS}L)"
+        transactions = frames.transactions.where(wanted).where(unanswered)
+        for lane, *values in transactions.select("lane", *Awaited._fields).collect():
+            awaited[lane].append(Awaited(*values))
     groups = {lane.lane: groups_of_lane(lane) for lane in run.lanes if lane.lane in run.timings}
     return {
         **facts,
@@ -60,6 +66,7 @@ def with_pulses(run: RunDirectory, frames: Frames, facts: Mapping[str, LaneFacts
             lane: replace(
                 facts.get(lane, LaneFacts()),
                 pulses=tuple(sorted(found[lane], key=str)),
+                awaited=tuple(sorted(awaited[lane], key=str)),
                 owned=tuple(sorted((one for group in of for one in owned[group]), key=str)),
             )
             for lane, of in groups.items()

@@ -52,7 +52,8 @@ class Measured:
         """For people: the gap, the bound and its derivation."""
         paused = f", and the harness had no processor for {self.paused / 1e9:.1f} s" if self.paused else ""
         ended = "" if self.outage.over else ", with no end seen"
-        return f"longest gap {self.counted / 1e9:.1f} s{ended}, bound {self.bound.described}{paused}"
+        waited = f"{self.outage.client} waited for the end of a transaction: " if self.outage.client else ""
+        return f"{waited}longest gap {self.counted / 1e9:.1f} s{ended}, bound {self.bound.described}{paused}"
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class Recovery:
         kept = {}
         for anomaly in self.judged:
             of = [one for one in self.measured if one.outage.anomaly == anomaly]
-            of.sort(key=lambda one: (one.bound.seconds * 1e9 + one.paused - one.counted, one.outage[1:]))
+            of.sort(key=lambda one: (one.bound.seconds * 1e9 + one.paused - one.counted, str(one.outage)))
             kept[anomaly] = [one for one in of if one.is_too_long] or of[:1]
         return kept
 

@@ -25,6 +25,7 @@ SENT, ACKNOWLEDGED, GIVEN_UP, UNANSWERED, READ = "sent", "acknowledged", "given 
 class Outage(NamedTuple):
     """Something was unavailable from `start_ns` to `end_ns`; `over`: it was seen to be available then.
 
+    `client`: the transactional id that waited, where it was one, for all its partitions.
     What clients ask for ends when they no longer do; all else, when nobody observed the lane any more.
     """
 
@@ -33,6 +34,7 @@ class Outage(NamedTuple):
     start_ns: int
     end_ns: int
     over: bool
+    client: str = ""
 
 
 def outages(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Outage]:
@@ -43,6 +45,12 @@ def outages(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Outage]
     last = _observed_to(run, lane, facts)
     yield from _isrs(run, lane, last)
     yield from _transactions(run, lane, last)
+    for transaction in facts.awaited:
+        # Its client asked for its end: a call without an answer counts to the end of the phase.
+        over = transaction.end_ns is not None
+        end = max(last, transaction.begin_ns) if transaction.end_ns is None else transaction.end_ns
+        for anomaly in (RecoveryAnomaly.STALLED_PRODUCER, RecoveryAnomaly.TRANSACTION_NOT_ENDED):
+            yield Outage(anomaly, None, transaction.begin_ns, end, over, transaction.transactional_id)
 
 
 def _observed_to(run: RunDirectory, lane: Lane, facts: LaneFacts) -> int:

@@ -162,6 +162,14 @@ class Pulse(NamedTuple):
     last_offset: int | None = None
 
 
+class Awaited(NamedTuple):
+    """A transaction whose end its client awaited for a second or more; `end_ns` None: until it gave up, in vain."""
+
+    transactional_id: str
+    begin_ns: int
+    end_ns: int | None
+
+
 class Owned(NamedTuple):
     """From when to when a member of a group had a partition; `end_ns` None: nobody knows."""
 
@@ -201,6 +209,7 @@ class LaneFacts:
     without_input: int = 0
     pulses: tuple[Pulse, ...] = ()
     owned: tuple[Owned, ...] = ()
+    awaited: tuple[Awaited, ...] = ()
 
     def total(self, name: str) -> int:
         """The sum of a count over all partitions."""

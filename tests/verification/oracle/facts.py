@@ -10,6 +10,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT, UNANSWERED
 from kafka_chaos.verification.tables.facts import (
+    Awaited,
     GroupFacts,
     GroupPartitionFacts,
     LaneFacts,
@@ -55,6 +56,20 @@ def _moments(
         yield READ, groups.get(read.consumer, ""), read.partition, read.poll_ns, read.offset, None
 
 
+def awaited_in(history: LaneHistory) -> tuple[Awaited, ...]:
+    """The transactions of a lane whose end took a second or more, or was asked for in vain."""
+    return tuple(
+        sorted(
+            (
+                Awaited(row.transactional_id, row.begin_ns, row.end_ns)
+                for row in history.transactions
+                if (row.error is not None if row.end_ns is None else row.end_ns - row.begin_ns >= _SECOND_NS)
+            ),
+            key=str,
+        )
+    )
+
+
 def owned_by(groups: Sequence[Group]) -> tuple[Owned, ...]:
     """Who had which partition, of these groups."""
     rows = (row for group in groups for row in History(group).assigned)
@@ -74,6 +89,7 @@ def facts_of(run: RunDirectory, lane: Lane, view: View, groups: Sequence[Group])
         without_input=unnamed if lane.loop is not None else 0,
         pulses=pulses_of(view.history, run.events.passing.get(lane.lane, ())) if lane.lane in run.timings else (),
         owned=owned_by(groups) if lane.lane in run.timings else (),
+        awaited=awaited_in(view.history) if lane.lane in run.timings else (),
     )
 
 

@@ -67,6 +67,7 @@ class Transaction(NamedTuple):
     end_ns: int | None
     outcome: str
     initialised_ns: int | None = None
+    error: str | None = None
 
 
 class Assigned(NamedTuple):

@@ -383,6 +383,36 @@ def test_a_transaction_that_holds_consumers_back_is_found(
     assert (TRANSACTION in found(lane)) == is_found, lane.reasons
 
 
+@pytest.mark.parametrize(
+    ("until", "outcome", "error", "is_found"),
+    [
+        (None, "info", "_TIMED_OUT", True),
+        (None, "aborted", "_TIMED_OUT", True),
+        (150, "committed", None, True),
+        (70, "aborted", None, False),
+        # A client that was killed awaits nothing; one that was fenced has its answer.
+        (None, "info", None, False),
+        (45, "info", "_FENCED", False),
+    ],
+)
+def test_a_client_that_awaits_the_end_of_its_transaction_has_asked(
+    tmp_path: Path, verified: Verified, until: float | None, outcome: str, error: str | None, is_found: bool
+) -> None:
+    """Others of its lane go on, and no partition's last stable offset stands still: a coordinator refuses this one."""
+    rows = stable(healthy(), *((seconds, seconds) for seconds in range(SECONDS)))
+    rows.transactions = [
+        {"lane": "a", "producer_id": 9, "transaction": 0, "transactional_id": "a-3", "initialised_ns": at(0)}
+        | {"begin_ns": at(40), "end_ns": None if until is None else at(until), "outcome": outcome, "error": error}
+    ]
+    lane = judged(rows, tmp_path / "run", verified)
+    assert found(lane) == ({PRODUCER: 1, TRANSACTION: 1} if is_found else {}), lane.reasons
+    if is_found:
+        lasted = "161.0 s, with no end seen" if until is None else "110.0 s"
+        assert any(
+            f"a-3 waited for the end of a transaction: longest gap {lasted}, bound" in one for one in lane.reasons
+        )
+
+
 def elect(rows: Rows, since: float, start_offset: int, *, broker: int = 2, leader_epoch: int = 1) -> Rows:
     place = {"lane": "a", "partition": 0, "broker": broker, "leader_epoch": leader_epoch}
     return rows.event("leader_elected", **place, start_offset=start_offset, isr=[1, 2, 3], ts_ns=at(since))
