@@ -18,6 +18,7 @@ from kafka_chaos.contract.lane.transactions import DATA
 from kafka_chaos.verification.schemas import POSITION
 from kafka_chaos.verification.tables.blocks import within
 from kafka_chaos.verification.tables.history import FAIL, OK
+from kafka_chaos.verification.tables.scope import keys
 
 WHO = "struct(producer_id, seq)"
 
@@ -184,11 +185,30 @@ def stepped_over(
     return who.select(*reader, "offset", "who.*")
 
 
+def there_when_passed(missed: DataFrame, polls: DataFrame, produced: DataFrame, *, few: bool, small: bool) -> DataFrame:
+    """Of the places that a consumer stepped over, those whose record had been sent when it read past them.
+
+    A record that was sent later stands there since the log was replaced. `few`, `small`: of MISSED, see `scope.keys`.
+    """
+    reader = ["lane", "consumer", "partition"]
+    of_readers = polls.join(keys(missed.select(*reader).distinct(), few=few, small=small), reader, "left_semi")
+    steps = _in_poll_order(of_readers).where("offset > previous + 1").select(*reader, "offset", "poll_ns")
+    beyond = (
+        "PARTITION BY lane, consumer, partition ORDER BY offset DESC RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    )
+    passed = missed.unionByName(steps, allowMissingColumns=True).selectExpr(
+        "*", f"min(poll_ns) OVER ({beyond}) AS passed_ns"
+    )
+    sent = produced.select("lane", "producer_id", "seq", "invoke_ns")
+    timed = sent.join(keys(passed.where("poll_ns IS NULL"), few=few, small=small), ["lane", "producer_id", "seq"])
+    return timed.where("invoke_ns <= passed_ns").select(*missed.columns)
+
+
 def skipped_poll(missed: DataFrame) -> DataFrame:
     """One consumer, after its first offset, steps over an offset that the log holds and never reads it.
 
-    `missed`: `stepped_over`; in transactional lanes only what the consumer was to be given. Counted in (partition,
-    offset).
+    `missed`: what is `stepped_over` and was `there_when_passed`; in transactional lanes only what the consumer was to
+    be given. Counted in (partition, offset).
     """
     first = F.expr("min(struct(producer_id, seq, consumer)) AS who")
     skipped = missed.groupBy(*POSITION).agg(first).select(*POSITION, "who.*")

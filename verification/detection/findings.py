@@ -26,7 +26,7 @@ from kafka_chaos.verification.tables import history
 from kafka_chaos.verification.tables.counts import suspects
 from kafka_chaos.verification.tables.evidence import is_small
 from kafka_chaos.verification.tables.facts import LaneFacts
-from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Scope, Survey, asked, keep
+from kafka_chaos.verification.tables.scope import MOST_BROADCAST, Survey, asked, keep
 from kafka_chaos.verification.transactions.dependencies import Cycles
 from kafka_chaos.verification.transactions.findings import cases_of_transactions, due_to, unseen_in
 from kafka_chaos.verification.transactions.survey import Transactions, with_transactions
@@ -187,7 +187,7 @@ def _tables(
     return {
         **{name: partial(getattr, scope, name) for name in names},
         "final_log": lambda: run.has_log,
-        "missed": lambda: _missed(spark, run, scope, transactions),
+        "missed": lambda: _missed(spark, run, survey, transactions),
         "replicas": replicas,
         "limits": limits,
         "reports": lambda: frames.reports,
@@ -195,17 +195,23 @@ def _tables(
 
 
 def _missed(
-    spark: SparkSession, run: RunDirectory, scope: Scope, transactions: Transactions | None
+    spark: SparkSession, run: RunDirectory, survey: Survey, transactions: Transactions | None
 ) -> DataFrame | None:
     """The records that consumers stepped over although they were due to them (`stepped_over`)."""
+    scope = survey.scope
     if scope.polls is None or scope.consumed is None or scope.held is None:
         return None
     missed = anomalies.stepped_over(scope.polls, scope.consumed, scope.held, doubtful=scope.doubtful)
-    if transactions is None:
+    # Used several times: to choose what is known to be committed, and to be compared with that and with what was sent.
+    small = is_small(run)
+    missed = keep(missed, small=small)
+    if transactions is not None:
+        missed = keep(due_to(spark, transactions, missed, has_log=run.has_log), small=small)
+    places = 0 if small else missed.count()
+    if not small and not places:
         return missed
-    # Used several times: to choose what is known to be committed, and to be compared with that.
-    missed = keep(missed, small=is_small(run))
-    return due_to(spark, transactions, missed, has_log=run.has_log)
+    few = places <= MOST_BROADCAST
+    return anomalies.there_when_passed(missed, scope.polls, survey.frames.produced, few=few, small=small)
 
 
 def _unseen(spark: SparkSession, survey: Survey, transactions: Transactions, found: DataFrame) -> DataFrame:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allpairspy import AllPairs
 
 from kafka_chaos.contract.lane.groups import AFTER, CLASSIC, CONSUMER
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
@@ -22,7 +23,6 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.reference_model.recovery import bounds_of
 
-AllPairs: Any = pytest.importorskip("allpairspy", reason="a test dependency: install the extra test").AllPairs
 SOURCE = "source"
 FAULTS: dict[str, dict[str, Any]] = {
     "none": {},

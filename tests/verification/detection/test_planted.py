@@ -186,6 +186,21 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
     )
 
 
+def test_a_record_that_was_sent_after_a_consumer_had_passed_its_offset_was_not_skipped(
+    tmp_path: Path, verified: Verified
+) -> None:
+    """The log was replaced since: what stands there now was not there when the consumer went on."""
+    histories = {"then": valid(), "later": valid()}
+    for history in histories.values():
+        history.consumed = [row._replace(poll_ns=row.poll_ns + 1_000) for row in history.consumed]
+        skipped_poll(history, 70)
+    replaced = histories["later"].produced
+    replaced[70] = replaced[70]._replace(invoke_ns=100, complete_ns=101)
+    verified(write_histories(tmp_path / "run", histories), all_methods=True)
+    assert [case.anomaly for case in read_cases(tmp_path / "run").get("then", [])] == ["skipped_poll"]
+    assert read_cases(tmp_path / "run").get("later", []) == []
+
+
 def at_stride(history: LaneHistory, stride: int) -> LaneHistory:
     """The history of a producer that sends only every `stride`-th record to this partition."""
     return LaneHistory(

@@ -172,7 +172,13 @@ def _skipped_poll(view: View) -> Iterable[Finding]:
         for first, end in steps:
             for offset in of_partition[bisect_left(of_partition, first) : bisect_left(of_partition, end)]:
                 is_due = is_given_all or (partition, offset) in view.visible
-                if is_due and offset not in delivered[consumer, partition]:
+                sent_ns = view.sent_ns[held[partition][offset]]
+                passed_ns = min(
+                    after.poll_ns
+                    for before, after in pairwise(deliveries[consumer, partition])
+                    if after.offset > max(offset, before.offset + 1)
+                )
+                if is_due and offset not in delivered[consumer, partition] and sent_ns <= passed_ns:
                     skipped[partition, offset] = min(consumer, skipped.get((partition, offset), consumer))
     for (partition, offset), consumer in skipped.items():
         yield named("skipped_poll", (partition, offset), held[partition][offset], f"stepped over by {consumer}")

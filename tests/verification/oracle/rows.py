@@ -144,6 +144,7 @@ class View:
         self.outcome: dict[Identity, str] = {}
         self.acknowledged: dict[Identity, Place] = {}
         self.claimed: dict[Identity, Place] = {}
+        self.sent_ns = {(row.producer_id, row.seq): row.invoke_ns for row in history.produced}
         for row in history.produced:
             identity, outcome = (row.producer_id, row.seq), self.outcome_of(row)
             if identity == UNDECODABLE:

@@ -3,31 +3,50 @@
 -- In transactional lanes only what the consumer was to be given. Counted in (partition, offset); the row names the highest
 -- identity there, its cause the first consumer.
 --
--- A consumer stepped over what lies between the lowest offset that it had read and a higher one that it read later.
+-- A consumer stepped over what lies between the lowest offset that it had read and a higher one that it read later. A
+-- record that was sent only after the consumer had read past its offset was not there then: the log was replaced since.
 --
 -- unit: position
--- tables: polls, consumed, stored, visible, isolation, lanes
+-- tables: polls, consumed, stored, records, visible, isolation, lanes
 SELECT
   lane, `partition`, `offset`, highest.producer_id AS producer_id, highest.seq AS seq,
   'stepped over by ' || consumer AS cause
 FROM (
-  SELECT
-    m.lane, m.`partition`, m.`offset`, MAX(STRUCT(m.producer_id, m.seq)) AS highest, MIN(m.consumer) AS consumer
+  SELECT d.lane, d.`partition`, d.`offset`, MAX(d.highest) AS highest, MIN(d.consumer) AS consumer
   FROM (
-    SELECT p.lane, p.consumer, s.`partition`, s.`offset`, s.producer_id, s.seq
+    SELECT
+      lane, consumer, `partition`, `offset`, highest,
+      MIN(poll_ns) OVER (
+        PARTITION BY lane, consumer, `partition` ORDER BY `offset` DESC RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+      ) AS passed_ns
     FROM (
-      SELECT lane, consumer, `partition`, lowest, MAX(`offset`) AS highest
+      SELECT
+        m.lane, m.consumer, m.`partition`, m.`offset`, MAX(STRUCT(m.producer_id, m.seq)) AS highest,
+        CAST(NULL AS BIGINT) AS poll_ns
+      FROM (
+        SELECT p.lane, p.consumer, s.`partition`, s.`offset`, s.producer_id, s.seq
+        FROM (
+          SELECT lane, consumer, `partition`, lowest, MAX(`offset`) AS highest
+          FROM polls
+          GROUP BY lane, consumer, `partition`, lowest
+        ) p
+        JOIN stored s ON s.lane = p.lane AND s.`partition` = p.`partition`
+        WHERE s.`offset` > p.lowest AND s.`offset` < p.highest
+      ) m
+      JOIN lanes l ON l.lane = m.lane
+      LEFT JOIN isolation i ON i.lane = m.lane AND i.consumer = m.consumer
+      LEFT JOIN visible v ON v.lane = m.lane AND v.`partition` = m.`partition` AND v.`offset` = m.`offset`
+      LEFT ANTI JOIN consumed c
+        ON c.lane = m.lane AND c.consumer = m.consumer AND c.`partition` = m.`partition` AND c.`offset` = m.`offset`
+      WHERE l.timeout_ms IS NULL OR i.isolation = 'read_uncommitted' OR v.`offset` IS NOT NULL
+      GROUP BY m.lane, m.consumer, m.`partition`, m.`offset`
+      UNION ALL
+      SELECT lane, consumer, `partition`, `offset`, CAST(NULL AS STRUCT<producer_id: INT, seq: BIGINT>), poll_ns
       FROM polls
-      GROUP BY lane, consumer, `partition`, lowest
-    ) p
-    JOIN stored s ON s.lane = p.lane AND s.`partition` = p.`partition`
-    WHERE s.`offset` > p.lowest AND s.`offset` < p.highest
-  ) m
-  JOIN lanes l ON l.lane = m.lane
-  LEFT JOIN isolation i ON i.lane = m.lane AND i.consumer = m.consumer
-  LEFT JOIN visible v ON v.lane = m.lane AND v.`partition` = m.`partition` AND v.`offset` = m.`offset`
-  LEFT ANTI JOIN consumed c
-    ON c.lane = m.lane AND c.consumer = m.consumer AND c.`partition` = m.`partition` AND c.`offset` = m.`offset`
-  WHERE l.timeout_ms IS NULL OR i.isolation = 'read_uncommitted' OR v.`offset` IS NOT NULL
-  GROUP BY m.lane, m.`partition`, m.`offset`
+      WHERE `offset` > previous + 1
+    ) q
+  ) d
+  JOIN records r ON r.lane = d.lane AND r.producer_id = d.highest.producer_id AND r.seq = d.highest.seq
+  WHERE r.invoke_ns <= d.passed_ns
+  GROUP BY d.lane, d.`partition`, d.`offset`
 ) q
