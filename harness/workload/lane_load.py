@@ -133,6 +133,9 @@ class LaneLoad:
     def close(self) -> None:
         """End the threads, and pass the last rows to the writers."""
         self.cancel()
+        if not self._worker.has_begun:
+            # Its clients were made all the same, and may be processes.
+            self.producer.finish(0.0, self._cancelled)
         self._worker.join()
         self._further.close()
         for members in self.groups:

@@ -16,13 +16,18 @@ class Worker:
         """Call it."""
         self._thread.start()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has been called."""
+        return self._thread.ident is not None
+
     def is_alive(self) -> bool:
         """Whether it has been called and has not returned."""
         return self._thread.is_alive()
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until it has returned, at most `timeout` seconds; returns whether it has, or was never called."""
-        if self._thread.ident is not None:
+        if self.has_begun:
             self._thread.join(timeout)
         return not self._thread.is_alive()
 

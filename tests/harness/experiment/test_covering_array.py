@@ -129,18 +129,24 @@ def test_the_array_has_every_value_of_every_setting() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)))
-def test_what_is_accepted_has_bounds_and_clients(number: int, tmp_path: Path) -> None:
+def test_what_is_accepted_has_bounds(number: int) -> None:
     experiment = experiment_of(ROWS[number], f"row {number}")
     for phase, spec, lane in experiment.lanes():
         timings = timings_of(spec, experiment.layout)
         assert RecoveryAnomaly.ISR_NOT_RESTORED in bounds_of(lane, timings, phase.lane_faults(experiment.layout, spec))
+
+
+@pytest.mark.slow  # Fetches the clients of other libraries.
+@pytest.mark.parametrize("number", range(len(ROWS)))
+def test_the_clients_of_what_is_accepted_can_be_made(number: int, tmp_path: Path) -> None:
+    experiment = experiment_of(ROWS[number], f"row {number}")
     with clients_of(experiment, tmp_path) as loads:
         assert [load.lane.lane for load in loads] == [lane["lane"] for lane in ROWS[number]["lanes"]]
 
 
 @contextmanager
 def clients_of(experiment: Experiment, folder: Path) -> Iterator[list[LaneLoad]]:
-    """The clients of all lanes, as a run makes them, without a broker; none of their processes has begun."""
+    """The clients of all lanes, as a run makes them, without a broker; their processes end with the block."""
     (phase,) = experiment.phases
     lanes = {lane.lane: lane for lane in phase.grown().lanes}
     with ExitStack() as ends:
