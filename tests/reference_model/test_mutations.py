@@ -11,6 +11,7 @@ from kafka_chaos.reference_model.explore import state
 from kafka_chaos.reference_model.explore.core import Core, CoreScope, CoreStep
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
 from kafka_chaos.reference_model.explore.state import CoreState, Local, examine
+from kafka_chaos.reference_model.lane import bounds as lane_bounds
 from kafka_chaos.reference_model.lane import effects as lane_effects
 from kafka_chaos.reference_model.lane import exchanges as lane_protocol
 from kafka_chaos.reference_model.lane import membership as lane_membership
@@ -95,7 +96,8 @@ def test_acks_all_without_waiting_for_the_isr_is_caught(monkeypatch: pytest.Monk
 def test_a_broker_without_the_sequence_check_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     lane = Lane(lane="mutated", acks="all", idempotence=True, faults=("kill",), replication_factor=2)
     assert predict(lane).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
-    monkeypatch.setattr(lane_protocol, "check_sequence", lambda *_: None)
+    for users in (lane_protocol, lane_bounds):
+        monkeypatch.setattr(users, "check_sequence", lambda *_: None)
     assert predict(lane).status(Anomaly.DUPLICATE) is Status.PERMITTED
 
 

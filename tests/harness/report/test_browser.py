@@ -234,8 +234,8 @@ def test_a_narrow_screen_scrolls_the_tables_not_the_page(narrow: object) -> None
     assert narrow.evaluate("document.documentElement.scrollWidth") <= 360  # type: ignore[attr-defined]
 
 
-def test_every_picture_of_the_trend_has_a_name(browser: Browser, pages: dict[str, Path]) -> None:
-    for page in opened(browser, pages["trend"]):
+def test_every_picture_of_the_trend_has_a_name(browser: Browser, trend: Path) -> None:
+    for page in opened(browser, trend):
         pictures = page.get_by_role("img")
         assert pictures.count() == 1
         assert pictures.first.get_attribute("aria-label") == "a, one: lost_write, share of runs in 2 nightly runs"
