@@ -208,7 +208,7 @@ def _missed(
     if transactions is not None:
         missed = keep(due_to(spark, transactions, missed, has_log=run.has_log), small=small)
     places = 0 if small else missed.count()
-    if not small and not places:
+    if not run.has_log or (not small and not places):
         return missed
     few = places <= MOST_BROADCAST
     return anomalies.there_when_passed(missed, scope.polls, survey.frames.produced, few=few, small=small)

@@ -11,6 +11,7 @@ from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.statements.library import FACTS, statements
 from kafka_chaos.verification.tables.facts import (
+    Awaited,
     GroupFacts,
     GroupPartitionFacts,
     LaneFacts,
@@ -24,7 +25,7 @@ from kafka_chaos.verification.tables.facts import (
 
 _OF_TRANSACTIONS = ("transactions", "unknown_readers", "read_to", "open_ends")
 _OF_GROUPS = ("groups", "progress", "without_input")
-_OF_RECOVERY = ("pulses", "owned")
+_OF_RECOVERY = ("pulses", "owned", "awaited")
 
 ByLane = dict[str, list[Row]]
 """By lane the rows of a fact without the lane, which is their first column."""
@@ -61,6 +62,11 @@ class Facts:
             groups=tuple(self._group(lane, name, groups) for name in groups_of_lane(lane)),
             without_input=sum(n for (n,) in self._rows("without_input", lane)),
             pulses=tuple(sorted((Pulse(*row) for row in self._rows("pulses", lane)), key=str)),
+            awaited=tuple(
+                sorted((Awaited(*row) for row in self._rows("awaited", lane)), key=str)
+                if lane.lane in self.run.timings
+                else ()
+            ),
             owned=tuple(sorted((Owned(*row) for row in self._rows("owned", lane)), key=str)),
         )
 

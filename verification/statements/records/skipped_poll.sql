@@ -4,7 +4,8 @@
 -- identity there, its cause the first consumer.
 --
 -- A consumer stepped over what lies between the lowest offset that it had read and a higher one that it read later. A
--- record that was sent only after the consumer had read past its offset was not there then: the log was replaced since.
+-- record of the final log that was sent only after the consumer had read past its offset was not there then: the log was
+-- replaced since.
 --
 -- unit: position
 -- tables: polls, consumed, stored, records, visible, isolation, lanes
@@ -47,6 +48,7 @@ FROM (
     ) q
   ) d
   JOIN records r ON r.lane = d.lane AND r.producer_id = d.highest.producer_id AND r.seq = d.highest.seq
-  WHERE r.invoke_ns <= d.passed_ns
+  JOIN lanes a ON a.lane = d.lane
+  WHERE d.highest IS NOT NULL AND (r.invoke_ns <= d.passed_ns OR a.final_log = 0)
   GROUP BY d.lane, d.`partition`, d.`offset`
 ) q
