@@ -60,7 +60,7 @@ class CrossCheck:
     problem: str | None = None
 
     def __str__(self) -> str:
-        """The sample in one line."""
+        """What was cross-checked, in one line."""
         if self.problem is not None:
             return f"cross-check: none, {self.problem}"
         return f"cross-check: {counted(self.lanes, 'lane')}, {self.rows:,} of {counted(self.of_rows, 'row')}"

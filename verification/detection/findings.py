@@ -202,13 +202,16 @@ def _missed(
     if scope.polls is None or scope.consumed is None or scope.held is None:
         return None
     missed = anomalies.stepped_over(scope.polls, scope.consumed, scope.held, doubtful=scope.doubtful)
-    # Used several times: to choose what is known to be committed, and to be compared with that and with what was sent.
     small = is_small(run)
-    missed = keep(missed, small=small)
     if transactions is not None:
-        missed = keep(due_to(spark, transactions, missed, has_log=run.has_log), small=small)
+        # Used several times: to choose what is known to be committed, and to be compared with that.
+        missed = due_to(spark, transactions, keep(missed, small=small), has_log=run.has_log)
+    if not run.has_log:
+        return missed
+    # Used several times: to choose the reads of its readers, and to be compared with them and with what was sent.
+    missed = keep(missed, small=small)
     places = 0 if small else missed.count()
-    if not run.has_log or (not small and not places):
+    if not small and not places:
         return missed
     few = places <= MOST_BROADCAST
     return anomalies.there_when_passed(missed, scope.polls, survey.frames.produced, few=few, small=small)

@@ -62,11 +62,7 @@ class Facts:
             groups=tuple(self._group(lane, name, groups) for name in groups_of_lane(lane)),
             without_input=sum(n for (n,) in self._rows("without_input", lane)),
             pulses=tuple(sorted((Pulse(*row) for row in self._rows("pulses", lane)), key=str)),
-            awaited=tuple(
-                sorted((Awaited(*row) for row in self._rows("awaited", lane)), key=str)
-                if lane.lane in self.run.timings
-                else ()
-            ),
+            awaited=tuple(sorted((Awaited(*row) for row in self._rows("awaited", lane)), key=str)),
             owned=tuple(sorted((Owned(*row) for row in self._rows("owned", lane)), key=str)),
         )
 

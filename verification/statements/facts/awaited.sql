@@ -1,6 +1,9 @@
--- The transactions whose end their client awaited for a second or more, or asked for in vain.
+-- The transactions whose end their client awaited for a second or more, or asked for in vain, in lanes whose bounds of
+-- recovery are known.
 --
--- tables: transactions
-SELECT lane, transactional_id, begin_ns, end_ns
-FROM transactions
-WHERE CASE WHEN end_ns IS NULL THEN error IS NOT NULL ELSE end_ns - begin_ns >= 1000000000 END
+-- tables: transactions, lanes
+SELECT t.lane, t.transactional_id, t.begin_ns, t.end_ns
+FROM transactions t
+JOIN lanes l ON l.lane = t.lane
+WHERE l.timed = 1
+  AND CASE WHEN t.end_ns IS NULL THEN t.error IS NOT NULL ELSE t.end_ns - t.begin_ns >= 1000000000 END
