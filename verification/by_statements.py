@@ -1,25 +1,22 @@
 """Examines a run by the statements in SQL: reads its tables, refuses stray rows, counts facts, and finds cases.
 
-Guarantee: facts, cases, findings and refusals are those of Spark, row by row.
+Guarantee: facts, cases, findings and refusals are the same, row by row, whichever engine runs the statements.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, anomaly_named
 from kafka_chaos.verification.engines import documents
-from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 from kafka_chaos.verification.engines.engine import SqlEngine, prepare
 from kafka_chaos.verification.engines.facts import Facts
 from kafka_chaos.verification.engines.refusals import refuse_stray_rows
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.conclusion import Examined
@@ -44,26 +41,27 @@ Skipped = Mapping[str, Mapping[AnyAnomaly, str]]
 """By lane the anomalies that are not judged in it, and why."""
 
 
-def examine(run: RunDirectory) -> Examined:
-    """The findings in the run. Raises `RunDirectoryError` for rows that break the contract."""
-    with DuckDb(run) as engine:
-        engine.read()
-        for name, table in documents.tables(run).items():
-            engine.add(name, table)
-        refuse_stray_rows(engine, run)
-        read = Facts(engine, run)
-        facts = {lane.lane: read.of(lane) for lane in run.lanes}
-        skipped = {lane.lane: not_applied(run, lane, facts[lane.lane]) for lane in run.lanes}
-        _find(engine, run, skipped)
-        columns = ", ".join(f"`{name}`" for name in _CASE)
-        rows = engine.arrow(f"SELECT lane, {columns}, cause FROM findings ORDER BY lane, anomaly, {_ORDER}")
-        findings = rows.cast(arrow_schema(FINDINGS))
-        return Examined(
-            facts=facts,
-            observed=_observed(engine, run.events.preconditions),
-            write=lambda folder: _write(folder, findings),
-            of_groups=_rows_of_groups(engine, run, facts),
-        )
+def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
+    """The findings in the run, whose tables the engine reads.
+
+    Raises `RunDirectoryError` for rows that break the contract.
+    """
+    engine.read()
+    for name, table in documents.tables(run).items():
+        engine.add(name, table)
+    refuse_stray_rows(engine, run)
+    read = Facts(engine, run)
+    facts = {lane.lane: read.of(lane) for lane in run.lanes}
+    skipped = {lane.lane: not_applied(run, lane, facts[lane.lane]) for lane in run.lanes}
+    _find(engine, run, skipped)
+    columns = ", ".join(f"`{name}`" for name in _CASE)
+    findings = f"SELECT lane, {columns}, cause FROM findings ORDER BY lane, anomaly, {_ORDER}"
+    return Examined(
+        facts=facts,
+        observed=_observed(engine, run.events.preconditions),
+        write=partial(engine.write, findings),
+        of_groups=_rows_of_groups(engine, run, facts),
+    )
 
 
 def _rows_of_groups(engine: SqlEngine, run: RunDirectory, facts: Mapping[str, LaneFacts]) -> dict[str, int]:
@@ -77,7 +75,7 @@ def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> None:
     selected = [_cases(engine, one, skipped) for one in _wanted(engine, run, skipped)]
     none = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in _TYPES.items())
     selected.append(f"SELECT '' AS lane, '' AS anomaly, {none}, CAST(1 AS BIGINT) AS units WHERE FALSE")
-    numbered = "SELECT *, ROW_NUMBER() OVER (ORDER BY lane, anomaly) AS number FROM"
+    numbered = "SELECT *, MONOTONICALLY_INCREASING_ID() AS number FROM"
     engine.define("cases", f"{numbered} ({' UNION ALL '.join(selected)}) q", keep=True)
     explained = statement("explained")
     prepare(engine, explained.tables)
@@ -160,9 +158,3 @@ def _observed(engine: SqlEngine, met: Collection[str]) -> dict[tuple[str, AnyAno
         )
         for key, of_key in counts.items()
     }
-
-
-def _write(folder: RunPath, findings: pa.Table) -> None:
-    if not folder.is_dir():
-        folder.mkdir()
-    pq.write_table(findings, str(folder / "part-00000.parquet"))

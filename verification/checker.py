@@ -97,9 +97,11 @@ def _can_judge(engine: Engine, run: RunDirectory) -> bool:
 
 def _judged_by_duckdb(run: RunDirectory, *, write: bool, accept_known: Collection[str]) -> RunVerdict:
     from kafka_chaos.verification.by_statements import examine
+    from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 
     started = time.perf_counter()
-    verdict = _judged_once(run, partial(examine, run), Engine.DUCKDB, write=write)
+    with DuckDb(run) as engine:
+        verdict = _judged_once(run, partial(examine, engine, run), Engine.DUCKDB, write=write)
     verdict = replace(verdict, cross_check=CrossCheck(problem=f"the engine {Engine.DUCKDB} judged the run"))
     return _finished(run, verdict, started, write=write, accept_known=accept_known)
 

@@ -41,9 +41,11 @@ def cross_checked(run: RunDirectory) -> Checked:
     if run.rows > MOST_ROWS:
         return Checked(problem=f"the run has more than {MOST_ROWS:,} rows")
     from kafka_chaos.verification.by_statements import examine
+    from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 
     try:
-        return Checked({key: seen.count for key, seen in examine(run).observed.items()})
+        with DuckDb(run) as engine:
+            return Checked({key: seen.count for key, seen in examine(engine, run).observed.items()})
     except (RunDirectoryError, OSError, ValueError, pa.ArrowException, duckdb.Error) as error:
         # Whatever is wrong with a file, Spark's answer is about what Spark could read.
         return Checked(problem=f"it failed: {type(error).__name__}: {error}")

@@ -14,10 +14,12 @@ from typing import Self
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import sqlglot
 
-from kafka_chaos.contract.columns import TABLES, Column
-from kafka_chaos.verification.engines.engine import Row
+from kafka_chaos.contract.columns import FINDINGS, TABLES, Column, arrow_schema
+from kafka_chaos.verification.engines.engine import UNUSED, Row
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.parquet import batches_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
@@ -25,13 +27,14 @@ SHARE_OF_MEMORY = 0.6
 MOST_LOADED = 5_000_000
 """A run of up to so many rows is loaded; of a larger one, every statement reads the columns that it needs."""
 _TYPES = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT"}
-_UNUSED = ("key",)
+_NUMBERED = ("MONOTONICALLY_INCREASING_ID()", "ROW_NUMBER() OVER ()")
+"""What numbers rows in any order, in Spark's dialect and in DuckDB's."""
 
 
 class DuckDb:
     """An engine in this process, with the tables of a run.
 
-    They have a further column `file`: from which of a table's files a row is, from 1 on.
+    They have a further column `file`: the name of the file that a row is from.
     """
 
     def __init__(self, run: RunDirectory) -> None:
@@ -66,11 +69,11 @@ class DuckDb:
 
     def _select(self, name: str, columns: Sequence[Column]) -> str:
         files = [str(file) for file in self.run.tables[name].files]
-        wanted = [column for column in columns if column.name not in _UNUSED]
+        wanted = [column for column in columns if column.name not in UNUSED]
         if not files:
             empty = ", ".join(f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"' for column in wanted)
-            return f"SELECT {empty}, CAST(NULL AS INTEGER) AS file WHERE FALSE"
-        listed, names = (_list(one) for one in ([_literal(file) for file in files], files))
+            return f"SELECT {empty}, CAST(NULL AS VARCHAR) AS file WHERE FALSE"
+        listed = _list([_literal(file) for file in files])
         source = f"read_parquet({listed}, union_by_name = true, filename = true, hive_partitioning = false)"
         there = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
         values = ", ".join(
@@ -78,7 +81,7 @@ class DuckDb:
             f'AS "{column.name}"'
             for column in wanted
         )
-        return f"SELECT {values}, list_position({names}, filename) AS file FROM {source}"
+        return f"SELECT {values}, parse_filename(filename) AS file FROM {source}"
 
     def add(self, name: str, table: pa.Table) -> None:
         """See `SqlEngine`."""
@@ -101,12 +104,18 @@ class DuckDb:
         return self._connection.execute(in_duckdb(sql)).fetchall()
 
     def arrow(self, sql: str) -> pa.Table:
-        """The rows of a SELECT, as an Arrow table."""
+        """See `SqlEngine`."""
         return self._connection.sql(in_duckdb(sql)).to_arrow_table()
 
     def columns(self, sql: str) -> Sequence[str]:
         """See `SqlEngine`."""
         return [row[0] for row in self._connection.execute(f"DESCRIBE {in_duckdb(sql)}").fetchall()]
+
+    def write(self, sql: str, folder: RunPath) -> None:
+        """See `SqlEngine`."""
+        if not folder.is_dir():
+            folder.mkdir()
+        pq.write_table(self.arrow(sql).cast(arrow_schema(FINDINGS)), str(folder / "part-00000.parquet"))
 
 
 def _list(texts: Sequence[str]) -> str:
@@ -121,4 +130,4 @@ def _literal(file: str) -> str:
 @cache
 def in_duckdb(sql: str) -> str:
     """A statement of Spark's dialect in DuckDB's."""
-    return sqlglot.transpile(sql, read="spark", write="duckdb")[0]
+    return sqlglot.transpile(sql, read="spark", write="duckdb")[0].replace(*_NUMBERED)

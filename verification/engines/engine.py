@@ -6,9 +6,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.statements.library import VIEWS, Statement, statements
 
 Row = tuple[Any, ...]
+UNUSED = ("key",)
+"""Columns that no statement reads."""
 
 
 class SqlEngine(Protocol):
@@ -23,8 +26,17 @@ class SqlEngine(Protocol):
     def has(self, name: str) -> bool:
         """Whether there is a table or view of this name."""
 
+    def read(self) -> None:
+        """Read the tables of the run. Raises `RunDirectoryError` for a file that can't be read."""
+
     def rows(self, sql: str) -> list[Row]:
         """The rows of a SELECT."""
+
+    def arrow(self, sql: str) -> pa.Table:
+        """The rows of a SELECT, as an Arrow table."""
+
+    def write(self, sql: str, folder: RunPath) -> None:
+        """Write the rows of a SELECT into a new folder, as Parquet files."""
 
     def columns(self, sql: str) -> Sequence[str]:
         """The names of the columns of a SELECT."""

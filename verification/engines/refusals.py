@@ -1,11 +1,14 @@
 """Errors for rows that break the contract: they name the file and what was expected.
 
-Guarantee: of several, the first by kind, then by table and file: nulls, lanes, partitions, values, identities. The
-messages are those of Spark.
+One query counts the rows that break it, and only if there are any, further ones look for the file. Guarantee: of
+several errors, the first by kind, then by table and file: nulls, lanes, partitions, values, identities.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
+from urllib.parse import unquote
 
 from kafka_chaos.contract.columns import OUTCOMES, TABLES
 from kafka_chaos.contract.lane.groups import COMMIT_OUTCOMES
@@ -30,7 +33,7 @@ class Check(NamedTuple):
 
 def _among(table: str, column: str, values: Sequence[str]) -> Check:
     listed = ", ".join(f"'{value}'" for value in values)
-    return Check(table, column, f"`{column}` NOT IN ({listed})", f"one of {', '.join(values)}")
+    return Check(table, column, f"t.`{column}` NOT IN ({listed})", f"one of {', '.join(values)}")
 
 
 _OF_TRANSACTIONS = (
@@ -38,11 +41,10 @@ _OF_TRANSACTIONS = (
     _among("assignments", "isolation", ISOLATION_LEVELS),
     _among("replicas", "kind", RECORD_KINDS),
 )
-_EARLY = """EXISTS (
-  SELECT 1 FROM (SELECT lane, consumer, MIN(start_ns) AS start_ns FROM assignments GROUP BY lane, consumer) a
-  WHERE a.lane = t.lane AND a.consumer = t.consumer AND t.invoke_ns < a.start_ns
-)"""
-_STRANGE = "NOT EXISTS (SELECT 1 FROM `groups` g WHERE g.lane = t.lane AND g.`group` = t.`group`)"
+_OF_COMMITS = """
+LEFT JOIN `groups` g ON g.lane = t.lane AND g.`group` = t.`group`
+LEFT JOIN (SELECT lane, consumer, MIN(start_ns) AS assigned_ns FROM assignments GROUP BY lane, consumer) a
+  ON a.lane = t.lane AND a.consumer = t.consumer"""
 
 
 def refuse_stray_rows(engine: SqlEngine, run: RunDirectory) -> None:
@@ -51,63 +53,100 @@ def refuse_stray_rows(engine: SqlEngine, run: RunDirectory) -> None:
     has_transactions = any(lane.transactional is not None for lane in run.lanes)
     concerned = {*_HISTORY, *(("transactions", "assignments") if has_transactions else ())}
     concerned |= {"assignments", "commits"} if groups else set()
-    names = [name for name in TABLES if name in concerned and run.has(name)]
-    _refuse_nulls(engine, run, [name for name in TABLES if run.has(name)])
-    _refuse_places(engine, run, names)
-    _refuse(engine, run, [_among("produced", "outcome", OUTCOMES)])
+    checks = [
+        _among("produced", "outcome", OUTCOMES),
+        *(_OF_TRANSACTIONS if has_transactions else ()),
+        *(_of_groups(groups) if groups else ()),
+    ]
+    strays = _stray_rows(engine, [name for name in TABLES if run.has(name)], concerned, checks)
+    for table in strays["nulls"]:
+        _refuse_nulls(engine, run, table)
+    for table in strays["lanes"]:
+        _refuse_lane(engine, run, table)
+    for table in strays["partitions"]:
+        _refuse_partition(engine, run, table)
+    for check in checks:
+        if check.table in strays["values"]:
+            _refuse_value(engine, run, check)
     if has_transactions:
-        _refuse(engine, run, _OF_TRANSACTIONS)
         _refuse_repeated(engine, run)
-    if groups:
-        _refuse(engine, run, _of_groups(groups))
     _refuse_identities(engine, run)
 
 
 def _of_groups(groups: Sequence[str]) -> Sequence[Check]:
     return (
         _among("assignments", "isolation", ISOLATION_LEVELS),
-        Check("assignments", "end_ns", "end_ns < start_ns", "no end before the start"),
+        Check("assignments", "end_ns", "t.end_ns < t.start_ns", "no end before the start"),
         _among("commits", "outcome", COMMIT_OUTCOMES),
-        Check("commits", "offset", "`offset` < 0", "an offset of at least 0"),
-        Check("commits", "complete_ns", "complete_ns < invoke_ns", "no answer before the commit was sent"),
-        Check("commits", "group", _STRANGE, f"the group of a lane, one of {', '.join(groups)}"),
-        Check("commits", "invoke_ns", _EARLY, "no commit before the first assignment of its consumer"),
+        Check("commits", "offset", "t.`offset` < 0", "an offset of at least 0"),
+        Check("commits", "complete_ns", "t.complete_ns < t.invoke_ns", "no answer before the commit was sent"),
+        Check("commits", "group", "g.lane IS NULL", f"the group of a lane, one of {', '.join(groups)}"),
+        Check(
+            "commits",
+            "invoke_ns",
+            "t.invoke_ns < a.assigned_ns",
+            "no commit before the first assignment of its consumer",
+        ),
     )
 
 
-def _refuse_nulls(engine: SqlEngine, run: RunDirectory, names: Iterable[str]) -> None:
+def _stray_rows(
+    engine: SqlEngine, names: Sequence[str], concerned: set[str], checks: Sequence[Check]
+) -> dict[str, list[str]]:
+    """By kind of error the tables with such rows."""
+    kinds = ("nulls", "lanes", "partitions", "values")
+    counts = []
     for name in names:
-        columns = required(name)
-        nulls = ", ".join(f"COUNT(*) - COUNT(`{column}`)" for column in columns)
-        for file, *counts in engine.rows(f"SELECT file, {nulls} FROM {name} GROUP BY file ORDER BY file"):
-            for column, count in zip(columns, counts, strict=True):
-                if count:
-                    problem = f"{count} null values, expected none"
-                    raise RunDirectoryError(_file(run, name, file), problem, column=column)
+        conditions = dict.fromkeys(kinds, "FALSE")
+        conditions["nulls"] = " OR ".join(f"t.`{column}` IS NULL" for column in required(name))
+        conditions["values"] = " OR ".join(["FALSE", *(check.stray for check in checks if check.table == name)])
+        if name in concerned:
+            conditions["lanes"] = "l.lane IS NULL"
+            if name != "transactions":
+                conditions["partitions"] = "t.`partition` < 0 OR t.`partition` >= l.partitions"
+        counted = ", ".join(f"COUNT_IF({stray}) AS {kind}" for kind, stray in conditions.items())
+        counts.append(f"SELECT '{name}' AS name, {counted} FROM {_joined(name)}")
+    rows = engine.rows(" UNION ALL ".join(counts))
+    strays = {name: dict(zip(kinds, numbers, strict=True)) for name, *numbers in rows}
+    return {kind: [name for name in names if strays[name][kind]] for kind in kinds}
 
 
-def _refuse_places(engine: SqlEngine, run: RunDirectory, names: Sequence[str]) -> None:
-    """Refuse lanes that lanes.json does not name, and partitions that a lane does not have."""
-    known = {lane.lane: lane.partitions for lane in run.lanes}
-    for name in names:
-        strays = f"SELECT lane, file FROM {name} t LEFT ANTI JOIN lanes l ON l.lane = t.lane ORDER BY file LIMIT 1"
-        for lane, file in engine.rows(strays):
-            problem = f"{lane!r} is not in lanes.json ({', '.join(known)})"
-            raise RunDirectoryError(_file(run, name, file), problem, column="lane")
-    for name in names:
-        if name == "transactions":
-            continue
-        outside = "t.`partition` < 0 OR t.`partition` >= l.partitions"
-        strays = f"SELECT t.lane, t.`partition`, t.file FROM {name} t JOIN lanes l ON l.lane = t.lane WHERE {outside}"
-        for lane, partition, file in engine.rows(f"{strays} ORDER BY file LIMIT 1"):
-            problem = f"lane {lane!r} has partitions 0 to {known[lane] - 1}, not {partition}"
-            raise RunDirectoryError(_file(run, name, file), problem, column="partition")
+def _joined(table: str) -> str:
+    """A table `t` with what its conditions need."""
+    return f"{table} t LEFT JOIN lanes l ON l.lane = t.lane" + (_OF_COMMITS if table == "commits" else "")
 
 
-def _refuse(engine: SqlEngine, run: RunDirectory, checks: Iterable[Check]) -> None:
-    for table, column, stray, expected in checks:
-        for value, file in engine.rows(f"SELECT `{column}`, file FROM {table} t WHERE {stray} ORDER BY file LIMIT 1"):
-            raise RunDirectoryError(_file(run, table, file), f"{value!r}, expected {expected}", column=column)
+def _refuse_nulls(engine: SqlEngine, run: RunDirectory, table: str) -> None:
+    columns = required(table)
+    nulls = ", ".join(f"COUNT(*) - COUNT(`{column}`)" for column in columns)
+    for file, *counts in engine.rows(f"SELECT file, {nulls} FROM {table} GROUP BY file ORDER BY file"):
+        for column, count in zip(columns, counts, strict=True):
+            if count:
+                raise RunDirectoryError(run.place(table, file), f"{count} null values, expected none", column=column)
+
+
+def _refuse_lane(engine: SqlEngine, run: RunDirectory, table: str) -> None:
+    """Refuse a lane that lanes.json does not name."""
+    strays = f"SELECT t.lane, t.file FROM {_joined(table)} WHERE l.lane IS NULL ORDER BY t.file LIMIT 1"
+    for lane, file in engine.rows(strays):
+        problem = f"{lane!r} is not in lanes.json ({', '.join(one.lane for one in run.lanes)})"
+        raise RunDirectoryError(run.place(table, file), problem, column="lane")
+
+
+def _refuse_partition(engine: SqlEngine, run: RunDirectory, table: str) -> None:
+    """Refuse a partition that its lane does not have."""
+    outside = "t.`partition` < 0 OR t.`partition` >= l.partitions"
+    strays = f"SELECT t.lane, t.`partition`, l.partitions, t.file FROM {_joined(table)} WHERE {outside}"
+    for lane, partition, partitions, file in engine.rows(f"{strays} ORDER BY t.file LIMIT 1"):
+        problem = f"lane {lane!r} has partitions 0 to {partitions - 1}, not {partition}"
+        raise RunDirectoryError(run.place(table, file), problem, column="partition")
+
+
+def _refuse_value(engine: SqlEngine, run: RunDirectory, check: Check) -> None:
+    table, column, stray, expected = check
+    strays = f"SELECT t.`{column}`, t.file FROM {_joined(table)} WHERE {stray} ORDER BY t.file LIMIT 1"
+    for value, file in engine.rows(strays):
+        raise RunDirectoryError(run.place(table, file), f"{value!r}, expected {expected}", column=column)
 
 
 def _refuse_repeated(engine: SqlEngine, run: RunDirectory) -> None:
@@ -129,11 +168,28 @@ def _refuse_identities(engine: SqlEngine, run: RunDirectory) -> None:
 
 def _refuse_identity(engine: SqlEngine, run: RunDirectory, lane: str, producer_id: int, seq: int) -> NoReturn:
     rows = engine.rows(f"SELECT lane, file FROM produced WHERE producer_id = {producer_id} AND seq = {seq}")
-    files = {_file(run, "produced", file) for name, file in rows if name == lane}
-    names = " and ".join(sorted(getattr(file, "name", "") for file in files))
-    problem = f"lane {lane!r}, producer_id {producer_id}, seq {seq} occurs twice, in {names}"
-    raise RunDirectoryError(min(files, key=str), problem, column="seq")
+    files = sorted({file for name, file in rows if name == lane and file is not None})
+    problem = f"lane {lane!r}, producer_id {producer_id}, seq {seq} occurs twice"
+    problem += f", in {' and '.join(files)}" if files else ""
+    raise RunDirectoryError(run.place("produced", next(iter(files), None)), problem, column="seq")
 
 
-def _file(run: RunDirectory, table: str, number: int) -> object:
-    return run.tables[table].files[number - 1]
+_UNREADABLE = re.compile(
+    r"(?:FAILED_READ_FILE|[Ee]rror while reading file)\S*\s.*?([a-z0-9]+:/\S+\.parquet)", re.DOTALL
+)
+
+
+@contextmanager
+def of_unreadable_files(run: RunDirectory) -> Iterator[None]:
+    """Refuse a file whose footer is whole but whose pages Spark can't read, instead of failing with its error."""
+    try:
+        yield
+    except RunDirectoryError:
+        raise
+    except Exception as error:
+        found = _UNREADABLE.search(str(error))
+        if found is None or run.path is None:
+            raise
+        table, _, file = unquote(found[1]).rpartition("/")
+        place = run.place(table.rsplit("/", 1)[-1], file)
+        raise RunDirectoryError(place, "can't be read, expected a whole Parquet file") from error

@@ -4,33 +4,23 @@ Guarantee: every table is read under its explicit schema, from exactly the files
 necessary columns. No setting of a given session makes Spark skip a file or a row.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, exact
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.schemas import IDENTITY, POSITION
+from kafka_chaos.verification.spark.tuning import LARGE, local_files_are_listed_at_once
+from kafka_chaos.verification.spark.tuning import SMALL as SMALL
+from kafka_chaos.verification.spark.tuning import tune as tune
+from kafka_chaos.verification.spark.tuning import tuned as tuned
 from kafka_chaos.verification.tables.facts import CommittedEnds
 from kafka_chaos.verification.tables.history import gathered, local_frame
-
-ROWS_PER_SHUFFLE_PARTITION = 5_000_000
-SMALL = 60_000
-"""Below this many rows, the number of jobs matters: one shuffle partition, no sampling."""
-INTERPRETED = 60_000
-"""Below this many rows, compiling code takes longer than interpreting."""
-LARGE = 20_000_000
-"""From this many rows on, the largest tables that verification makes do not fit into memory side by side."""
-MOST_FILES = 1_000_000
-"""No table has more files than this."""
-MOST_PARALLEL = 100_000
-"""No Spark runs more tasks than this at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +54,6 @@ class Frames:
         return {name: table for name, table in found.items() if table is not None}
 
 
-_FIXED = {
-    # A lane may be called `${env:HOME}`.
-    "spark.sql.variable.substitute": "false",
-    "spark.sql.parser.escapedStringLiterals": "false",
-    # A footer may say what its pages do not hold: no row is left out by it.
-    "spark.sql.parquet.filterPushdown": "false",
-    # Sums of hashes are meant to wrap around.
-    "spark.sql.ansi.enabled": "false",
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
-    # A task groups hundreds of thousands of runs: past the usual 2^16 keys, each row is looked up in a slower map.
-    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
-    # Sizes are known in advance: adaptive planning of each stage costs more than it gains.
-    "spark.sql.adaptive.enabled": "false",
-}
-_BY_SIZE = ("spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
-
-_LISTED_BY_A_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-_PARALLELISM = "spark.kafka-chaos.parallelism"
-
-
 def is_small(run: RunDirectory) -> bool:
     """Whether the run is so small that the number of jobs matters."""
     return run.rows < SMALL
@@ -94,53 +64,10 @@ def is_large(run: RunDirectory) -> bool:
     return run.rows >= LARGE
 
 
-@contextmanager
-def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Set the session up for a history of `rows` rows while the block runs."""
-    # What is so already is left alone: Spark Connect warns of a deprecated setting even then.
-    changed = {key: value for key, value in _FIXED.items() if spark.conf.get(key) != value}
-    before = {key: spark.conf.get(key, None) for key in (*changed, *_BY_SIZE, _LISTED_BY_A_JOB)}
-    for key, value in changed.items():
-        spark.conf.set(key, value)
-    tune(spark, rows)
-    try:
-        yield
-    finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)
-
-
-def tune(spark: SparkSession, rows: int) -> None:
-    """Adapt the settings to the number of rows in the jobs that follow."""
-    partitions = 1
-    if rows >= SMALL:
-        parallel = _parallelism(spark)
-        wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
-        partitions = parallel * max(1, -(-wanted // parallel))
-    interpreted = rows < INTERPRETED
-    values = (str(partitions), "false" if interpreted else "true", "NO_CODEGEN" if interpreted else "FALLBACK")
-    for key, value in zip(_BY_SIZE, values, strict=True):
-        spark.conf.set(key, value)
-
-
-def _parallelism(spark: SparkSession) -> int:
-    """How many tasks run side by side, counted once a session: Spark Connect has no sparkContext to ask."""
-    known = spark.conf.get(_PARALLELISM, None)
-    if known is None:
-        tasks = spark.range(MOST_PARALLEL).select(F.spark_partition_id().alias("task"))
-        known = str(tasks.agg(F.max("task")).collect()[0][0] + 1)
-        spark.conf.set(_PARALLELISM, known)
-    return int(known)
-
-
 def read(spark: SparkSession, run: RunDirectory) -> Frames:
     """The run's tables, lazily, under their explicit schemas."""
     if isinstance(run.path, Path):
-        # A job that asks for the files' sizes pays off only for remote ones.
-        spark.conf.set(_LISTED_BY_A_JOB, str(MOST_FILES))
+        local_files_are_listed_at_once(spark)
     frames = {name: read_files(spark, run.tables[name].files, schema) for name, schema in schemas.TABLES.items()}
     return chosen(spark, run, {name: frame for name, frame in frames.items() if run.has(name)})
 

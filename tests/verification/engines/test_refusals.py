@@ -7,6 +7,7 @@ import pytest
 
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.by_statements import examine
+from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.verification.samples.run_dirs import Rows, write_table
 
@@ -48,8 +49,10 @@ def refused(folder: Path, lanes: list[dict[str, Any]] = LANES, **changed: list[l
         for number, of_file in enumerate(changed.get(table, [[{}]])):
             write_table(folder / "part", table, [{**usual, **row} for row in of_file])
             (folder / "part" / "part-00000.parquet").rename(run_dir / table / f"part-{number + 1}.parquet")
+    run = open_run(run_dir)
     try:
-        examine(open_run(run_dir))
+        with DuckDb(run) as engine:
+            examine(engine, run)
     except RunDirectoryError as error:
         return str(error).replace(str(folder / "run"), "run")
     return None

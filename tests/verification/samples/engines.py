@@ -12,6 +12,7 @@ import pytest
 
 from kafka_chaos.verification import RunDirectoryError, RunVerdict, verify
 from kafka_chaos.verification.by_statements import examine
+from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.parquet import rows_in
 from tests.verification.oracle import engine as oracle
@@ -35,14 +36,14 @@ def verified_by_duckdb(run_dir: Path, *, all_methods: bool = False, **options: A
     """The verdict by DuckDB, whose facts and findings are those of the oracle."""
     verdict = verify(run_dir, engine="duckdb", **options)
     run = open_run(run_dir)
-    by_duckdb = examine(run)
     expected, rows = oracle.examine(run)
+    with DuckDb(run) as engine, TemporaryDirectory() as folder:
+        by_duckdb = examine(engine, run)
+        by_duckdb.write(Path(folder))
+        found = rows_in(Path(folder))
     assert by_duckdb.facts == expected.facts
     assert by_duckdb.observed == expected.observed
     assert by_duckdb.of_groups == expected.of_groups
-    with TemporaryDirectory() as folder:
-        by_duckdb.write(Path(folder))
-        found = rows_in(Path(folder))
     assert sorted(str(tuple(row.values())) for row in found) == sorted(map(str, rows))
     return verdict
 

@@ -1,0 +1,135 @@
+"""Spark: runs the statements on any master, on Spark Connect, and on tables of any file system that Spark reads.
+
+Guarantee: tables are read under their explicit schemas, from exactly the files that were checked. Names of views are
+this engine's own: they meet no view of the session, and are gone with the engine.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from kafka_chaos.verification import schemas
+from kafka_chaos.verification.engines.engine import UNUSED, Row
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, exact, write_parquet
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.spark.tuning import is_large, is_small, local_files_are_listed_at_once
+
+_SOURCE = re.compile(r"\b(FROM|JOIN) (`?)(\w+)\2")
+"""A table in a statement."""
+_TYPES = {pa.string(): "STRING", pa.int32(): "INT", pa.int64(): "BIGINT"}
+
+
+class Spark:
+    """An engine in a Spark session, with the tables of a run.
+
+    They have a further column `file`: the name of the file that a row is from, null where a DataFrame was given.
+    `frames`: tables that take the place of the run's files.
+    """
+
+    def __init__(self, run: RunDirectory, session: SparkSession, frames: Mapping[str, DataFrame] | None = None) -> None:
+        self.run = run
+        self.session = session
+        self._frames = frames or {}
+        self._names: dict[str, str] = {}
+        self._kept: list[DataFrame] = []
+        self._prefix = f"kafka_chaos_{uuid.uuid4().hex}_"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for name in self._names.values():
+            self.session.catalog.dropTempView(name)
+        for frame in self._kept:
+            frame.unpersist()
+
+    def read(self) -> None:
+        """Read the tables of the run."""
+        if isinstance(self.run.path, Path):
+            local_files_are_listed_at_once(self.session)
+        for name, schema in schemas.TABLES.items():
+            frame = self._frames.get(name)
+            if frame is None:
+                frame = self._files(self.run.tables[name].files, schema)
+            else:
+                frame = frame.withColumn("file", F.lit(None).cast("string"))
+            frame = frame.drop(*UNUSED)
+            self._add(name, frame.coalesce(1) if is_small(self.run.rows) else frame)
+
+    def _files(self, files: Sequence[RunPath], schema: StructType) -> DataFrame:
+        """The rows of these files. Whatever the session's settings, an unreadable file ends the job."""
+        if not files:
+            return self.session.createDataFrame([], schema).withColumn("file", F.lit(None).cast("string"))
+        reader = self.session.read.schema(schema)
+        reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
+        return reader.parquet(*map(exact, files)).withColumn("file", F.col("_metadata.file_name"))
+
+    def add(self, name: str, table: pa.Table) -> None:
+        """See `SqlEngine`."""
+        fields = ", ".join(f"`{field.name}` {_TYPES[field.type]}" for field in table.schema)
+        if table.num_rows and int(self.session.version.partition(".")[0]) >= 4:
+            frame = self.session.createDataFrame(table, schema=fields)
+        else:
+            # Spark 3.5 takes no Arrow table.
+            content = F.lit(json.dumps(table.to_pylist()))
+            frame = self.session.range(1).select(F.inline(F.from_json(content, f"ARRAY<STRUCT<{fields}>>")))
+        self._add(name, frame.coalesce(1) if is_small(self.run.rows) else frame)
+
+    def _add(self, name: str, frame: DataFrame) -> None:
+        self._names[name] = self._prefix + name
+        frame.createOrReplaceTempView(self._names[name])
+
+    def define(self, name: str, sql: str, *, keep: bool) -> None:
+        """See `SqlEngine`."""
+        frame = self._select(sql)
+        if keep:
+            frame = self._checkpoint(frame)
+        self._add(name, frame)
+
+    def _checkpoint(self, frame: DataFrame) -> DataFrame:
+        """The rows of a table as a table of its own, without the plan behind it.
+
+        In a small run, the first job that needs it computes it: a separate job would take longer than the rows do. Of a
+        large one, it is kept on disk: in memory, it would leave too little for everything else.
+        """
+        if is_large(self.run.rows) and int(self.session.version.partition(".")[0]) >= 4:
+            return frame.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+        return frame.localCheckpoint(eager=not is_small(self.run.rows))
+
+    def has(self, name: str) -> bool:
+        """See `SqlEngine`."""
+        return name in self._names
+
+    def rows(self, sql: str) -> list[Row]:
+        """See `SqlEngine`."""
+        return [tuple(row) for row in self._select(sql).collect()]
+
+    def arrow(self, sql: str) -> pa.Table:
+        """See `SqlEngine`."""
+        return self._select(sql).toArrow()
+
+    def columns(self, sql: str) -> Sequence[str]:
+        """See `SqlEngine`."""
+        return self._select(sql).columns
+
+    def write(self, sql: str, folder: RunPath) -> None:
+        """See `SqlEngine`."""
+        write_parquet(self._select(sql), folder)
+
+    def _select(self, sql: str) -> DataFrame:
+        return self.session.sql(_SOURCE.sub(self._own, sql))
+
+    def _own(self, source: re.Match[str]) -> str:
+        return f"{source[1]} {self._names.get(source[3], source[3])}"
