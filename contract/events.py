@@ -323,6 +323,22 @@ class ReaderStarted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CallNoted(Event):
+    """A `call` of a lane's client (`contract.lane.recovery.CALLS`) has taken a second or more, or failed for good.
+
+    `ended_ns` None: it has no answer so far; another event with the same `began_ns` tells its end, if it has one. The
+    death of the client ends it, too. `client`: the transactional id, the consumer's name, or the group that called.
+    """
+
+    lane: str
+    client: str
+    call: str
+    began_ns: int
+    ended_ns: int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClientFailed(Event):
     """A client of a lane died, fell silent or broke the client protocol: what it said proves nothing.
 

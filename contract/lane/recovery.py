@@ -25,6 +25,23 @@ class RecoveryAnomaly(AnyName):
     TRANSACTION_NOT_ENDED = "transaction_not_ended", "a transaction held consumers back for longer than time-outs allow"
 
 
+CALLS: Mapping[str, RecoveryAnomaly] = {
+    **dict.fromkeys(
+        ["init_transactions", "begin_transaction", "send_offsets_to_transaction", "commit_transaction"],
+        RecoveryAnomaly.STALLED_PRODUCER,
+    ),
+    **dict.fromkeys(["abort_transaction", "transaction", "send", "flush"], RecoveryAnomaly.STALLED_PRODUCER),
+    "poll": RecoveryAnomaly.STALLED_CONSUMER,
+    "commit": RecoveryAnomaly.STALLED_CONSUMER,
+    "join": RecoveryAnomaly.GROUP_NOT_STABLE,
+}
+"""The calls that drivers of clients note, and what each is when it has no answer for longer than its bound.
+
+`send`: handing records to a producer, which blocks while its buffer is full; `flush`: waiting for the outcomes of all,
+once the load has ended; `transaction`: what a loop's member does from its first record to its commit or abort;
+`commit`: a commit of offsets; `join`: from a group's beginning until a member is given partitions.
+"""
+
 DAY_MS = 86_400_000
 
 

@@ -53,6 +53,7 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
             rows=load.tables.transactions.add,
             on_notice=load.on_notice,
             seed=load.seed,
+            calls=load.calls,
         )
     return PacedProducing(
         partial(_producer, lane, load),
@@ -60,6 +61,7 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
         on_notice=load.on_notice,
         lives=lives,
         began=lambda: load.clock.began,
+        calls=load.calls,
     )
 
 
@@ -235,5 +237,6 @@ def _follower(
         configs=load.client_configs,
         on_error=load.on_notice,
         start_offsets=start_offsets,
+        calls=load.calls,
         **common,
     )

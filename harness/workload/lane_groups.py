@@ -69,7 +69,9 @@ def _group(
         output=output,
     )
     start = _starting(lane, load)
-    return GroupLoad(work, load.tables, on_notice=load.on_notice, on_change=load.on_change, start=start)
+    return GroupLoad(
+        work, load.tables, on_notice=load.on_notice, on_change=load.on_change, start=start, calls=load.calls
+    )
 
 
 def _starting(lane: LaneSpec, load: LoadSettings) -> StartMember | None:

@@ -15,6 +15,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.run_directory import GROUPS_FILE
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
+from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
@@ -49,7 +50,8 @@ class PhaseLoad:
         self._groups_file = run_directory / GROUPS_FILE
         self._reservations = Reservations(run_directory)
         self._tables = LoadTables(run_directory, lanes, self._reservations)
-        shared = LoadSettings(tables=self._tables, reservations=self._reservations, **settings)
+        self._calls = Calls(settings.get("on_client", lambda event: None))
+        shared = LoadSettings(tables=self._tables, reservations=self._reservations, calls=self._calls, **settings)
         self._on_notice = shared.on_notice
         self._clock = shared.clock
         by_name = {lane.lane: lane for lane in lanes}
@@ -70,6 +72,7 @@ class PhaseLoad:
         self._creation = Worker(self._create_late, name="creation-of-topics")
 
     def __enter__(self) -> Self:
+        self._calls.start()
         try:
             # Loops last: what they read has to be there.
             for lane in sorted(self.lanes.values(), key=lambda one: one.loop is not None):
@@ -111,6 +114,7 @@ class PhaseLoad:
         with ExitStack() as stack:
             stack.callback(self._reservations.close)
             stack.callback(self._tables.close)
+            stack.callback(self._calls.close)
             for lane in self.lanes.values():
                 stack.callback(lane.close)
 

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.events import ClientFailed, ClientStarted, ReaderStarted
+from kafka_chaos.contract.events import CallNoted, ClientFailed, ClientStarted, ReaderStarted
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
 from kafka_chaos.harness.workload.groups.work import OnChange
 from kafka_chaos.harness.workload.history.reservations import Reservations
@@ -21,7 +22,7 @@ _SILENT = logging.Logger("kafka_chaos.transactional_producer")
 _SILENT.addHandler(logging.NullHandler())
 _DELIVERY_TIMEOUT_MS = 60_000
 
-OnClient = Callable[[ClientStarted | ClientFailed | ReaderStarted], None]
+OnClient = Callable[[ClientStarted | ClientFailed | ReaderStarted | CallNoted], None]
 
 
 @dataclass
@@ -50,6 +51,7 @@ class LoadSettings:
     client_configs: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     clock: LoadClock = field(default_factory=LoadClock)
+    calls: Calls = field(default_factory=Calls)
 
     def producer_configs(self, lane: LaneSpec) -> dict[str, object]:
         """librdkafka's configuration of the lane's producers, the keys for a secured listener included."""

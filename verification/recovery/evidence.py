@@ -15,7 +15,7 @@ from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import KRAFT, USUAL_VERSION, usual_mode
-from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly
 from kafka_chaos.contract.ledger import RecoveryLedger
 from kafka_chaos.contract.run_directory import TIMINGS_FILE
 from kafka_chaos.reference_model.recovery import BREAKS_CONNECTIONS, Bound, bounds_of
@@ -52,7 +52,7 @@ class Measured:
         """For people: the gap, the bound and its derivation."""
         paused = f", and the harness had no processor for {self.paused / 1e9:.1f} s" if self.paused else ""
         ended = "" if self.outage.over else ", with no end seen"
-        waited = f"{self.outage.client} waited for the end of a transaction: " if self.outage.client else ""
+        waited = f"{self.outage.awaited}: " if self.outage.awaited else ""
         return f"{waited}longest gap {self.counted / 1e9:.1f} s{ended}, bound {self.bound.described}{paused}"
 
 
@@ -81,11 +81,12 @@ class Recovery:
         seen = {pulse.what for pulse in self.facts.pulses if pulse.partition is not None}
         if lane.acks == "0":
             reasons |= dict.fromkeys(_OF_CLIENTS, "with acks=0 nobody is told that a broker has a record")
+        called = {CALLS[call.call] for call in run.events.calls.get(lane.lane, ())}
         for anomaly, what in zip(_OF_CLIENTS, (ACKNOWLEDGED, READ), strict=True):
-            if what not in seen and anomaly not in reasons:
+            if what not in seen and anomaly not in (*reasons, *called):
                 reasons[anomaly] = f"no record was {what}, or nobody knows when"
         reasons |= {one: why for one, (whole, why) in self.unseen.items() if whole}
-        if lane.group_anomalies and not self.facts.owned:
+        if lane.group_anomalies and not self.facts.owned and RecoveryAnomaly.GROUP_NOT_STABLE not in called:
             reasons[RecoveryAnomaly.GROUP_NOT_STABLE] = "assignments/ holds no assignment of its group"
         return {anomaly: reasons[anomaly] for anomaly in its if anomaly in reasons}
 

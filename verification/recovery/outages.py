@@ -11,21 +11,22 @@ from itertools import islice, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from kafka_chaos.contract.events import HighWatermark, IsrChanged, LastStableOffset, LeaderElected
+from kafka_chaos.contract.events import CallNoted, HighWatermark, IsrChanged, LastStableOffset, LeaderElected
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import GroupPartitionFacts, LaneFacts, PartitionFacts, Pulse
 
 SENT, ACKNOWLEDGED, GIVEN_UP, UNANSWERED, READ = "sent", "acknowledged", "given up", "unanswered", "read"
+FLUSH = "flush"
 
 
 class Outage(NamedTuple):
     """Something was unavailable from `start_ns` to `end_ns`; `over`: it was seen to be available then.
 
-    `client`: the transactional id that waited, where it was one, for all its partitions.
+    `awaited`: who waited for which call, where one had no answer: it is an outage of all partitions.
     What clients ask for ends when they no longer do; all else, when nobody observed the lane any more.
     """
 
@@ -34,23 +35,43 @@ class Outage(NamedTuple):
     start_ns: int
     end_ns: int
     over: bool
-    client: str = ""
+    awaited: str = ""
 
 
 def outages(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Outage]:
     """All of a lane; those of a group also where the lane is the output of its loop."""
-    yield from _producers(facts)
+    last = _observed_to(run, lane, facts)
+    flushes = any(call.call == FLUSH and call.ended_ns is None for call in run.events.calls.get(lane.lane, ()))
+    yield from _producers(facts, awaited_to=last if flushes else 0)
     yield from _consumers(lane, facts, final_log=run.has_log)
     yield from _groups(lane, facts)
-    last = _observed_to(run, lane, facts)
     yield from _isrs(run, lane, last)
     yield from _transactions(run, lane, last)
+    yield from _calls(run.events.calls.get(lane.lane, ()), facts, last)
+
+
+def _calls(calls: Iterable[CallNoted], facts: LaneFacts, last: int) -> Iterator[Outage]:
+    """The calls that took long, and those without an answer, which count to the end of the phase.
+
+    The end of a transaction is awaited from its beginning: what is called meanwhile is no outage of its own. Nor is the
+    wait for outcomes after the load, which prolongs the wait for records (`_producers`).
+    """
     for transaction in facts.awaited:
-        # Its client asked for its end: a call without an answer counts to the end of the phase.
         over = transaction.end_ns is not None
         end = max(last, transaction.begin_ns) if transaction.end_ns is None else transaction.end_ns
+        awaited = f"{transaction.transactional_id} waited for the end of a transaction"
         for anomaly in (RecoveryAnomaly.STALLED_PRODUCER, RecoveryAnomaly.TRANSACTION_NOT_ENDED):
-            yield Outage(anomaly, None, transaction.begin_ns, end, over, transaction.transactional_id)
+            yield Outage(anomaly, None, transaction.begin_ns, end, over, awaited)
+    for call in calls:
+        within = any(
+            one.transactional_id == call.client
+            and one.begin_ns <= call.began_ns <= (call.began_ns if one.end_ns is None else one.end_ns)
+            for one in facts.awaited
+        )
+        if not within and call.call != FLUSH:
+            end = max(last, call.began_ns) if call.ended_ns is None else call.ended_ns
+            awaited = f"{call.client} waited for {call.call}"
+            yield Outage(CALLS[call.call], None, call.began_ns, end, call.ended_ns is not None, awaited)
 
 
 def _observed_to(run: RunDirectory, lane: Lane, facts: LaneFacts) -> int:
@@ -59,7 +80,8 @@ def _observed_to(run: RunDirectory, lane: Lane, facts: LaneFacts) -> int:
     return max(ends, default=max((pulse.last_ns for pulse in facts.pulses), default=0))
 
 
-def _producers(facts: LaneFacts) -> Iterator[Outage]:
+def _producers(facts: LaneFacts, *, awaited_to: int) -> Iterator[Outage]:
+    """`awaited_to`: until when outcomes were awaited in vain after the load, else 0."""
     answers, tried = _by_place(facts.pulses, ACKNOWLEDGED), _by_place(facts.pulses, GIVEN_UP, UNANSWERED)
     for place, sent in _by_place(facts.pulses, SENT).items():
         if place[1] is None:
@@ -67,6 +89,8 @@ def _producers(facts: LaneFacts) -> Iterator[Outage]:
             continue
         failed = tried.get(place, [])
         last = max(pulse.last_ns for pulse in (*sent, *failed))
+        if any(pulse.what == UNANSWERED for pulse in failed):
+            last = max(last, awaited_to)
         for gap in _unacknowledged(answers.get(place, []), failed, last):
             yield Outage(RecoveryAnomaly.STALLED_PRODUCER, place[1], *gap)
 

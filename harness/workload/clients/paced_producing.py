@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.lives import Life, Place, living
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, ManyProducers
 
@@ -27,8 +28,11 @@ class PacedProducing(ManyProducers):
         on_notice: Callable[[str], None],
         lives: Sequence[Life] = (),
         began: Callable[[], float | None] = lambda: None,
+        calls: Calls | None = None,
     ) -> None:
+        """`calls` notes sends that block, a producer that fails for good, and the wait for outcomes."""
         super().__init__()
+        self._calls = calls or Calls()
         self._connect = connect
         self.places: list[Place[LaneProducer]] = [
             Place(number, life) for number, life in enumerate((Life(at=0.0), *lives))
@@ -51,12 +55,15 @@ class PacedProducing(ManyProducers):
                     place.step(now, now - began, start=self._start, end=self._end)
             for place in self.places:
                 if (records := place.client) is not None and not records.failed_for_good:
-                    records.send(max(0, int((now - place.since) * self._rate) - records.sent))
+                    with self._calls.awaiting(records.lane, f"{records.lane}-{place.number}", "send"):
+                        records.send(max(0, int((now - place.since) * self._rate) - records.sent))
             self._poll(_TICK)
             for number, records in enumerate(self.producers):
                 if records.failed_for_good and number not in failed:
                     failed.add(number)
                     why = records.failed_for_good
+                    call = self._calls.begins(records.lane, f"{records.lane}-{number}", "send")
+                    self._calls.ends(call, why)
                     self._on_notice(f"{records.lane}: its producer has failed for good and sends no more: {why}")
 
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
@@ -65,8 +72,13 @@ class PacedProducing(ManyProducers):
         self._leaving += living(self.places)
         for place in self.places:
             place.client = None
+        if self._leaving:
+            lane = self._leaving[0].lane
+            call = self._calls.begins(lane, lane, "flush")
         while any(one.unanswered for one in self._leaving) and time.monotonic() < deadline and not cancelled.is_set():
             self._poll(_TICK)
+        if self._leaving and (cancelled.is_set() or not any(one.unanswered for one in self._leaving)):
+            self._calls.ends(call)
         left = sum(one.finish(max(0.0, deadline - time.monotonic()), cancelled) for one in self._leaving)
         self._leaving = []
         return self._uncertain + left

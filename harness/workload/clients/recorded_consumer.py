@@ -13,6 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.following import Follower, not_at_the_end
 from kafka_chaos.harness.workload.clients.partitions import known_partitions
 from kafka_chaos.harness.workload.worker import Worker
@@ -42,9 +43,11 @@ class RecordedConsumer(Follower):
         on_error: Callable[[str], None],
         start_offsets: Mapping[int, int] | None = None,
         grows_to: int = 0,
+        calls: Calls | None = None,
         **recorded: Any,
     ) -> None:
-        """`recorded`: what every follower has, but for its `starts`."""
+        """`recorded`: what every follower has, but for its `starts`. `calls` notes polls that take long."""
+        self._calls = calls or Calls()
         starts = {number: (start_offsets or {}).get(number, 0) for number in range(partitions)}
         super().__init__(starts=starts, **recorded)
         self._topic = topic
@@ -105,7 +108,9 @@ class RecordedConsumer(Follower):
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._take(self._consumer.consume(_MOST_PER_POLL, timeout=_POLL_TIMEOUT))
+            with self._calls.awaiting(self.lane, self.name, "poll"):
+                messages = self._consumer.consume(_MOST_PER_POLL, timeout=_POLL_TIMEOUT)
+            self._take(messages)
             if len(self._starts) < self._grows_to and time.monotonic() - self._looked_at > _LOOK_EVERY:
                 self._look_for_more()
 

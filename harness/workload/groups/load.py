@@ -11,6 +11,7 @@ from functools import partial
 
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.following import not_at_the_end
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
@@ -50,8 +51,13 @@ class GroupLoad(Progress):
         on_notice: Callable[[str], None],
         on_change: OnChange,
         start: StartMember | None = None,
+        calls: Calls | None = None,
     ) -> None:
+        """`calls` notes those of the members that take long, and the wait until one of them has partitions."""
         super().__init__()
+        lane = work.lane if work.output is None else work.output.lane
+        self._calls = calls or Calls()
+        self._joining: int | None = self._calls.begins(lane, work.group_id, "join")
         self.reads = work.lane
         """The lane that it reads."""
         self._work = work
@@ -93,6 +99,13 @@ class GroupLoad(Progress):
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
         """Nothing to wait for yet: members still have to process what their source holds."""
         return 0
+
+    def has_joined(self) -> None:
+        """A member was given partitions."""
+        with self._lock:
+            joining, self._joining = self._joining, None
+        if joining is not None:
+            self._calls.ends(joining)
 
     @property
     def is_foreign(self) -> bool:
@@ -247,6 +260,7 @@ class GroupLoad(Progress):
             else (output.lane, output.producer_id, output.configs.get("transactional.id")),
             tables=self._tables,
             progress=self,
+            calls=self._calls,
             on_change=partial(self._on_change, name),
         )
         member = self._members[place] = (self._start or self._own)(settings, rows)

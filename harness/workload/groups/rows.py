@@ -6,10 +6,11 @@ an outcome (`info`), and its transaction open: in doubt if its commit may have b
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
+from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.following import behind
 from kafka_chaos.harness.workload.clients.producers import Acknowledged
 from kafka_chaos.harness.workload.history.writer import consumed_rows
@@ -32,6 +33,9 @@ class Progress(Acknowledged):
             at = {number: offset for number, (_, offset) in self._at_end.items()}
         return behind(at, ends)
 
+    def has_joined(self) -> None:
+        """A member was given partitions."""
+
     def reaches(self, member: object, offsets: list[list[int]]) -> None:
         """A member has processed its partitions up to these ends."""
         with self._lock:
@@ -50,7 +54,8 @@ class MemberRows:
     """The rows of one member of `group`, which reads `lane`.
 
     `output`: in a loop, the lane that it writes, its producer_id and its transactional id, if it has one. Commits are
-    recorded where `tables` have commits. `on_change` learns when it freezes and thaws.
+    recorded where `tables` have commits. `on_change` learns when it freezes and thaws. `calls` notes its commits, and
+    the transactions of a loop, where they take long.
     """
 
     group: str
@@ -60,6 +65,7 @@ class MemberRows:
     tables: LoadTables
     progress: Progress
     on_change: Callable[[str], None] = lambda change: None
+    calls: Calls = field(default_factory=Calls)
 
     def __post_init__(self) -> None:
         self._of = {"lane": self.lane, "group": self.group}
@@ -68,6 +74,7 @@ class MemberRows:
         self._holds: dict[tuple[str, int], dict[str, Any]] = {}
         self._asked: dict[int, list[dict[str, Any]]] = {}
         self._open: dict[int, dict[str, Any]] = {}
+        self._called: dict[object, int] = {}
         self._begun: dict[str, Any] | None = None
         self._takers: Mapping[str, Callable[..., None]] = {
             "assigned": self._given,
@@ -97,6 +104,15 @@ class MemberRows:
             self.tables.outputs.add({**sent, "outcome": "info"})
         if self._begun is not None:
             self._ended(self._begun)
+        for call in list(self._called):
+            self._answered(call)
+
+    def _calls(self, key: object, client: str, call: str) -> None:
+        lane = self.lane if self.output is None else self.output[0]
+        self._called[key] = self.calls.begins(lane, client, call)
+
+    def _answered(self, key: object) -> None:
+        self.calls.ends(self._called.pop(key))
 
     def _changes(self, change: str) -> None:
         self.on_change(change)
@@ -107,6 +123,7 @@ class MemberRows:
         for partition in partitions:
             row = {**named, "partition": partition, "isolation": self.isolation, "start_ns": ns}
             self._holds[consumer, partition] = row
+        self.progress.has_joined()
         if self.tables.reservations is not None:
             self.tables.reservations.assigned([self._holds[consumer, partition] for partition in partitions])
 
@@ -136,10 +153,12 @@ class MemberRows:
             self._begun["outcome"] = IN_DOUBT
         asked = {**self._of, "consumer": consumer, "invoke_ns": ns}
         asked |= {"producer_id": producer_id, "transaction": transaction}
+        self._calls(number, consumer, "commit" if transaction is None else "send_offsets_to_transaction")
         self._asked[number] = [{**asked, "partition": partition, "offset": offset} for partition, offset in offsets]
 
     def _committed(self, number: int, errors: list[tuple[int, str, str]], ns: int) -> None:
         failed = {partition: (outcome, error) for partition, outcome, error in errors}
+        self._answered(number)
         self._add_commit(self._asked.pop(number), failed, ns, "ok")
 
     def _add_commit(
@@ -160,6 +179,7 @@ class MemberRows:
             # Nobody asks for its commit before its offsets are sent.
             self._begun = {"lane": lane, "producer_id": producer_id, "transaction": transaction, "begin_ns": ns}
             self._begun |= {"transactional_id": transactional_id, "outcome": ABORTED}
+            self._calls("transaction", str(transactional_id), "transaction")
         made = {"lane": lane, "producer_id": producer_id, "invoke_ns": ns, "transaction": transaction}
         for step, (source_producer_id, source_seq) in enumerate(sources):
             row = {**made, "seq": first_seq + step, "partition": partition[step]}
@@ -180,3 +200,5 @@ class MemberRows:
         assert self.tables.transactions is not None
         self.tables.transactions.add(row)
         self._begun = None
+        if "transaction" in self._called:
+            self._answered("transaction")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, ManyProducers
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TakeRow, TransactionalProducer
 from kafka_chaos.harness.workload.worker import Worker
@@ -41,6 +42,7 @@ class TransactionalProducing(ManyProducers):
         rows: TakeRow,
         on_notice: Callable[[str], None],
         seed: int,
+        calls: Calls | None = None,
     ) -> None:
         super().__init__()
         settings = lane.transactional
@@ -64,6 +66,7 @@ class TransactionalProducing(ManyProducers):
                 restarts=restart_times(settings, number, workload.duration - (lane.created_at or 0.0)),
                 give_up=lambda: self._cancelled.is_set() or time.monotonic() > self._deadline,
                 on_notice=on_notice,
+                calls=calls or Calls(),
                 chance=random.Random(f"{seed}/{lane.lane}-{number}"),
             )
             for number in range(settings.producers)
@@ -111,6 +114,7 @@ class _Incarnations:
     give_up: Callable[[], bool]
     on_notice: Callable[[str], None]
     chance: random.Random
+    calls: Calls
     records: LaneProducer | None = None
     _uncertain: int = 0
     _current: TransactionalProducer[LaneProducer] | None = None
@@ -195,7 +199,7 @@ class _Incarnations:
         for _ in range(_MOST_FAILED_STARTS):
             self.records = self.connect(self.id)
             producer = TransactionalProducer(
-                self.records, transactional_id=self.id, rows=self.rows, give_up=self.give_up
+                self.records, transactional_id=self.id, rows=self.rows, give_up=self.give_up, calls=self.calls
             )
             try:
                 producer.init()

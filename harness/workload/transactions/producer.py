@@ -25,6 +25,7 @@ from typing import Any, Generic, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED, IN_DOUBT
+from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, TransactionRecords
 
 _BACKOFF = 0.05
@@ -109,8 +110,19 @@ class TransactionalProducer(Generic[R]):
     `rows` takes a row for every transaction that has ended, or that is left behind open.
     """
 
-    def __init__(self, records: R, *, transactional_id: str, rows: TakeRow, give_up: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        records: R,
+        *,
+        transactional_id: str,
+        rows: TakeRow,
+        give_up: Callable[[], bool],
+        calls: Calls | None = None,
+    ) -> None:
+        """`calls` notes those that take long."""
         self.records = records
+        self._calls = calls or Calls()
+        self._id = transactional_id
         self._transactions = TransactionRows(
             lane=records.lane, producer_id=records.producer_id, transactional_id=transactional_id, rows=rows
         )
@@ -130,11 +142,12 @@ class TransactionalProducer(Generic[R]):
 
     def send(self: TransactionalProducer[C], count: int) -> None:
         """Send `count` records within the transaction, as the client's queue has room for them."""
-        while count and not self._give_up():
-            accepted = self.records.send(count)
-            count -= accepted
-            if count:
-                self.records.poll(_BACKOFF)
+        with self._calls.awaiting(self.records.lane, self._id, "send"):
+            while count and not self._give_up():
+                accepted = self.records.send(count)
+                count -= accepted
+                if count:
+                    self.records.poll(_BACKOFF)
 
     def deliver(self, timeout: float) -> None:
         """Wait until the records sent have an outcome, at most `timeout` seconds."""
@@ -187,12 +200,20 @@ class TransactionalProducer(Generic[R]):
             raise ProducerLost(failure.args[0]) from failure
 
     def _insist(self, call: Callable[..., object], *values: object) -> None:
-        """Call a function of the transactional API again until it succeeds, fails for good or it is time to give up."""
+        """Call a function of the transactional API again until it succeeds, fails for good or it is time to give up.
+
+        A call that was given up has no answer.
+        """
+        number = self._calls.begins(self.records.lane, self._id, call.__name__)
         while True:
             try:
-                return self._once(call, *values, _CALL_TIMEOUT)
+                self._once(call, *values, _CALL_TIMEOUT)
+                return self._calls.ends(number)
             except ProducerLost as lost:
-                if not lost.error.retriable() or self._give_up():
+                if not lost.error.retriable():
+                    self._calls.ends(number)
+                    raise
+                if self._give_up():
                     raise
             self.records.poll(_BACKOFF)
 

@@ -12,7 +12,7 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
+from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly, Timings
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, TIMINGS_FILE
 from kafka_chaos.verification import LaneVerdict, RunDirectoryError
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -596,3 +596,70 @@ def test_when_a_run_took_place_changes_nothing(tmp_path: Path, verified: Verifie
         == {PRODUCER: 1, ISR: 1, **({CONSUMER: 1} if CONSUMER in found(expected) else {})}
     )
     assert moved.reasons == expected.reasons
+
+
+def called(rows: Rows, call: str, since: float, until: float | None, client: str = "a-0", **more: Any) -> Rows:
+    """A client makes a call; `until` None: it has no answer."""
+    rows.event("call_noted", lane="a", client=client, call=call, began_ns=at(since), ts_ns=at(since + 1), **more)
+    if until is not None:
+        ended = {"began_ns": at(since), "ended_ns": at(until), "ts_ns": at(until)}
+        rows.event("call_noted", lane="a", client=client, call=call, **ended, **more)
+    return rows
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if call != "flush"])
+def test_a_call_without_an_answer_counts_to_the_end_of_the_phase(tmp_path: Path, verified: Verified, call: str) -> None:
+    """All that the lane sends is acknowledged and read at once: nothing else is late."""
+    rows = healthy()
+    if CALLS[call] == GROUP:
+        rows = owned(rows, (-1, 200))
+        rows.consumed += [{**row, "consumer": "m0", "poll_ns": row["poll_ns"] + 1} for row in rows.consumed]
+    lane = judged(called(rows, call, 100, None), tmp_path / "hangs", verified)
+    assert (lane.verdict, found(lane)) == (Verdict.VIOLATION, {CALLS[call]: 1})
+    assert f"a-0 waited for {call}: longest gap 101.0 s, with no end seen" in lane.reasons[0]
+    assert rows.events is not None
+    rows.events = [event for event in rows.events if event["type"] != "call_noted"]
+    assert found(judged(called(rows, call, 100, 110), tmp_path / "answered", verified)) == {}
+
+
+def test_a_call_within_a_transaction_whose_end_is_awaited_is_no_outage_of_its_own(
+    tmp_path: Path, verified: Verified
+) -> None:
+    rows = stable(healthy(), *((seconds, seconds) for seconds in range(SECONDS)))
+    rows.transactions = [
+        {"lane": "a", "producer_id": 9, "transaction": 0, "transactional_id": "a-3", "initialised_ns": at(0)}
+        | {"begin_ns": at(40), "end_ns": None, "outcome": "info", "error": "_TIMED_OUT"}
+    ]
+    called(rows, "commit_transaction", 41, None, "a-3")
+    assert found(judged(rows, tmp_path / "run", verified)) == {PRODUCER: 1, TRANSACTION: 1}
+
+
+def test_records_are_awaited_after_the_load_as_long_as_their_producer_waits(tmp_path: Path, verified: Verified) -> None:
+    """The load ends 5 s after its last acknowledgement, and nobody learns of the rest for two minutes."""
+    rows = silent(healthy(), SECONDS - 5, SECONDS)
+    for event in rows.events or ():
+        if event["type"] == "phase_ended":
+            event["ts_ns"] = at(SECONDS + 120)
+    assert found(judged(rows, tmp_path / "unknown", verified)) == {}
+    called(rows, "flush", SECONDS, None, "a")
+    lane = judged(rows, tmp_path / "awaited", verified)
+    assert found(lane) == {PRODUCER: 1}
+    assert "longest gap 125.0 s, with no end seen" in lane.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"call": "sleep"}, "call: 'sleep'"),
+        ({"ended_ns": at(4)}, "in this order"),
+        ({"began_ns": at(6)}, "in this order"),
+        ({"lane": "b"}, "'b' is not in lanes.json"),
+    ],
+)
+def test_a_call_that_nobody_can_have_made_is_refused(
+    tmp_path: Path, verified: Verified, values: dict[str, Any], message: str
+) -> None:
+    call = {"lane": "a", "client": "a-0", "call": "send", "began_ns": at(5), "ended_ns": None, "error": None}
+    path = healthy().event("call_noted", **{**call, **values}, ts_ns=at(5.5)).write(tmp_path / "run")
+    with pytest.raises(RunDirectoryError, match=message):
+        verified(path)

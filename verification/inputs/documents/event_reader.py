@@ -14,6 +14,7 @@ from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import CALLS
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.events import Change, Events, Kept, Phase, Place
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
@@ -27,7 +28,13 @@ OfFault = contract.FaultRequested | contract.FaultProven | contract.FaultNotProv
 OfPlace = Change | Kept | contract.HighWatermark | contract.LastStableOffset
 OfRun = contract.RunStarted | contract.PhaseStarted | contract.PhaseEnded
 OfClient = contract.DefectPrecondition | contract.ClientFailed | contract.ClientStarted
-Others = contract.OutsideFaults | contract.ReaderStarted | contract.ConfigurationUnread | contract.HarnessPaused
+Others = (
+    contract.OutsideFaults
+    | contract.ReaderStarted
+    | contract.ConfigurationUnread
+    | contract.HarnessPaused
+    | contract.CallNoted
+)
 
 READ = get_args(OfFault | OfPlace | OfRun | OfClient | Others)
 """The kinds of events that are read; others may say what they like."""
@@ -65,12 +72,14 @@ class _Reader:
     pauses: list[tuple[int, int]] = field(default_factory=list)
     kept: dict[Place, list[Kept]] = field(default_factory=dict)
     passing: dict[str, list[str]] = field(default_factory=dict)
+    calls: dict[str, dict[tuple[str, str, int], contract.CallNoted]] = field(default_factory=dict)
     begun_ns: int | None = None
 
     def events(self) -> Events:
         """What was read."""
         found: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(Events)}
-        return Events(**{**found, "faults": tuple(self.faults.values()), "pauses": tuple(self.pauses)})
+        found |= {"faults": tuple(self.faults.values()), "pauses": tuple(self.pauses)}
+        return Events(**{**found, "calls": {lane: tuple(calls.values()) for lane, calls in self.calls.items()}})
 
     def take(self, event: contract.Event) -> None:
         """Note an event; raises `ValueError` for one that makes no sense."""
@@ -89,6 +98,8 @@ class _Reader:
                     self.outside[lane] = (*self.outside.get(lane, ()), *event.kinds)
             case contract.ReaderStarted():
                 self.passing.setdefault(self._lane(event.lane), []).append(event.consumer)
+            case contract.CallNoted():
+                self._take_call(event)
             case contract.HarnessPaused():
                 if not 0 <= event.seconds < _LONGEST:
                     raise ValueError(f"seconds is {event.seconds}, expected how long it was")
@@ -110,6 +121,16 @@ class _Reader:
                 self.changes.setdefault(place, []).append(event)
             case contract.PartitionChanged() | contract.PartitionOffline():
                 self.kept.setdefault(place, []).append(event)
+
+    def _take_call(self, event: contract.CallNoted) -> None:
+        _require_known("call", (event.call,), tuple(CALLS))
+        if not event.began_ns <= (event.began_ns if event.ended_ns is None else event.ended_ns) <= event.ts_ns:
+            raise ValueError("began_ns, ended_ns and ts_ns were expected in this order")
+        calls = self.calls.setdefault(self._lane(event.lane), {})
+        call = (event.client, event.call, event.began_ns)
+        # The thread that looks for long calls may tell of one that ends meanwhile.
+        if call not in calls or calls[call].ended_ns is None:
+            calls[call] = event
 
     def _take_of_run(self, event: OfRun) -> None:
         match event:

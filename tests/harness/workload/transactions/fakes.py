@@ -51,6 +51,9 @@ class FakeProducer:
         self._serve()
         self._call("abort_transaction")
 
+    def send_offsets_to_transaction(self, offsets: Any, group: Any, timeout: float) -> None:
+        self._call("send_offsets_to_transaction")
+
     def produce(self, topic: str, value: bytes, key: object, partition: int, report: Callable[..., None]) -> None:
         self._call("produce")
         message = SimpleNamespace(value=lambda: value, offset=lambda number=self._next: number)

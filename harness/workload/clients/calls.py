@@ -1,0 +1,84 @@
+"""Notes the calls of a lane's clients that take long: when each began, and when its answer came.
+
+A client that hangs in a call sends nothing, so nothing that it sends can be late. Whoever calls a client says when a
+call begins and ends. One that takes a second is told of at once, so that a call without an answer is in events.jsonl
+even if the harness dies, and again when it ends. Short calls leave no trace.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from kafka_chaos.contract.events import CallNoted
+from kafka_chaos.harness.workload.worker import Worker
+
+_LONG = 1.0
+_LOOKS_EVERY = 0.25
+
+
+class _Open(NamedTuple):
+    """A call without an answer so far."""
+
+    lane: str
+    client: str
+    call: str
+    began_ns: int
+
+
+class Calls:
+    """The calls of all clients of a load; `note` takes an event for each that takes `seconds`. Threads may share it."""
+
+    def __init__(self, note: Callable[[CallNoted], None] = lambda event: None, *, seconds: float = _LONG) -> None:
+        self._note = note
+        self._long_ns = seconds * 1e9
+        self._numbers = itertools.count()
+        self._open: dict[int, _Open] = {}
+        self._told: set[int] = set()
+        self._stop = threading.Event()
+        self._worker = Worker(self._watch, name="long-calls")
+
+    def start(self) -> None:
+        """Watch for calls without an answer."""
+        self._worker.start()
+
+    def close(self) -> None:
+        """End the watch; what has no answer by now was told of."""
+        self._stop.set()
+        self._worker.join()
+        self._tell_open()
+        self._worker.raise_error()
+
+    def begins(self, lane: str, client: str, call: str) -> int:
+        """A client of the lane makes a `call`, one of `CALLS`; returns the number by which it ends."""
+        number = next(self._numbers)
+        self._open[number] = _Open(lane, client, call, time.monotonic_ns())
+        return number
+
+    def ends(self, number: int, error: str | None = None) -> None:
+        """The call has its answer, or its client has died, which answers it, too."""
+        call, now = self._open.pop(number), time.monotonic_ns()
+        if now - call.began_ns >= self._long_ns or error is not None:
+            self._note(CallNoted(**call._asdict(), ended_ns=now, error=error))
+
+    @contextmanager
+    def awaiting(self, lane: str, client: str, call: str) -> Iterator[None]:
+        """The block is the call: whatever it raises is an answer."""
+        number = self.begins(lane, client, call)
+        try:
+            yield
+        finally:
+            self.ends(number)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_LOOKS_EVERY):
+            self._tell_open()
+
+    def _tell_open(self) -> None:
+        now = time.monotonic_ns()
+        for number, call in list(self._open.items()):
+            if number not in self._told and now - call.began_ns >= self._long_ns:
+                self._told.add(number)
+                self._note(CallNoted(**call._asdict()))

@@ -1,0 +1,203 @@
+"""Calls that take long are told of, whichever driver makes them; short ones leave no trace."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.events import CallNoted
+from kafka_chaos.contract.lane.recovery import CALLS
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.workload.clients.calls import Calls
+from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
+from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
+from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.processes.transactions import ProcessTransactions
+from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
+from tests.harness.workload.clients.test_paced_producing import Sender
+from tests.harness.workload.transactions.fakes import TIMED_OUT, FakeProducer
+
+LONG = 0.1
+
+
+@pytest.fixture
+def noted() -> list[CallNoted]:
+    return []
+
+
+@pytest.fixture
+def calls(noted: list[CallNoted]) -> Iterator[Calls]:
+    watched = Calls(noted.append, seconds=LONG)
+    watched.start()
+    yield watched
+    watched.close()
+
+
+def unanswered(noted: list[CallNoted]) -> list[tuple[str, str, str]]:
+    """The calls that have no answer, by what was told of them last."""
+    last = {(one.lane, one.client, one.call, one.began_ns): one for one in noted}
+    return [key[:3] for key, call in last.items() if call.ended_ns is None]
+
+
+def test_a_long_call_is_told_of_at_once_and_when_it_ends_and_a_short_one_never(
+    noted: list[CallNoted], calls: Calls
+) -> None:
+    with calls.awaiting("a", "a-0", "send"):
+        pass
+    number = calls.begins("a", "a-0", "flush")
+    wait_until(lambda: bool(noted), "the open call to be told of", timeout=10)
+    assert unanswered(noted) == [("a", "a-0", "flush")]
+    calls.ends(number)
+    assert [(one.call, one.began_ns) for one in noted] == [("flush", noted[0].began_ns)] * 2
+    assert noted[1].ended_ns is not None
+    assert noted[1].ended_ns - noted[1].began_ns >= LONG * 1e9
+    assert unanswered(noted) == []
+    calls.ends(calls.begins("a", "a-0", "send"), "_FATAL")
+    assert noted[2].error == "_FATAL", "a producer that failed for good is told of, however fast that was"
+
+
+class Records:
+    """In place of a lane's producer: `client` answers to no call of the kind `silent`, and its queue may be full."""
+
+    lane, producer_id = "pay", 0
+
+    def __init__(self, client: Any, *, is_full: bool = False) -> None:
+        self.client = client
+        self.is_full = is_full
+
+    def transaction_begins(self) -> int:
+        return 0
+
+    def send(self, count: int) -> int:
+        return 0 if self.is_full else count
+
+    def poll(self, timeout: float) -> int:
+        time.sleep(0.005)
+        return 0
+
+    def abandon(self, *, open_transaction: bool) -> int:
+        return 0
+
+
+class SilentProcess:
+    """A client process that takes orders and says nothing."""
+
+    is_ready, problem = True, None
+
+    def __init__(self, silent: str) -> None:
+        self.is_ready = silent != "init_transactions"
+
+    def order(self, what: str, **values: Any) -> bool:
+        return True
+
+
+def client_of(kind: str, silent: str) -> Any:
+    if kind == "in process":
+        return FakeProducer({"transactional.id": "pay-0"}, {silent: [TIMED_OUT] * 1_000}, [], silent=False)
+    return ProcessTransactions(SilentProcess(silent), lambda: 0, lambda: True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "silent"),
+    [
+        *(("in process", call) for call in ("init_transactions", "commit_transaction", "abort_transaction")),
+        *(("in process", call) for call in ("send_offsets_to_transaction", "send")),
+        *(("process", call) for call in ("init_transactions", "commit_transaction", "abort_transaction")),
+    ],
+)
+def test_a_transactional_call_that_is_never_answered_has_no_end(
+    tmp_path: Path, noted: list[CallNoted], calls: Calls, kind: str, silent: str
+) -> None:
+    gives_up = threading.Event()
+    with_rows = HistoryWriter(tmp_path / "transactions")
+    producer = TransactionalProducer(
+        Records(client_of(kind, silent), is_full=silent == "send"),
+        transactional_id="pay-0",
+        rows=RowBuffer(TRANSACTIONS_SCHEMA, with_rows).add,
+        give_up=gives_up.is_set,
+        calls=calls,
+    )
+    said = threading.Thread(target=lambda: (wait_until(lambda: bool(noted), "a call", timeout=20), gives_up.set()))
+    said.start()
+
+    def use() -> None:
+        producer.init()
+        producer.begin()
+        producer.send(1)
+        if silent.startswith("send"):
+            producer.send_offsets([], None)
+        elif silent == "commit_transaction":
+            producer.commit()
+        else:
+            producer.abort()
+
+    if silent == "send":
+        use()
+    else:
+        with pytest.raises(ProducerLost):
+            use()
+    said.join()
+    with_rows.close()
+    # A full queue that is no longer waited for was an answer of its own: what is in it has none.
+    assert unanswered(noted) == ([] if silent == "send" else [("pay", "pay-0", silent)])
+    assert {one.call for one in noted} == {silent} <= CALLS.keys()
+
+
+def test_a_send_that_blocks_and_outcomes_that_never_come_are_told_of(noted: list[CallNoted], calls: Calls) -> None:
+    class Blocks(Sender):
+        def send(self, count: int) -> int:
+            wait_until(lambda: bool(noted), "the send to be told of", timeout=20)
+            return super().send(count)
+
+    producing = PacedProducing(lambda *place: Blocks(*place, 7), rate=100, on_notice=print, calls=calls)  # type: ignore[arg-type, return-value]
+    sending = threading.Event()
+    sending.set()
+    thread = threading.Thread(target=producing.run, args=(sending,))
+    thread.start()
+    wait_until(lambda: producing.sent > 0, "the send to be over", timeout=20)
+    sending.clear()
+    thread.join()
+    assert (unanswered(noted), {one.call for one in noted}) == ([], {"send"})
+    producing.finish(0.5, threading.Event())
+    wait_until(lambda: bool(unanswered(noted)), "the wait for outcomes to be told of", timeout=10)
+    assert unanswered(noted) == [("a", "a", "flush")]
+
+
+@pytest.mark.parametrize(
+    ("told", "call"),
+    [
+        (("commit", {"producer_id": None, "transaction": None}), "commit"),
+        (("commit", {"producer_id": 0, "transaction": 3}), "send_offsets_to_transaction"),
+        (("sent", {"first_seq": 0, "partition": [0], "sources": [[0, 0]], "transaction": 3}), "transaction"),
+    ],
+)
+def test_what_a_member_asks_for_is_a_call_until_it_is_answered_or_dies(
+    tmp_path: Path, noted: list[CallNoted], calls: Calls, told: tuple[str, dict[str, Any]], call: str
+) -> None:
+    """Whatever library it has: that it asked is said before it asks."""
+    lanes = [LaneSpec(lane="in"), LaneSpec(lane="out", loop={"source": "in"})]  # type: ignore[arg-type]
+    tables = LoadTables(tmp_path, lanes)
+    kind, values = told
+    rows = MemberRows(
+        group="g",
+        lane="in",
+        isolation="read_committed",
+        output=("out", 0, "out-0"),
+        tables=tables,
+        progress=Progress(),
+        calls=calls,
+    )
+    if kind == "commit":
+        values = {**values, "number": 1, "consumer": "g-0-1", "offsets": [[0, 5]]}
+    rows.takes(kind, {**values, "ns": time.monotonic_ns()})
+    wait_until(lambda: bool(noted), "the call to be told of", timeout=10)
+    client = "out-0" if call == "transaction" else "g-0-1"
+    assert unanswered(noted) == [("out", client, call)]
+    rows.ends()
+    assert unanswered(noted) == []
+    tables.close()
