@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -13,6 +15,8 @@ from meanings import COLUMNS, EXIT_CODES
 
 HERE = Path(__file__).parent
 REFERENCE = HERE / "reference"
+ANOMALIES = HERE / "anomalies.md"
+_TABLE = re.compile(r"(?P<begin><!-- statements: (?P<family>\w+) -->)\n.*?(?P<end><!-- end -->)", re.DOTALL)
 
 
 def pages() -> dict[str, str]:
@@ -35,6 +39,29 @@ def write() -> None:
         path = REFERENCE / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
+    ANOMALIES.write_text(with_tables(ANOMALIES.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def with_tables(page: str) -> str:
+    """docs/anomalies.md with its tables anew, each of the statements of a family."""
+    from kafka_chaos.contract.anomalies import Anomaly
+    from kafka_chaos.contract.lane.groups import GroupAnomaly
+    from kafka_chaos.contract.lane.transactions import TransactionAnomaly
+    from kafka_chaos.verification.statements.library import statements
+
+    kinds = {"records": Anomaly, "transactions": TransactionAnomaly, "groups": GroupAnomaly}
+
+    def table(found: re.Match[str]) -> str:
+        family = found["family"]
+        rows = []
+        for anomaly in kinds[family]:
+            statement = statements(family)[anomaly.value]
+            holds = " ".join(statement.specification.partition("\n\n")[0].split()).rstrip(".")
+            rows.append((f"`{anomaly}`", holds, statement.unit, statement.row))
+        lines = _table(("name", "holds when", "counted in", "the findings row names"), rows)
+        return "\n".join((found["begin"], "", *lines, found["end"]))
+
+    return _TABLE.sub(table, page)
 
 
 def command_line() -> str:
@@ -126,33 +153,32 @@ def faults() -> str:
 
 
 def anomalies() -> str:
-    """Every anomaly with its short meaning and its specification: the docstring of its function."""
+    """Every anomaly with its short meaning, its specification, and the statement that finds it."""
     from kafka_chaos.contract.anomalies import Anomaly
     from kafka_chaos.contract.lane.groups import GroupAnomaly
     from kafka_chaos.contract.lane.transactions import TransactionAnomaly
-    from kafka_chaos.verification.detection import anomalies as functions
-    from kafka_chaos.verification.groups import anomalies as of_groups
-    from kafka_chaos.verification.transactions import anomalies as of_transactions
+    from kafka_chaos.verification.statements.library import statements
 
     lines = [
         "# Anomalies",
         "",
-        "The specification of each anomaly, from the function that finds it. [What counts as an",
+        "The specification of each anomaly, and the statement in SQL that finds it. [What counts as an",
         "anomaly](../anomalies.md) explains the choices that these sentences leave open, what is not judged, and how",
         "verdicts come about.",
         "",
     ]
-    for anomaly in Anomaly:
-        function = getattr(functions, anomaly.value)
-        lines += [f"## {anomaly}", "", f"*{anomaly.meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
-    lines += ["The following are looked for in transactional lanes only.", "", _prose(COMMITTED_RECORD), ""]
-    for one in TransactionAnomaly:
-        function = getattr(of_transactions, one.value)
-        lines += [f"## {one}", "", f"*{one.meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
-    lines += ["The following are looked for in lanes with a consumer group, the first two in those of loops only.", ""]
-    for grouped in GroupAnomaly:
-        function = getattr(of_groups, grouped.value)
-        lines += [f"## {grouped}", "", f"*{grouped.meaning.capitalize()}.*", "", _prose(function.__doc__), ""]
+    parts: tuple[tuple[str, type[StrEnum], str], ...] = (
+        ("records", Anomaly, ""),
+        ("transactions", TransactionAnomaly, f"The next are for transactional lanes. {_prose(COMMITTED_RECORD)}"),
+        ("groups", GroupAnomaly, "The next are for lanes with a consumer group, the first two for loops."),
+    )
+    for family, kind, introduction in parts:
+        lines += [introduction, ""]
+        for anomaly in kind:
+            found = statements(family)[anomaly.value]
+            lines += [f"## {anomaly}", "", f"*{anomaly.meaning.capitalize()}.*", "", found.specification, ""]
+            lines += [f"Counted in {found.unit}. The row in findings/ names: {found.row}.", ""]
+            lines += ["```sql", found.sql.strip(), "```", ""]
     return "\n".join(lines)
 
 

@@ -89,6 +89,12 @@ def test_the_reference_names_every_command_key_fault_anomaly_and_event(built: Pa
     assert "kafka_chaos_run" in text("pytest")
 
 
+def test_the_tables_of_anomalies_are_what_the_statements_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    page = (DOCS / "anomalies.md").read_text(encoding="utf-8")
+    assert importlib.import_module("generate").with_tables(page) == page, "run `make docs`"
+
+
 def test_a_column_without_a_meaning_fails_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     generate = importlib.import_module("generate")

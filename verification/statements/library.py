@@ -1,16 +1,17 @@
 """Reads the statements of this folder: one file each, a comment that says what it yields, a head, and a SELECT.
 
-    -- Outcome `ok`, not in the final log. Counted in identities.      the specification
+    -- A consumer read it, the final log lacks it.      the specification
     --
-    -- unit: identity                                                  what is counted, of an anomaly
-    -- tables: records, partition_ends, lanes                          tables and views that it reads
-    -- needs: log                                                      the table without which it is not judged
+    -- unit: identities                                 what is counted, of an anomaly
+    -- row: where it was read first                     what its row in findings/ names
+    -- tables: records                                  tables and views that it reads
+    -- needs: log                                       the table without which it is not judged
     SELECT …
 
-The name of a file is the name of its anomaly, view or fact, its folder the family. A view with `keep: yes` is computed
-once, since several statements read it. A statement of an anomaly yields its cases: `lane`, and as far as they are known
-`partition`, `offset`, `producer_id`, `seq`, `cause`, and `units` (1 unless it says so). `:name` stands for a number of
-`PARAMETERS`.
+The name of a file is the name of its anomaly, view or fact, its folder the family. docs/anomalies.md has the first
+paragraph of each anomaly's specification. A view with `keep: yes` is computed once, since several statements read it. A
+statement of an anomaly yields its cases: `lane`, and as far as they are known `partition`, `offset`, `producer_id`,
+`seq`, `cause`, and `units` (1 unless it says so). `:name` stands for a number of `PARAMETERS`.
 """
 
 import re
@@ -26,7 +27,7 @@ from kafka_chaos.verification.transactions.evidence import SLACK_NS
 PARAMETERS = {"widest_listed_gap": WIDEST_LISTED_GAP, "slack_ns": SLACK_NS}
 VIEWS, FACTS, ANOMALIES = "views", "facts", ("records", "transactions", "groups")
 """The folders of this package."""
-_HEAD = re.compile(r"-- (unit|tables|needs|keep): (.*)")
+_HEAD = re.compile(r"-- (unit|row|tables|needs|keep): (.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Statement:
     family: str
     specification: str
     unit: str
+    row: str
     tables: tuple[str, ...]
     needs: str
     kept: bool
@@ -71,6 +73,7 @@ def _parsed(file: Traversable, family: str) -> Statement:
         family=family,
         specification="\n".join(line[3:] for line in comment if not _HEAD.fullmatch(line)).strip(),
         unit=head.get("unit", ""),
+        row=head.get("row", ""),
         tables=tuple(head["tables"].split(", ")),
         needs=head.get("needs", ""),
         kept="keep" in head,

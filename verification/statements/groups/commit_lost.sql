@@ -1,9 +1,9 @@
--- A member, or the group in the end, shows a lower committed offset than one that was acknowledged before.
+-- An assignment processed a lower offset than the last commit acknowledged before it began, or less is committed in the
+-- end than the last acknowledged commit; not if another commit at or below that may have taken effect later, nor by an
+-- assignment of an older generation than the commit.
 --
--- A member shows it by the first offset that it was given, if its generation was not older than that of the member that
--- committed. No other commit at or below what shows may have taken effect after the lost one. Counted in commits.
---
--- unit: commit
+-- unit: commits
+-- row: the committed offset
 -- tables: prior_commits, effects, group_assignments
 SELECT
   judged AS lane, `partition`, known.`offset` AS `offset`,

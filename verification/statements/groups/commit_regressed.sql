@@ -1,8 +1,7 @@
--- A commit was acknowledged although its offset is behind one that had been acknowledged before it was sent.
+-- A commit is acknowledged whose offset is lower than that of the last one acknowledged before it was sent.
 --
--- Counted in commits.
---
--- unit: commit
+-- unit: commits
+-- row: the lower offset
 -- tables: prior_commits
 SELECT
   judged AS lane, `partition`, shown AS `offset`,

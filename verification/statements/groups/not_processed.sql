@@ -1,8 +1,7 @@
--- The group has committed past an input, and readers are given no output of it.
+-- An input of a loop has no such output, although the committed offset is past it.
 --
--- Counted in inputs; the row names the input.
---
--- unit: input
+-- unit: identities of inputs
+-- row: the input; the cause names its lane
 -- tables: passed, outputs, groups
 -- needs: log
 SELECT DISTINCT p.judged AS lane, p.producer_id, p.seq, 'input of lane ' || p.lane AS cause

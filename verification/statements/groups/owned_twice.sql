@@ -1,9 +1,8 @@
--- Two members were given records of one partition in one generation at the same time.
+-- Two members of one generation processed records of a partition side by side: each its first no later than the other
+-- its last.
 --
--- From the first to the last read, their times overlap. Counted in pairs of assignments; the row names the first offset
--- that the later one was given.
---
--- unit: pair of assignments
+-- unit: pairs of assignments
+-- row: the first offset of the later one
 -- tables: group_assignments, processed
 WITH spans AS (
   SELECT

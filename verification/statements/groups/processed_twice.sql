@@ -1,8 +1,8 @@
--- Readers are given more outputs of an input than the lane that the loop reads gives places of it.
+-- An input of a loop has two or more outputs that readers are given; as many as it has offsets, if the source holds it
+-- at several.
 --
--- Counted in inputs; the row names the input.
---
--- unit: input
+-- unit: identities of inputs
+-- row: the input; the cause names its lane
 -- tables: outputs, known, log, visible, lanes
 -- needs: log
 SELECT

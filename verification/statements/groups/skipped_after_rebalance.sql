@@ -1,8 +1,7 @@
--- The group has committed past a record that it was to be given, and no member was given it.
+-- No member of the group processed a record, although the committed offset is past it.
 --
--- Counted in identities; the row names the lowest place.
---
--- unit: identity
+-- unit: identities
+-- row: its lowest place
 -- tables: passed
 -- needs: log
 SELECT

@@ -1,6 +1,7 @@
--- One identity at two or more positions of the log. Counted in identities; the last position is named.
+-- One identity at two or more positions of the log.
 --
--- unit: identity
+-- unit: identities
+-- row: the last position; the cause names the first
 -- tables: records
 SELECT
   lane, producer_id, seq, last_stored.`partition` AS `partition`, last_stored.`offset` AS `offset`,

@@ -1,6 +1,7 @@
--- Outcome `fail`, yet in the log or read. Counted in identities.
+-- Outcome `fail`, yet in the log or read.
 --
--- unit: identity
+-- unit: identities
+-- row: its first position
 -- tables: records
 SELECT lane, producer_id, seq, place.`partition` AS `partition`, place.`offset` AS `offset`
 FROM (

@@ -1,8 +1,7 @@
--- A partition's leader reported a lower high watermark than before within one leader epoch.
+-- A leader reported a lower high watermark than before within one leader epoch.
 --
--- Counted in reports; the row's offset is the high watermark reported.
---
--- unit: report
+-- unit: reports
+-- row: the reported high watermark
 -- tables: leader_reports
 SELECT
   lane, `partition`, high_watermark AS `offset`, 'leader epoch ' || leader_epoch || ', before: ' || previous AS cause

@@ -1,9 +1,8 @@
--- Two different identities at one (partition, offset), over acknowledgements, reads and log.
+-- Two identities at one position, over acknowledgements, reads and log; the offset of an `info` counts only once its
+-- record was read or is in the log.
 --
--- The offset of an `info` row counts only once its record was read or is in the log. Counted in (partition, offset); the
--- row names the highest identity, its cause the lowest.
---
--- unit: position
+-- unit: (partition, offset)
+-- row: the highest identity; the cause names the lowest
 -- tables: shown
 SELECT
   lane, `partition`, `offset`, highest.producer_id AS producer_id, highest.seq AS seq,

@@ -1,9 +1,10 @@
--- Outcome `ok`, not in the final log. Counted in identities.
+-- Outcome `ok`, not in the final log. Without one: it has an offset, a record at or past it was read in its partition,
+-- and nobody read it.
 --
--- Without a final log: it has an offset, a record at or past that offset was read in its partition, and nobody read it.
 -- For acks=0, `ok` means handed to the socket.
 --
--- unit: identity
+-- unit: identities
+-- row: where it was acknowledged
 -- tables: records, partition_ends, lanes
 SELECT
   r.lane, r.producer_id, r.seq,

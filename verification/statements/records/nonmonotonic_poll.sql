@@ -1,9 +1,9 @@
 -- One consumer's offsets in a partition, in `poll_ns` order, do not increase.
 --
--- `consumer` names one assignment: a rebalance or a seek starts a new name. Counted in neighbouring pairs; the row names
--- the later read.
+-- `consumer` names one assignment: a rebalance or a seek starts a new name.
 --
--- unit: pair of reads
+-- unit: neighbouring pairs
+-- row: the later read
 -- tables: polls
 SELECT
   lane, `partition`, `offset`, producer_id, seq, consumer || ' read it after offset ' || previous AS cause

@@ -1,9 +1,8 @@
--- The final log of a lane without compaction and retention has a hole.
+-- The final log of a lane without compaction and retention has a hole between its first and last offset; a marker of a
+-- transaction is none.
 --
--- Markers of transactions take offsets, too. Counted in missing offsets, between the log's first and last. A hole of up to
--- 10,000 offsets has one row for each of them; a wider one has one row at its first offset.
---
--- unit: missing offset
+-- unit: missing offsets
+-- row: each missing offset; one row for a hole wider than 10,000
 -- tables: log, replicas
 -- needs: log
 SELECT

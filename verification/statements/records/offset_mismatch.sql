@@ -1,6 +1,7 @@
--- Acknowledged at offset o, in the final log only at other offsets. Counted in identities.
+-- Acknowledged at an offset, in the final log only at others.
 --
--- unit: identity
+-- unit: identities
+-- row: the acknowledged position
 -- tables: records, stored
 -- needs: log
 SELECT

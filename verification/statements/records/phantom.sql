@@ -1,8 +1,7 @@
--- In the log or read, but never produced, or undecodable. Counted in (partition, offset).
+-- In the log or read, but never produced, or undecodable (−1, −1).
 --
--- If a position has several, the row names the highest identity.
---
--- unit: position
+-- unit: (partition, offset)
+-- row: the highest identity there
 -- tables: phantoms
 SELECT lane, `partition`, `offset`, highest.producer_id AS producer_id, highest.seq AS seq
 FROM (

@@ -1,9 +1,9 @@
--- Per producer and partition: in offset order, first occurrences are not in `seq` order.
+-- Per producer and partition, in offset order, first occurrences are not in `seq` order.
 --
--- Counted in descents between neighbours; the row names the record after the descent. Several records at one offset count
--- in the order of `seq`.
+-- Several records at one offset count in the order of `seq`.
 --
--- unit: descent
+-- unit: descents between neighbours
+-- row: the record after the descent
 -- tables: stored
 SELECT lane, `partition`, `offset`, producer_id, seq, 'after seq ' || previous AS cause
 FROM (

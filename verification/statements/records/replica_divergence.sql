@@ -1,8 +1,8 @@
--- Below the lowest high watermark two replicas hold different records, markers or leader epochs at one offset.
+-- Below the lowest high watermark (without checkpoints: the lowest log end offset) two replicas hold different records,
+-- markers or leader epochs at one offset.
 --
--- Without a high watermark of the partition, below the lowest end of a replica. Counted in (partition, offset).
---
--- unit: position
+-- unit: (partition, offset)
+-- row: the highest of them; the cause names both
 -- tables: replicas, checkpoints
 -- needs: replicas
 SELECT

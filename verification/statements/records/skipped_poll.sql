@@ -1,13 +1,13 @@
--- One consumer, after its first offset, steps over an offset that the log holds and never reads it.
+-- One consumer steps forward over an offset that the log holds, and never reads it; a record of the final log that was
+-- sent only after that was not there then.
 --
--- In transactional lanes only what the consumer was to be given. Counted in (partition, offset); the row names the highest
--- identity there, its cause the first consumer.
+-- In transactional lanes only what the consumer was to be given.
 --
--- A consumer stepped over what lies between the lowest offset that it had read and a higher one that it read later. A
--- record of the final log that was sent only after the consumer had read past its offset was not there then: the log was
--- replaced since.
+-- A consumer stepped over what lies between the lowest offset that it had read and a higher one that it read later. What
+-- was sent only after the consumer had read past its offset is in a log that replaced the one it read.
 --
--- unit: position
+-- unit: (partition, offset)
+-- row: the record at that offset, of several the highest identity; the cause names the consumer
 -- tables: polls, consumed, stored, records, visible, isolation, lanes
 SELECT
   lane, `partition`, `offset`, highest.producer_id AS producer_id, highest.seq AS seq,

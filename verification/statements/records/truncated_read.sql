@@ -1,6 +1,7 @@
--- A consumer read it, the final log lacks it. Counted in identities.
+-- A consumer read it, the final log lacks it.
 --
--- unit: identity
+-- unit: identities
+-- row: where it was read first
 -- tables: records
 -- needs: log
 SELECT lane, producer_id, seq, first_read.`partition` AS `partition`, first_read.`offset` AS `offset`

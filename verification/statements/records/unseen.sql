@@ -1,10 +1,10 @@
--- In the final log, delivered to no consumer, in a partition that some consumer read to the end.
+-- In the final log, read by nobody, in a partition that some consumer read to its end. Without a log: acknowledged past
+-- the highest offset read; the lane is then unknown.
 --
--- Without a final log: acknowledged past the highest offset read (the lane is then unknown, not violated).
--- In a transactional lane, committed records are due to all consumers, and others to read_uncommitted ones. Counted in
--- identities.
+-- In a transactional lane, committed records are due to all consumers, and others to read_uncommitted ones.
 --
--- unit: identity
+-- unit: identities
+-- row: its lowest position where a delivery was due
 -- tables: records, stored, visible, partition_ends, lanes
 SELECT lane, producer_id, seq, first_due.`partition` AS `partition`, first_due.`offset` AS `offset`
 FROM (

@@ -1,9 +1,9 @@
--- A read_committed consumer was given a record of an aborted transaction. Counted in identities.
+-- A `read_committed` consumer was given a record that is aborted, or whose transaction's outcome is `aborted`.
 --
--- Aborted is what the producer knows to be aborted, and what stands before an abort marker in the log where the consumer
--- read it. The row names the lowest place where it was read.
+-- Aborted is what stands before an abort marker in the log where the consumer read it.
 --
--- unit: identity
+-- unit: identities
+-- row: where it was read first
 -- tables: committed_reads, members, outlines, fates
 SELECT
   lane, producer_id, seq, at.`partition` AS `partition`, at.`offset` AS `offset`,

@@ -1,12 +1,12 @@
--- Transactions depend on each other in a cycle: Adya's G0.
+-- Committed transactions depend on each other in a cycle: one depends on another if a committed record of it comes
+-- after one of that, in any partition (Adya's G0).
 --
--- A committed transaction depends on another one if, in the final log of some partition, its committed records follow a
--- committed record of that. Kafka keeps the writes of concurrent transactions apart only in what it shows, not in the log,
--- so producers that work side by side may well form cycles. This history has no reads inside transactions: write-read
--- dependencies (G1c) are not known. `cycles` has the lowest transaction of each strongly connected component, found in
--- `dependencies`. Counted in components; the row names that transaction's first record.
+-- Kafka keeps the writes of concurrent transactions apart only in what it shows, not in the log, so producers that work
+-- side by side may well form cycles. A history has no reads inside transactions: write-read dependencies (G1c) are not
+-- known. `cycles` has the lowest transaction of each strongly connected component, found in `dependencies`.
 --
--- unit: component
+-- unit: strongly connected components
+-- row: the first record of the lowest transaction
 -- tables: cycles, outlines, members
 SELECT
   c.lane, m.`partition`, m.`offset`, c.producer_id, m.seq,

@@ -1,11 +1,11 @@
--- The last stable offset stands still behind a transaction longer than its time-out allows.
+-- A partition ends within an open transaction, for longer than the transaction's time-out and 30 s.
 --
--- The final log of a partition has a record that no marker of its transactional id follows, and the history goes on for
--- longer than the time-out, and 30 s, after its producer last heard of a record of that transaction, and after the last
--- fault was healed. Brokers look for such transactions every 10 s, and a new coordinator first loads its log. Counted in
--- partitions.
+-- The final log of the partition has a record that no marker of its transactional id follows. The time counts from when
+-- its producer last heard of a record of that transaction, and from when the last fault was healed. Brokers look for
+-- such transactions every 10 s, and a new coordinator first loads its log.
 --
--- unit: partition
+-- unit: partitions
+-- row: the first open record
 -- tables: open_ends, last_moments, lanes
 SELECT
   e.lane, e.`partition`, e.`offset`, e.producer_id, e.seq, 'transaction ' || e.`transaction` || ' is still open' AS cause

@@ -1,9 +1,9 @@
--- The commit was acknowledged, and no record of the transaction is committed in the final log.
+-- Its outcome is `committed`, and none of its records is committed.
 --
--- Counted in transactions that sent a record; the row names their first one. A transaction whose outcome the producer does
--- not know is never lost.
+-- Only transactions that sent a record count. One whose outcome the producer does not know is never lost.
 --
--- unit: transaction
+-- unit: transactions
+-- row: its first record
 -- tables: outlines, members
 SELECT
   o.lane, m.`partition`, m.`offset`, o.producer_id, m.seq,

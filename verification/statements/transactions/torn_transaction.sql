@@ -1,12 +1,11 @@
--- Of a transaction some records are committed and others are not, or a reader was given some and not all.
+-- Of a transaction's records, some are committed and some are not; or a `read_committed` consumer was given some of its
+-- committed records, and stepped over others. Not if its outcome is `aborted`.
 --
--- One that the producer knows to be aborted is never torn. The first half: of the records that the producer sent, at least
--- one is committed and at least one is not, be it aborted, open or absent from the log. Records whose outcome is `fail`
--- don't count: they were certainly not written. The second half: a read_committed consumer was given some records of the
--- transaction and passed other committed ones by. Counted in transactions; the row names the first record that is not
--- committed, or was not given.
+-- What is not committed may be aborted, open or absent from the log. Records whose outcome is `fail` don't count: they
+-- were certainly not written.
 --
--- unit: transaction
+-- unit: transactions
+-- row: the first record that is not committed, or was stepped over
 -- tables: outlines, given_in_part, members
 SELECT q.lane, m.`partition`, m.`offset`, q.producer_id, q.seq, q.cause
 FROM (

@@ -1,11 +1,11 @@
--- Two commits succeeded for overlapping incarnations of one transactional id.
+-- Its outcome is `committed`, although a record of it was sent after a later incarnation was initialised, of which a
+-- commit succeeded as well.
 --
--- An incarnation that is initialised fences those before it. So what they send afterwards can't be committed: the commit
--- of a transaction of which the producer sent a record when a later incarnation was initialised already. Both have
--- acknowledged commits that contain records: an empty transaction never reaches the coordinator. Counted in transactions
--- of the earlier incarnation; the row names their first record.
+-- An incarnation that is initialised fences those before it: what they send afterwards can't be committed. Both have
+-- acknowledged commits that contain records: an empty transaction never reaches the coordinator.
 --
--- unit: transaction
+-- unit: transactions of the earlier incarnation
+-- row: its first record
 -- tables: outlines, transactions, members
 WITH commits AS (
   SELECT o.*, b.began_ns
