@@ -303,12 +303,16 @@ class ClientNotice(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientStarted(Event):
-    """A client of a lane runs as a process of its own. `client` and `version`: its library, as it says itself."""
+    """A client of a lane runs as a process of its own. `client` and `version`: its library, as it says itself.
+
+    `timeouts`: its time-outs in milliseconds, by their names in timings.json, as far as it says them.
+    """
 
     lane: str
     role: str
     client: str
     version: str
+    timeouts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,8 @@ class Bound:
     """How long something may take, in milliseconds, by the time-outs that it is the sum of."""
 
     parts: tuple[tuple[str, float], ...]
+    allowed: "Bound | None" = None
+    """What the time-outs allow, where the lane has an objective of its own."""
 
     @property
     def seconds(self) -> float:
@@ -44,7 +46,8 @@ class Bound:
     def described(self) -> str:
         """For people: the sum and its parts."""
         parts = " + ".join(f"{name} {milliseconds / 1000:g} s" for name, milliseconds in self.parts)
-        return f"{self.seconds:g} s ({parts})"
+        allowed = "" if self.allowed is None else f"; its time-outs allow {self.allowed.described}"
+        return f"{self.seconds:g} s ({parts}{allowed})"
 
 
 def bounds_of(lane: Lane, timings: Timings, kinds: Iterable[str]) -> Mapping[RecoveryAnomaly, Bound]:
@@ -79,8 +82,11 @@ def bounds_of(lane: Lane, timings: Timings, kinds: Iterable[str]) -> Mapping[Rec
     bounds = {}
     for anomaly, parts in found.items():
         known = tuple((name, float(value)) for name, value in parts if value is not None)
-        if len(known) == len(parts):
-            bounds[anomaly] = Bound(known)
+        derived = Bound(known) if len(known) == len(parts) else None
+        own = None if anomaly == RecoveryAnomaly.ISR_NOT_RESTORED else timings.recover_within_ms
+        bound = derived if own is None else Bound((("recover_within", float(own)),), derived)
+        if bound is not None:
+            bounds[anomaly] = bound
     return bounds
 
 

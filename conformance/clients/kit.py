@@ -82,7 +82,7 @@ class Kit:
                 taker,
                 name=topic,
                 on_notice=self.notices.append,
-                on_ready=lambda client, version: self.is_ready.set(),
+                on_ready=lambda client, version, timeouts: self.is_ready.set(),
                 log=self.folder / "client.log",
             )
             return self.process

@@ -82,6 +82,7 @@ class Timings:
     linger_ms: int | None = _of_client("`linger.ms`, where the lane gives it: its producer waits for more records")
     fetch_ms: int | None = _of_client("`socket.timeout.ms`: the lane's clients give a request up")
     delivery_ms: int | None = _of_client("`message.timeout.ms`: the lane's producer gives a record up")
+    recover_within_ms: int | None = _of_client("`recover_within` of the lane, the bound of what its clients wait for")
 
     def __post_init__(self) -> None:
         check(self, "timings.")
@@ -98,6 +99,16 @@ class Timings:
     def to_json(self) -> Mapping[str, Any]:
         """The form of `timings.json`."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def said_timeouts(said: object) -> Mapping[str, int]:
+    """The time-outs that a client says of itself, by their names here; raises `ValueError` for what is none."""
+    names = [one.name for one in fields(Timings) if one.default is None and one.name != "recover_within_ms"]
+    if not isinstance(said, Mapping) or not all(
+        name in names and type(value) is int and 0 <= value <= DAY_MS for name, value in said.items()
+    ):
+        raise ValueError(f"timeouts: milliseconds were expected, by names such as {', '.join(names)}")
+    return said
 
 
 USUAL_TIMINGS = Timings(

@@ -120,7 +120,9 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         recovery = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
         not_judged: dict[str, str] = {anomaly.value: why for anomaly, why in by_configuration(lane).items()}
         unbounded = [one.value for one in lane.recovery_anomalies if one not in bounds and one.value not in not_judged]
-        not_judged |= dict.fromkeys(unbounded, "the time-outs of its clients are not known")
+        not_judged |= dict.fromkeys(
+            unbounded, "the time-outs of its clients are not known, and it has no recover_within"
+        )
         lanes.append({**entry, **clients, "recovery": recovery, "not_judged": not_judged})
     return {
         "phase": phase.phase,

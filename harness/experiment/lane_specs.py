@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, Loop, with_brokers_assigning
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import DAY_MS
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, chosen
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -90,6 +91,14 @@ class LaneSpec(Spec):
         gt=0,
         description="seconds of load, as for faults, after which its topic is created and its clients start; by "
         "default, both are there before the load",
+    )
+    recover_within: Seconds | None = Field(
+        default=None,
+        gt=0,
+        le=DAY_MS / 1000,
+        description="seconds within which its clients have to be served again: the bound of their anomalies of "
+        "recovery, instead of the one that follows from their time-outs, which is shown beside it. An application, or "
+        "a command of yours, is judged for them only with it",
     )
     topic_configs: dict[str, Any] = Field(default_factory=dict, description="other configs of the topic")
     assume: tuple[str, ...] = declared(Lane, "assume", strict=False)

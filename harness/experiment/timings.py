@@ -1,7 +1,7 @@
 """The time-outs of an experiment's lanes: those that it gives, the harness's defaults, and Kafka's and librdkafka's.
 
-Guarantee: of brokers that differ, the longest counts. The time-outs of clients of another library, and of an
-application's own, are not known.
+Guarantee: of brokers that differ, the longest counts, and of a client's roles, too. The time-outs of an application and
+of a command of the user's are not known, unless that says them itself when it is ready.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.contract.lane.recovery import DAY_MS, USUAL_TIMINGS, Timings
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
-from kafka_chaos.harness.clients.kinds import IN_PROCESS
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.known_configs import brokers_configs
@@ -26,6 +26,36 @@ _OF_BROKERS: Mapping[str, int] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": USUAL_TIMINGS.abort_check_ms,
 }
 """Kafka's defaults, where the harness has none of its own. `replica.lag.time.max.ms` was less before 2.5."""
+
+
+_BEFORE_3 = ("kafka-python 1.", "kafka-python 2.")
+_KEYS = {
+    "reconnect_ms": "reconnect.backoff.max.ms",
+    "retry_ms": "retry.backoff.max.ms",
+    "connect_ms": "socket.connection.setup.timeout.ms",
+    "request_ms": "request.timeout.ms",
+    "fetch_ms": "socket.timeout.ms",
+}
+"""The keys that set a client's time-outs, in the words of librdkafka."""
+_OF_LIBRDKAFKA = ("socket.connection.setup.timeout.ms", "socket.timeout.ms")
+"""Those of which Java's client has none, or means something else by them."""
+_USUAL_OF: Mapping[str, tuple[int, ...]] = {
+    IN_PROCESS: (10_000, 1_000, 30_000, 30_000, 60_000),
+    "java": (1_000, 1_000, 30_000, 30_000, 30_000),
+    # The consumer of versions before 3.0 waits for 305 s.
+    "kafka-python": (30_000, 1_000, 30_000, 30_000, 30_000),
+    # It gives a connection up after the same time as a request, and its producer a request as late as a record.
+    "aiokafka": (1_000, 1_000, 60_000, 60_000, 40_000),
+    # MetadataMinAge; ProduceRequestTimeout or FetchMaxWait, and RequestTimeoutOverhead.
+    "franz-go": (2_500, 5_000, 10_000, 20_000, 15_000),
+    # Consumer.Retry.Backoff; Net.DialTimeout, Net.ReadTimeout.
+    "sarama": (2_000, 2_000, 30_000, 30_000, 30_000),
+    # Its consumer is a member of a group of its own: a request, its session, and a rebalance.
+    "kafkajs": (1_000, 1_000, 1_000, 30_000, 120_000),
+}
+"""By kind of client what the time-outs of `_KEYS` are, in milliseconds: what the harness's adapter gives, else the
+library's documented default. Read off librdkafka 2.16, kafka-clients 2.6 to 4.1, kafka-python 3.0 and 2.2, aiokafka
+0.14, franz-go 1.18, sarama 1.43 and kafkajs 2.2; backoffs of less than a second count as one."""
 
 
 def timings_document(experiment: Experiment, applications: Collection[str]) -> dict[str, Any]:
@@ -48,10 +78,18 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
         usual = DEFAULTS[group].get(key, _OF_BROKERS.get(key))
         return max(int(str(configs.get(key, usual))) for configs in brokers_configs(cluster))
 
-    def client(key: str, usual: int | None) -> int | None:
-        return int(str(lane.producer_configs.get(key, usual))) if known and lane.client == IN_PROCESS else None
-
-    delivery = client("delivery.timeout.ms", client("message.timeout.ms", USUAL_TIMINGS.delivery_ms))
+    configs = lane.producer_configs
+    chosen_client = chosen(lane.client)
+    kind = IN_PROCESS if chosen_client is None else chosen_client.kind.name
+    usual = _USUAL_OF.get(kind, ()) if known else ()
+    own = {key: value for key, value in configs.items() if kind == IN_PROCESS or key not in _OF_LIBRDKAFKA}
+    clients = {name: int(str(own.get(_KEYS[name], value))) for name, value in zip(_KEYS, usual, strict=False)}
+    delivery = None
+    if known and chosen_client is None:
+        message = configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
+        delivery = int(str(configs.get("delivery.timeout.ms", message)))
+    if kind == "kafka-python" and str(chosen_client).startswith(_BEFORE_3):
+        clients["fetch_ms"] = 305_000
     lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))
     if cluster.metadata_mode == ZOOKEEPER:
         session = election = broker("zookeeper.session.timeout.ms")
@@ -65,13 +103,10 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
         lag_ms=broker("replica.lag.time.max.ms"),
         replica_socket_ms=broker("replica.socket.timeout.ms"),
         abort_check_ms=broker("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
-        reconnect_ms=client("reconnect.backoff.max.ms", USUAL_TIMINGS.reconnect_ms),
-        retry_ms=client("retry.backoff.max.ms", USUAL_TIMINGS.retry_ms),
-        connect_ms=client("socket.connection.setup.timeout.ms", USUAL_TIMINGS.connect_ms),
-        request_ms=client("request.timeout.ms", USUAL_TIMINGS.request_ms),
         linger_ms=max((math.ceil(float(str(linger))) for linger in lingers if linger), default=0) or None,
-        fetch_ms=client("socket.timeout.ms", USUAL_TIMINGS.fetch_ms),
         delivery_ms=min(delivery, DAY_MS) if delivery else delivery,
+        recover_within_ms=None if lane.recover_within is None else round(lane.recover_within * 1000),
+        **clients,
     )
 
 

@@ -103,8 +103,8 @@ class LoadSettings:
                 taker,
                 name=f"{name}, {client}",
                 on_notice=self.on_notice,
-                on_ready=lambda found, version: self.on_client(
-                    ClientStarted(lane=lane.lane, role=role, client=found, version=version)
+                on_ready=lambda found, version, timeouts: self.on_client(
+                    ClientStarted(lane=lane.lane, role=role, client=found, version=version, timeouts=timeouts)
                 ),
                 on_problem=lambda process, problem: self.on_client(
                     ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)

@@ -6,7 +6,7 @@ count.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kafka_chaos.contract.anomalies import Status
@@ -25,7 +25,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, READ, Outage, outages
 from kafka_chaos.verification.tables.facts import LaneFacts
 
-NOBODY_KNOWS = "timings.json does not say which time-outs its clients have"
+NOBODY_KNOWS = "timings.json does not say which time-outs its clients have, and the lane has no recover_within"
 MAJORITY_OF = 3
 """Of so many controllers, one may be gone."""
 _NEVER = 1 << 62
@@ -179,7 +179,8 @@ class Recovery:
 
     def bounds(self, faults: Iterable[str] = ()) -> Mapping[RecoveryAnomaly, Bound]:
         """The bounds of what the lane's time-outs are known for, amid faults of these kinds."""
-        return bounds_of(self.lane, self.run.timings[self.lane.lane], faults)
+        timings = self.run.timings[self.lane.lane]
+        return bounds_of(self.lane, replace(timings, **self.run.events.timeouts.get(self.lane.lane, {})), faults)
 
     def _longest_ns(self, anomaly: RecoveryAnomaly) -> int:
         return round(self.bounds()[anomaly].seconds * 1e9)

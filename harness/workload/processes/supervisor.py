@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kafka_chaos.contract.command.errors import quoted
+from kafka_chaos.contract.lane.recovery import said_timeouts
 
 PROTOCOL = 1
 MOST_OF_A_LINE = 4 * 2**20
@@ -47,10 +48,11 @@ class Taker(Protocol):
 class SupervisedProcess:
     """A client that runs `command`, is given the order `begin` at once, and whose events `taker` gets, in a thread.
 
-    `on_ready` learns the names of its library and version; then it `is_ready`. `problem`: the first thing that went
-    wrong; `on_problem` learns it in that thread, or in that of `breaks`. What the process writes to standard error goes
-    to the file `log`, else where the harness's own goes. `version`: what its library has to be, or the beginning of
-    that. `may_end`: it is no problem if it ends before it is told to leave.
+    `on_ready` learns the names of its library and version, and the time-outs that it says it has; then it `is_ready`.
+    `problem`: the first thing that went wrong; `on_problem` learns it in that thread, or in that of
+    `breaks`. What the process writes to standard error goes to the file `log`, else where the harness's own goes.
+    `version`: what its library has to be, or the beginning of that. `may_end`: it is no problem if it ends before it is
+    told to leave.
     """
 
     command: Sequence[str]
@@ -59,7 +61,7 @@ class SupervisedProcess:
     _: KW_ONLY
     name: str
     on_notice: Callable[[str], None]
-    on_ready: Callable[[str, str], None] = lambda client, version: None
+    on_ready: Callable[[str, str, Mapping[str, int]], None] = lambda client, version, timeouts: None
     on_problem: Callable[[SupervisedProcess, str], None] = lambda process, problem: None
     version: str = ""
     may_end: bool = False
@@ -225,7 +227,7 @@ class SupervisedProcess:
         elif kind == "ready":
             self.is_ready = True
             client, version = str(event["client"]), str(event["version"])
-            self.on_ready(client, version)
+            self.on_ready(client, version, said_timeouts(event.get("timeouts", {})))
             if self.version and not f"{version}.".startswith(f"{self.version}."):
                 raise ProtocolBreach(f"its library is {client} {version}, not {self.version}")
         elif not self.is_ready:

@@ -45,12 +45,14 @@ def test_a_plan_has_schedule_predictions_and_costs(experiment: Path) -> None:
 
 def test_a_plan_says_what_is_not_judged_and_why(tmp_path: Path) -> None:
     path = tmp_path / "planned.yaml"
-    path.write_text(EXPERIMENT.replace("leader: 1}", "leader: 1, client: sarama, topic_configs: {retention.ms: 1000}}"))
+    path.write_text(
+        EXPERIMENT.replace("leader: 1}", "leader: 1, client: [./service], topic_configs: {retention.ms: 1000}}")
+    )
     shown = CliRunner().invoke(plan_command, [str(path)], catch_exceptions=False).output
     plan = json.loads(CliRunner().invoke(plan_command, [str(path), "--json"]).output)
     not_judged = plan["phases"][0]["lanes"][0]["not_judged"]
     assert not_judged["lost_write"] == "cleanup.policy=delete removes records"
-    assert not_judged["stalled_producer"] == "the time-outs of its clients are not known"
+    assert not_judged["stalled_producer"] == "the time-outs of its clients are not known, and it has no recover_within"
     assert "one: not judged, since cleanup.policy=delete removes records: lost_write, " in shown
     assert "All anomalies that are not named here are forbidden." in shown
 

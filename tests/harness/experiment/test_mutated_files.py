@@ -51,7 +51,7 @@ phases:
         client: librdkafka
         producer_configs: {linger.ms: 5}
       - {lane: made, loop: {source: safe, offsets: before, group: {joins: 1, leaves: 1, session_timeout_ms: 6000}}}
-      - {lane: created, created_at: 3, producer_configs: {linger.ms: 2}}
+      - {lane: created, created_at: 3, recover_within: 40, producer_configs: {linger.ms: 2}}
     schedule:
       generate: {faults: [kill, pause], targets: [leader(safe)], count: 2, first_at: 2, duration: [1, 3], gap: [2, 4],
         around_timeouts: true}

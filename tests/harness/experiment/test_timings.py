@@ -4,10 +4,15 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.lane.recovery import Timings
+from kafka_chaos.contract.lane.groups import Group
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
+from kafka_chaos.contract.lane.transactions import Transactional
+from kafka_chaos.harness.clients.kinds import KINDS
 from kafka_chaos.harness.experiment.file import experiment_of, parse_experiment
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.experiment.timings import timings_document
+from kafka_chaos.reference_model.recovery import bounds_of
 
 
 def timings(lane: str = "", cluster: str = "", applications: tuple[str, ...] = ()) -> Timings:
@@ -43,10 +48,44 @@ def test_what_an_experiment_sets_counts(lane: str, cluster: str, expected: dict[
     assert {name: getattr(found, name) for name in expected} == expected
 
 
-def test_nobody_knows_the_time_outs_of_applications_and_of_other_libraries() -> None:
-    for found in (timings(applications=("orders",)), timings(", client: java")):
+def test_nobody_knows_the_time_outs_of_applications_and_of_commands() -> None:
+    for found in (timings(applications=("orders",)), timings(", client: [./service]")):
         assert found.request_ms is found.reconnect_ms is found.fetch_ms is None
         assert found.session_ms == 3_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_client_has_a_bound_for_each_call_and_the_lane_its_own_goes_before_it(kind: str) -> None:
+    """`recover_within` is nothing that brokers know of: an ISR is restored when they have restored it."""
+    lane = Lane(lane="orders", transactional=Transactional(), group=Group(), idempotence=True)
+    derived = bounds_of(lane, timings(f", client: {kind}"), ())
+    assert derived.keys() == set(RecoveryAnomaly)
+    own = bounds_of(lane, timings(f", client: {kind}, recover_within: 20"), ())
+    for anomaly, bound in own.items():
+        if anomaly == RecoveryAnomaly.ISR_NOT_RESTORED:
+            assert bound == derived[anomaly]
+        else:
+            allowed = derived[anomaly].described
+            assert bound.described == f"20 s (recover_within 20 s; its time-outs allow {allowed})"
+    unknown = bounds_of(lane, timings(", client: [./service], recover_within: 20"), ())
+    assert unknown[RecoveryAnomaly.STALLED_PRODUCER].described == "20 s (recover_within 20 s)"
+
+
+@pytest.mark.parametrize(
+    ("client", "configs", "expected"),
+    [
+        ("java", "request.timeout.ms: 1500", {"request_ms": 1_500, "fetch_ms": 30_000}),
+        ("kafka-python 2.2.15", "", {"fetch_ms": 305_000}),
+        ("aiokafka", "", {"request_ms": 60_000, "fetch_ms": 40_000}),
+        ("librdkafka 2.3.0", "socket.timeout.ms: 4000", {"fetch_ms": 4_000, "delivery_ms": None}),
+        ("kafka-python", "", {"fetch_ms": 30_000}),
+    ],
+)
+def test_what_a_lane_sets_counts_in_the_words_of_its_client(
+    client: str, configs: str, expected: dict[str, Any]
+) -> None:
+    found = timings(f", client: {client}, producer_configs: {{{configs}}}")
+    assert {name: getattr(found, name) for name in expected} == expected
 
 
 def drawn(seed: int, lane: str = "a", **bounds: Any) -> tuple[LifeSpec, ...]:

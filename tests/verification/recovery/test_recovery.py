@@ -518,7 +518,8 @@ def test_what_was_not_observed_is_named_and_not_judged(tmp_path: Path, verified:
     stalled = silent(healthy(), 50, SECONDS)
     unknown = dict.fromkeys(("reconnect_ms", "retry_ms", "connect_ms", "request_ms", "fetch_ms"))
     lane = judged(stalled, tmp_path / "clients", verified, unknown)
-    assert lane.not_judged[PRODUCER] == "timings.json does not say which time-outs its clients have"
+    expected = "timings.json does not say which time-outs its clients have, and the lane has no recover_within"
+    assert lane.not_judged[PRODUCER] == expected
     assert {PRODUCER, CONSUMER} <= lane.not_judged.keys()
     assert ISR not in lane.not_judged
 
@@ -662,4 +663,30 @@ def test_a_call_that_nobody_can_have_made_is_refused(
     call = {"lane": "a", "client": "a-0", "call": "send", "began_ns": at(5), "ended_ns": None, "error": None}
     path = healthy().event("call_noted", **{**call, **values}, ts_ns=at(5.5)).write(tmp_path / "run")
     with pytest.raises(RunDirectoryError, match=message):
+        verified(path)
+
+
+def test_what_a_client_says_of_its_time_outs_makes_its_bound(tmp_path: Path, verified: Verified) -> None:
+    """Of two processes, the one that waits longer counts; an objective of the lane's own goes before both."""
+    names = ("reconnect_ms", "retry_ms", "connect_ms", "request_ms", "fetch_ms")
+    unknown, said = dict.fromkeys(names), {name: TIMINGS[name] for name in names}
+    rows = silent(healthy(client="own"), 50, SECONDS)
+    for role, timeouts in (("consumer", {**said, "request_ms": 1}), ("producer", said)):
+        started = {"role": role, "client": "service", "version": "1", "timeouts": timeouts}
+        rows.event("client_started", lane="a", **started, ts_ns=at(0))
+    lane = judged(rows, tmp_path / "said", verified, unknown)
+    assert found(lane)[PRODUCER] == 1
+    assert f"bound {HANGING:g} s (session 3 s + " in lane.reasons[0]
+    rows = silent(healthy(), 50, 50 + HANGING - 2)
+    lane = judged(rows, tmp_path / "own", verified, {"recover_within_ms": 20_000})
+    assert f"bound 20 s (recover_within 20 s; its time-outs allow {HANGING:g} s (session 3 s + " in lane.reasons[0]
+    lane = judged(rows, tmp_path / "alone", verified, {**unknown, "recover_within_ms": 20_000})
+    assert (found(lane), lane.not_judged.keys() & RecoveryAnomaly) == ({PRODUCER: 1}, set())
+
+
+@pytest.mark.parametrize("timeouts", [{"request": 1}, {"request_ms": -1}, {"recover_within_ms": 1}])
+def test_time_outs_that_no_client_has_are_refused(tmp_path: Path, verified: Verified, timeouts: dict[str, int]) -> None:
+    started = {"lane": "a", "role": "producer", "client": "service", "version": "1", "timeouts": timeouts}
+    path = healthy(client="own").event("client_started", **started, ts_ns=at(0)).write(tmp_path / "run")
+    with pytest.raises(RunDirectoryError, match="timeouts: milliseconds were expected"):
         verified(path)

@@ -14,7 +14,7 @@ from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.recovery import CALLS
+from kafka_chaos.contract.lane.recovery import CALLS, said_timeouts
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.events import Change, Events, Kept, Phase, Place
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
@@ -73,6 +73,7 @@ class _Reader:
     kept: dict[Place, list[Kept]] = field(default_factory=dict)
     passing: dict[str, list[str]] = field(default_factory=dict)
     calls: dict[str, dict[tuple[str, str, int], contract.CallNoted]] = field(default_factory=dict)
+    timeouts: dict[str, dict[str, int]] = field(default_factory=dict)
     begun_ns: int | None = None
 
     def events(self) -> Events:
@@ -161,6 +162,10 @@ class _Reader:
                     raise ValueError("problem is '', expected a text")
                 self.doubts[lane].append(f"its {event.role} {event.problem}")
             case contract.ClientStarted():
+                said = self.timeouts.setdefault(lane, {})
+                for name, milliseconds in said_timeouts(event.timeouts).items():
+                    # Of clients that differ, the longest counts.
+                    said[name] = max(said.get(name, 0), milliseconds)
                 if not _is_of(client := self.lanes[lane].client, event):
                     is_said = f"{event.client} {event.version}"
                     self.doubts[lane].append(f"its {event.role} says that it is {is_said}, lanes.json {client}")

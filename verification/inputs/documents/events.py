@@ -57,7 +57,7 @@ class Events:
     of known defects, each with the time at which it occurred. `doubts`: by lane why it can't conform. `stable`: by lane
     and partition the reports of its last stable offset. `pauses`: from when to when the harness did not run. `kept`: by
     lane and partition what the cluster kept of it. `passing`: by lane the names of consumers that come and go.
-    `calls`: by lane those of its clients that took a second or more.
+    `calls`: by lane those of its clients that took a second or more. `timeouts`: by lane what its clients said.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -73,6 +73,7 @@ class Events:
     kept: Mapping[Place, Sequence[Kept]] = field(default_factory=dict)
     passing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     calls: Mapping[str, Sequence[contract.CallNoted]] = field(default_factory=dict)
+    timeouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     begun_ns: int | None = None
 
     def concerning(self, lane: str) -> list[FaultRecord]:

@@ -67,7 +67,7 @@ class Started:
             taker,
             name="fake",
             on_notice=self.notices.append,
-            on_ready=lambda client, version: self.ready.append((client, version)),
+            on_ready=lambda client, version, timeouts: self.ready.append((client, version)),
             on_problem=failed,
             version=self._version,
             log=self._log,
