@@ -37,6 +37,8 @@ _CYCLES = pa.schema(
         ("producers", pa.string()),
     ]
 )
+FILTERED_FROM = 300_000
+"""In a run of so many rows, those of identities that are proven clean are left out."""
 Skipped = Mapping[str, Mapping[AnyAnomaly, str]]
 """By lane the anomalies that are not judged in it, and why."""
 
@@ -50,6 +52,8 @@ def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
     for name, table in documents.tables(run).items():
         engine.add(name, table)
     refuse_stray_rows(engine, run)
+    if not run.has_log or run.rows < FILTERED_FROM:
+        _suspect_everything(engine)
     read = Facts(engine, run)
     facts = {lane.lane: read.of(lane) for lane in run.lanes}
     skipped = {lane.lane: not_applied(run, lane, facts[lane.lane]) for lane in run.lanes}
@@ -62,6 +66,20 @@ def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
         write=partial(engine.write, findings),
         of_groups=_rows_of_groups(engine, run, facts),
     )
+
+
+def _suspect_everything(engine: SqlEngine) -> None:
+    """Define the views of a prefilter that finds all rows in doubt."""
+    position = "lane, `partition`, `offset`, producer_id, seq"
+    for name, sql in {
+        "suspect_sends": "SELECT * FROM known",
+        "suspect_reads": f"SELECT {position}, consumer, poll_ns FROM consumed",
+        "suspect_log": f"SELECT {position} FROM log",
+        "suspect_replicas": "SELECT * FROM replicas",
+        "clean_log": f"SELECT {position} FROM log WHERE FALSE",
+    }.items():
+        prepare(engine, ["known"])
+        engine.define(name, sql, keep=False)
 
 
 def _rows_of_groups(engine: SqlEngine, run: RunDirectory, facts: Mapping[str, LaneFacts]) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """The documents of a run as the tables that statements read beside those of its rows."""
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from kafka_chaos.verification.transactions.evidence import healed_ns
 
 _TEXTS = ("lane", "judged", "group", "consumer", "kind", "cause")
 _SCHEMAS = {
-    "lanes": "lane, final_log, has_replicas, cleaned, idempotent, timeout_ms, healed_ns, loop, timed, partitions",
+    "lanes": "lane, final_log, has_replicas, cleaned, idempotent, timeout_ms, healed_ns, loop, timed, partitions, salt",
     "groups": "judged, group, lane, is_loop",
     "final": "group, partition, offset",
     "checkpoints": "lane, partition, broker, high_watermark",
@@ -24,8 +25,9 @@ _SCHEMAS = {
 """The columns of each table: texts (`_TEXTS`), and whole numbers; what is or is not so is 1 or 0.
 
 `lanes`: `timeout_ms` of transactions, null without any; `healed_ns`: when the last fault was healed; `timed`: whether
-its bounds of recovery are known. `groups`: `judged`, the lane that the group belongs to, `lane`, the one that it reads.
-`explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best ones first.
+its bounds of recovery are known; `salt`: drawn anew, so that nobody can foresee a hash. `groups`: `judged`, the lane
+that the group belongs to, `lane`, the one that it reads. `explanations`: what may explain a case, see
+`judging.causes.PartitionCauses`; `number`: the best ones first.
 """
 
 
@@ -47,6 +49,7 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
                 int(lane.loop is not None),
                 int(lane.lane in run.timings),
                 lane.partitions,
+                secrets.randbits(62),
             )
             for lane in run.lanes
         ],

@@ -29,6 +29,8 @@ MOST_LOADED = 5_000_000
 _TYPES = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT"}
 _NUMBERED = ("MONOTONICALLY_INCREASING_ID()", "ROW_NUMBER() OVER ()")
 """What numbers rows in any order, in Spark's dialect and in DuckDB's."""
+_MACROS = "CREATE MACRO xxhash64(a, b, c, d) AS CAST(hash(a, b, c, d) >> 1 AS BIGINT)"
+"""Functions of Spark that DuckDB lacks."""
 
 
 class DuckDb:
@@ -43,6 +45,7 @@ class DuckDb:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         settings = {"memory_limit": f"{int(total * SHARE_OF_MEMORY) >> 20}MB", "temp_directory": self._folder}
         self._connection = duckdb.connect(":memory:", config={**settings, "autoinstall_known_extensions": "false"})
+        self._connection.execute(_MACROS)
         self._names: set[str] = set()
 
     def __enter__(self) -> Self:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from kafka_chaos.verification import RunDirectoryError, RunVerdict, verify
-from kafka_chaos.verification.by_statements import examine
+from kafka_chaos.verification import RunDirectoryError, RunVerdict, by_statements, verify
 from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.parquet import rows_in
@@ -33,18 +32,20 @@ class Verified(Protocol):
 
 
 def verified_by_duckdb(run_dir: Path, *, all_methods: bool = False, **options: Any) -> RunVerdict:
-    """The verdict by DuckDB, whose facts and findings are those of the oracle."""
+    """The verdict by DuckDB, whose facts and findings are those of the oracle, with the prefilter and without it."""
     verdict = verify(run_dir, engine="duckdb", **options)
     run = open_run(run_dir)
     expected, rows = oracle.examine(run)
-    with DuckDb(run) as engine, TemporaryDirectory() as folder:
-        by_duckdb = examine(engine, run)
-        by_duckdb.write(Path(folder))
-        found = rows_in(Path(folder))
-    assert by_duckdb.facts == expected.facts
-    assert by_duckdb.observed == expected.observed
-    assert by_duckdb.of_groups == expected.of_groups
-    assert sorted(str(tuple(row.values())) for row in found) == sorted(map(str, rows))
+    for filtered_from in (0, run.rows + 1):
+        with DuckDb(run) as engine, TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(by_statements, "FILTERED_FROM", filtered_from)
+            by_duckdb = by_statements.examine(engine, run)
+            by_duckdb.write(Path(folder))
+            found = rows_in(Path(folder))
+        assert by_duckdb.facts == expected.facts
+        assert by_duckdb.observed == expected.observed
+        assert by_duckdb.of_groups == expected.of_groups
+        assert sorted(str(tuple(row.values())) for row in found) == sorted(map(str, rows))
     return verdict
 
 

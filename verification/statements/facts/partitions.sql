@@ -1,7 +1,7 @@
 -- By lane and partition how many rows each table has, and what acknowledgements show (`tables.facts.PartitionFacts`).
 -- Records whose partition is unknown are counted under null. `doubled`: rows of the log that repeat another one.
 --
--- tables: sends, consumed, log
+-- tables: sends, consumed, log, suspect_log
 SELECT
   lane, `partition`,
   SUM(produced) AS produced, SUM(acknowledged) AS acknowledged, SUM(consumed) AS consumed, SUM(stored) AS stored,
@@ -18,8 +18,10 @@ FROM (
   UNION ALL
   SELECT lane, `partition`, 0, 0, COUNT(*), 0, 0, 0, NULL, NULL FROM consumed GROUP BY lane, `partition`
   UNION ALL
-  SELECT lane, `partition`, 0, 0, 0, SUM(n), SUM(n) - COUNT(*), 0, NULL, NULL
-  FROM (SELECT lane, `partition`, COUNT(*) AS n FROM log GROUP BY lane, `partition`, `offset`, producer_id, seq) q
+  SELECT lane, `partition`, 0, 0, 0, COUNT(*), 0, 0, NULL, NULL FROM log GROUP BY lane, `partition`
+  UNION ALL
+  SELECT lane, `partition`, 0, 0, 0, 0, SUM(n) - COUNT(*), 0, NULL, NULL
+  FROM (SELECT lane, `partition`, COUNT(*) AS n FROM suspect_log GROUP BY lane, `partition`, `offset`, producer_id, seq) q
   GROUP BY lane, `partition`
 ) q
 GROUP BY lane, `partition`

@@ -3,22 +3,17 @@
 --
 -- unit: missing offsets
 -- row: each missing offset; one row for a hole wider than 10,000
--- tables: log, replicas
+-- tables: ranges
 -- needs: log
 SELECT
   lane, `partition`, EXPLODE(SEQUENCE(first, CASE WHEN width <= :widest_listed_gap THEN last ELSE first END)) AS `offset`,
   'hole from offset ' || first || ' to ' || last AS cause,
   CASE WHEN width <= :widest_listed_gap THEN 1 ELSE width END AS units
 FROM (
-  SELECT lane, `partition`, previous + 1 AS first, `offset` - 1 AS last, `offset` - previous - 1 AS width
+  SELECT lane, `partition`, previous + 1 AS first, begins - 1 AS last, begins - previous - 1 AS width
   FROM (
-    SELECT
-      lane, `partition`, `offset`, LAG(`offset`) OVER (PARTITION BY lane, `partition` ORDER BY `offset`) AS previous
-    FROM (
-      SELECT lane, `partition`, `offset` FROM log
-      UNION
-      SELECT lane, `partition`, `offset` FROM replicas WHERE kind IN ('commit', 'abort')
-    ) q
+    SELECT lane, `partition`, begins, LAG(ends) OVER (PARTITION BY lane, `partition` ORDER BY begins) AS previous
+    FROM ranges
   ) q
 ) q
 WHERE width > 0

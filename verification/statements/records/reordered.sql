@@ -4,7 +4,7 @@
 --
 -- unit: descents between neighbours
 -- row: the record after the descent
--- tables: stored
+-- tables: stored, clean_log
 SELECT lane, `partition`, `offset`, producer_id, seq, 'after seq ' || previous AS cause
 FROM (
   SELECT
@@ -14,6 +14,8 @@ FROM (
     SELECT lane, `partition`, producer_id, seq, MIN(`offset`) AS `offset`
     FROM stored
     GROUP BY lane, `partition`, producer_id, seq
+    UNION ALL
+    SELECT lane, `partition`, producer_id, seq, `offset` FROM clean_log
   ) q
 ) q
 WHERE seq < previous

@@ -3,7 +3,7 @@
 --
 -- unit: (partition, offset)
 -- row: the highest of them; the cause names both
--- tables: replicas, checkpoints
+-- tables: suspect_replicas, replicas, checkpoints
 -- needs: replicas
 SELECT
   lane, `partition`, `offset`, b.producer_id AS producer_id, b.seq AS seq,
@@ -14,7 +14,7 @@ FROM (
     r.lane, r.`partition`, r.`offset`,
     MIN(STRUCT(r.leader_epoch, r.producer_id, r.seq, COALESCE(r.kind, 'data') AS kind)) AS a,
     MAX(STRUCT(r.leader_epoch, r.producer_id, r.seq, COALESCE(r.kind, 'data') AS kind)) AS b
-  FROM replicas r
+  FROM suspect_replicas r
   JOIN (
     SELECT lane, `partition`, MIN(log_end) AS log_end
     FROM (SELECT lane, `partition`, broker, MAX(`offset`) + 1 AS log_end FROM replicas GROUP BY lane, `partition`, broker) q

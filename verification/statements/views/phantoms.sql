@@ -1,10 +1,11 @@
 -- The places at which the log or a read shows a record that nobody produced.
 --
--- tables: consumed, log, known
+-- tables: suspect_reads, suspect_log, suspect_sends
+-- keep: yes
 SELECT q.lane, q.`partition`, q.`offset`, q.producer_id, q.seq
 FROM (
-  SELECT lane, `partition`, `offset`, producer_id, seq FROM consumed
+  SELECT lane, `partition`, `offset`, producer_id, seq FROM suspect_reads
   UNION ALL
-  SELECT lane, `partition`, `offset`, producer_id, seq FROM log
+  SELECT lane, `partition`, `offset`, producer_id, seq FROM suspect_log
 ) q
-LEFT ANTI JOIN known k ON k.lane = q.lane AND k.producer_id = q.producer_id AND k.seq = q.seq
+LEFT ANTI JOIN suspect_sends k ON k.lane = q.lane AND k.producer_id = q.producer_id AND k.seq = q.seq

@@ -1,11 +1,11 @@
--- Each produced record with the first and the last place at which it is stored, and the first at which it was read.
+-- Each produced record in doubt with the first and the last place at which it is stored, and the first at which it was read.
 --
 -- A place is a struct of partition and offset, null if there is none.
 --
--- tables: known, stored, reads
+-- tables: suspect_sends, stored, reads
 -- keep: yes
 SELECT k.*, s.first_stored, s.last_stored, r.first_read
-FROM known k
+FROM suspect_sends k
 LEFT JOIN (
   SELECT
     lane, producer_id, seq,

@@ -1,4 +1,4 @@
--- The places at which acknowledgements, reads and the log show produced records. The place that an outcome in doubt names
+-- The places at which acknowledgements, reads and the log show produced records in doubt. The place that an outcome in doubt names
 -- counts only once its record was read or is in the log.
 --
 -- tables: records, stored, reads

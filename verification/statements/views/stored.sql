@@ -1,13 +1,13 @@
--- The places of produced records in the final log, each once; without a final log, those that reads and
+-- The places of produced records in doubt in the final log, each once; without a final log, those that reads and
 -- acknowledgements show.
 --
--- tables: log, known, reads, lanes
+-- tables: suspect_log, suspect_sends, reads, lanes
 -- keep: yes
 SELECT DISTINCT lane, producer_id, seq, `partition`, `offset`
 FROM (
   SELECT g.lane, g.producer_id, g.seq, g.`partition`, g.`offset`
-  FROM log g
-  LEFT SEMI JOIN known k ON k.lane = g.lane AND k.producer_id = g.producer_id AND k.seq = g.seq
+  FROM suspect_log g
+  LEFT SEMI JOIN suspect_sends k ON k.lane = g.lane AND k.producer_id = g.producer_id AND k.seq = g.seq
   UNION ALL
   SELECT r.lane, r.producer_id, r.seq, r.`partition`, r.`offset`
   FROM reads r
@@ -15,7 +15,7 @@ FROM (
   WHERE l.final_log = 0
   UNION ALL
   SELECT k.lane, k.producer_id, k.seq, k.`partition`, k.`offset`
-  FROM known k
+  FROM suspect_sends k
   JOIN lanes l ON l.lane = k.lane
   WHERE l.final_log = 0 AND k.acknowledged
 ) q

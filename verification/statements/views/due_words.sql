@@ -1,0 +1,19 @@
+-- What consumers are due of each word (`words`): all of the log (`is_given_all`), and in transactional lanes what is
+-- committed. `is_due_to_any`: the part that some consumer has to be given, whatever its isolation level.
+--
+-- tables: words, log, visible, lanes
+-- keep: yes
+SELECT
+  w.lane, w.`partition`, w.word, 1 AS is_given_all, CASE WHEN l.timeout_ms IS NULL THEN 1 ELSE 0 END AS is_due_to_any,
+  w.stored AS n, w.content
+FROM words w
+JOIN lanes l ON l.lane = w.lane
+WHERE w.stored > 0
+UNION ALL
+SELECT
+  g.lane, g.`partition`, g.`offset` DIV 32, 0, 1, COUNT(*), SUM(XXHASH64(l.salt, g.`offset`, g.producer_id, g.seq))
+FROM log g
+JOIN lanes l ON l.lane = g.lane
+JOIN visible v ON v.lane = g.lane AND v.`partition` = g.`partition` AND v.`offset` = g.`offset`
+WHERE l.timeout_ms IS NOT NULL
+GROUP BY g.lane, g.`partition`, g.`offset` DIV 32
