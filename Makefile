@@ -83,11 +83,11 @@ scenarios: setup
 	$(BIN)/kafka-chaos scenario run --all --out runs/scenarios.json; status=$$?; \
 	$(BIN)/kafka-chaos scenario document runs/scenarios.json --out runs/scenarios/index.md && exit $$status
 
-# Random schedules of faults of every kind on eight lanes: nothing that is forbidden, and nothing left behind.
+# Random schedules of faults of every kind on eight lanes: nothing that is forbidden. A run may stay without a verdict.
+random-schedules: AT_RANDOM := --minutes 1440 --repeats $(SCHEDULES) --out runs/random-schedules
 random-schedules: setup
-	mkdir -p runs
-	$(BIN)/python benchmarks/random_schedules.py $(SCHEDULES) --on 3.9.1/zookeeper
-	$(BIN)/python benchmarks/random_schedules.py $(SCHEDULES) --on 4.3.1/kraft
+	$(BIN)/kafka-chaos nightly --at-random $(AT_RANDOM) --on 3.9.1/zookeeper || [ $$? = 2 ]
+	$(BIN)/kafka-chaos nightly --at-random $(AT_RANDOM) --on 4.3.1/kraft || [ $$? = 2 ]
 
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
 nightly: setup

@@ -3,8 +3,6 @@
     .venv/bin/kafka-chaos run benchmarks/fault-times.yaml
     .venv/bin/python benchmarks/fault_times.py runs/*
 
-benchmarks/random_schedules.py keeps the same figures of its runs.
-
 Counts every timed fault that was proven: its injection was done, as the clock of the events tells, so many milliseconds
 after the schedule asked for it. The last line is JSON: the median per kind. Exits with 1 if the median of all kills,
 pauses and cuts is over 150 ms.

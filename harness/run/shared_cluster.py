@@ -53,8 +53,6 @@ class ClusterOfRuns:
 
     name: str
     engine: Engine = Engine.SPARK
-    ids: list[str] = field(default_factory=list)
-    """The ids of the clusters that it started, one after the other."""
     _cluster: Cluster | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
 
@@ -84,8 +82,8 @@ class ClusterOfRuns:
             # Schedules so far broke no disks, acted on no requests, moved no clocks, or were for other brokers.
             self._discard()
         if self._cluster is None:
-            self.ids.append(f"{self.name}-{secrets.token_hex(4)}")
-            self._cluster = self._stack.enter_context(Cluster(layout, run_id=self.ids[-1]))
+            run_id = f"{self.name}-{secrets.token_hex(4)}"
+            self._cluster = self._stack.enter_context(Cluster(layout, run_id=run_id))
         else:
             restore(self._cluster)
         return self._cluster
