@@ -13,14 +13,7 @@ SHARDS = {
     "clients": ("tests/harness/workload/processes", "tests/conformance/clients"),
     "conformance": ("tests/conformance", "tests/test_scenarios.py"),
     "matrix": ("tests/test_acks_matrix.py", "tests/test_version_differences.py"),
-    "users": (
-        "tests/harness",
-        "tests/plugin",
-        "tests/project",
-        "tests/test_docs.py",
-        "tests/test_benchmark_tables.py",
-        "tests/test_packaging.py",
-    ),
+    "users": ("tests/harness", "tests/plugin", "tests/project", "tests/test_docs.py", "tests/test_packaging.py"),
 }
 """The beginnings of paths by shard."""
 

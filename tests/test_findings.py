@@ -59,13 +59,3 @@ def test_kafka_python_commits_a_transaction_whose_records_have_expired(tmp_path:
     assert {one for one, seen in found.observed.items() if seen.count} == {TransactionAnomaly.LOST_TRANSACTION}
     assert found.known_defects == ("KAFKA-5385",)
     assert result.verdict.accepting(["KAFKA-5385"]).outcome == Verdict.CONFORMS
-
-
-def test_the_page_shows_what_each_client_lost() -> None:
-    rows = benchmark.read_rows(benchmark.RESULTS)
-    assert benchmark.table(rows) in benchmark.PAGE.read_text()
-    assert rows
-    assert all((client in row["lost"]) == loses for row in rows for client, loses in benchmark.LOSES.items())
-    assert {
-        on: sum(row["rounds"] for row in rows if row["cluster"] == on) for on in benchmark.CLUSTERS
-    } == dict.fromkeys(benchmark.CLUSTERS, 20)

@@ -11,7 +11,6 @@ from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import predict_cached
 from kafka_chaos.reference_model.compare import Cluster
-from kafka_chaos.reference_model.protocol.rules import rules_in
 
 ROWS = json.loads(benchmark.RESULTS.read_text())
 PRODUCERS = {"acks0": {"acks": "0"}, "acks1": {"acks": "1"}, "all": {}, "all-idempotent": {"idempotence": True}}
@@ -21,16 +20,6 @@ TOPICS = {
     for minimum in range(2, replicas + 1)
 }
 FAULTS = {"below-minimum": "kill", "last-member": "power-loss"}
-
-
-@pytest.mark.parametrize("name", benchmark.EXPERIMENTS)
-def test_the_page_shows_the_results(name: str) -> None:
-    assert benchmark.table(ROWS, name) in benchmark.PAGE.read_text()
-    shown = {row["cluster"] for row in ROWS if row["experiment"] == name}
-    assert set(benchmark.CLUSTERS) >= shown
-    # A difference takes two.
-    assert len({rules_in(*cluster.split("/"), None) for cluster in shown}) > 1
-    assert {row["verdict"] for row in ROWS} == {"conforms"}
 
 
 def lanes(name: str) -> Iterator[tuple[str, Lane]]:

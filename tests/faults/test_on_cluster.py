@@ -101,6 +101,7 @@ def test_a_broker_cut_off_from_the_others(direction: str, topic: str, view: Clus
     assert chain_name(fault) not in nodes[0].must_execute("iptables", "-w", "-S")
 
 
+@pytest.mark.slow
 def test_two_partitions_of_one_broker_do_not_lift_each_other(topic: str, view: ClusterView) -> None:
     first = Partition(target=Target.parse("broker:1"), direction="in", port="control")
     second = Partition(target=Target.parse("broker:1"), direction="in", port="replication")
@@ -138,6 +139,7 @@ def test_an_isolated_broker_is_reached_by_nobody(topic: str, view: ClusterView, 
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=15)
 
 
+@pytest.mark.slow
 def test_a_frozen_broker_can_be_isolated(topic: str, view: ClusterView, cluster: Cluster) -> None:
     frozen, isolated = Pause(target=Target.parse("broker:1")), Isolate(target=Target.parse("broker:1"))
     nodes = hit_by(frozen, view)

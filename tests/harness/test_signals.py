@@ -71,12 +71,6 @@ def test_another_thread_changes_no_handler() -> None:
     assert seen == [signal.getsignal(signal.SIGINT)]
 
 
-def test_the_client_library_takes_an_interrupt_for_a_wrong_config() -> None:
-    """Why `new_client` is needed; if this fails, a newer confluent-kafka has fixed it."""
-    with pytest.raises(TypeError, match="configuration property name"):
-        Producer({KeyWithSignal("client.id"): "a", "log_level": 0})
-
-
 def test_a_client_is_made_before_the_interrupt_is_delivered() -> None:
     made = []
 

@@ -78,6 +78,7 @@ def test_the_package_is_imported_in_under_50_ms() -> None:
     assert min(float(python("-c", program)) for _ in range(PAIRS)) < MOST_MS
 
 
+@pytest.mark.slow
 def test_collection_takes_less_than_50_ms_more_with_the_plugin(project: Path) -> None:
     """In processor time, with and without it in turn: a busy machine then hardly counts.
 

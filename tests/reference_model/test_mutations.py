@@ -2,20 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from kafka_chaos.reference_model import Anomaly, Lane, Status, predict
-from kafka_chaos.reference_model.explore import state
 from kafka_chaos.reference_model.explore.core import Core, CoreScope, CoreStep
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
 from kafka_chaos.reference_model.explore.state import CoreState, Local, examine
-from kafka_chaos.reference_model.lane import bounds as lane_bounds
-from kafka_chaos.reference_model.lane import effects as lane_effects
 from kafka_chaos.reference_model.lane import exchanges as lane_protocol
-from kafka_chaos.reference_model.lane import membership as lane_membership
-from kafka_chaos.reference_model.lane import state as lane_state
 from kafka_chaos.reference_model.lane.effects import drop_connections
 from kafka_chaos.reference_model.lane.exchanges import request_timeout
 from kafka_chaos.reference_model.lane.faults import strike
@@ -35,7 +29,6 @@ from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.producers import Entry, ProducerState
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Produce
 from kafka_chaos.reference_model.protocol import PROTOCOLS
-from kafka_chaos.reference_model.protocol.eligible import eligible_replicas
 from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.sequences import Refusal
 
@@ -63,10 +56,6 @@ class ForgetsItsHighWatermark(Core):
             yield action, self._with(after, broker, local._replace(high_watermark=0))
 
 
-def test_the_unmutated_model_holds() -> None:
-    assert broken(explore(KIP320, SCOPE)) == set()
-
-
 def test_committing_without_the_isr_is_caught() -> None:
     core = CommitsWithoutTheIsr(KIP320, SCOPE)
     assert {"weak_isr", "strong_isr", "committed_records_kept"} <= broken(explore(KIP320, SCOPE, core=core))
@@ -82,33 +71,6 @@ def test_a_follower_that_never_truncates_is_caught() -> None:
     assert "followers_agree" in broken(explore(careless, SCOPE))
 
 
-def test_electing_from_outside_the_isr_is_caught() -> None:
-    assert "strong_isr" in broken(explore(KIP320, replace(SCOPE, unclean_leader_election=True)))
-
-
-def test_acks_all_without_waiting_for_the_isr_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = Lane(lane="mutated", acks="all", faults=("kill",), replication_factor=2)
-    assert predict(lane).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
-    monkeypatch.setattr(lane_protocol, "answerable", lambda *_: True)
-    assert predict(lane).status(Anomaly.LOST_WRITE) is Status.PERMITTED
-
-
-def test_a_broker_without_the_sequence_check_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = Lane(lane="mutated", acks="all", idempotence=True, faults=("kill",), replication_factor=2)
-    assert predict(lane).status(Anomaly.DUPLICATE) is Status.FORBIDDEN
-    for users in (lane_protocol, lane_bounds):
-        monkeypatch.setattr(users, "check_sequence", lambda *_: None)
-    assert predict(lane).status(Anomaly.DUPLICATE) is Status.PERMITTED
-
-
-def test_a_lane_whose_followers_never_truncate_diverges(monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = Lane(lane="mutated", acks="1", faults=("kill",), replication_factor=2)
-    assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.FORBIDDEN
-    careless = replace(KIP320, truncation=lambda log, watermark, leader_log: len(log))
-    monkeypatch.setattr(lane_state, "rules_of", lambda lane: SimpleNamespace(protocol=careless))
-    assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.PERMITTED
-
-
 def test_truncation_to_the_high_watermark_loses_a_committed_record() -> None:
     """Before KIP-101: a follower forgets what it has acknowledged, and leads next."""
     lane = Lane(lane="mutated", min_insync_replicas=2, faults=("kill", "kill"))
@@ -121,41 +83,6 @@ def test_truncation_to_the_end_of_the_last_epoch_lets_replicas_diverge() -> None
     lane = Lane(lane="mutated", acks="1", replication_factor=2, unclean_leader_election=True, faults=("kill", "kill"))
     assert predict(lane).status(Anomaly.REPLICA_DIVERGENCE) is Status.FORBIDDEN
     assert predict(replace(lane, kafka_version="1.1.1")).status(Anomaly.REPLICA_DIVERGENCE) is Status.PERMITTED
-
-
-ELIGIBLE_REPLICAS = Lane(lane="mutated", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss",))
-
-
-def test_an_unclean_shutdown_that_nobody_notices_loses_a_committed_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """KAFKA-15586: an eligible replica that has lost its log's end would lead."""
-    assert predict(ELIGIBLE_REPLICAS).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
-
-    def careless(
-        eligible: set[int], before: set[int], isr: set[int], minimum: int, unclean: set[int]
-    ) -> frozenset[int]:
-        return eligible_replicas(eligible, before, isr, minimum)
-
-    monkeypatch.setattr(lane_membership, "eligible_replicas", careless)
-    assert predict(ELIGIBLE_REPLICAS).status(Anomaly.LOST_WRITE) is Status.PERMITTED
-
-
-def test_eligible_replicas_need_a_high_watermark_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """KIP-966 needs KAFKA-15583: otherwise consumers read what only the leader has."""
-    assert predict(ELIGIBLE_REPLICAS).status(Anomaly.TRUNCATED_READ) is Status.FORBIDDEN
-    monkeypatch.setattr(lane_effects, "watermark_waits", lambda size, minimum: False)
-    assert predict(ELIGIBLE_REPLICAS).status(Anomaly.TRUNCATED_READ) is Status.PERMITTED
-
-
-def test_a_replica_that_left_a_large_isr_is_not_eligible(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replica that lags behind an ISR of min.insync.replicas lacks what was committed since."""
-
-    def careless(
-        eligible: set[int], before: set[int], isr: set[int], minimum: int, unclean: set[int]
-    ) -> frozenset[int]:
-        return eligible_replicas(eligible, before, isr, minimum + 1, unclean)
-
-    monkeypatch.setattr(lane_membership, "eligible_replicas", careless)
-    assert predict(ELIGIBLE_REPLICAS).status(Anomaly.LOST_WRITE) is Status.PERMITTED
 
 
 def lane_replica(role: int, *epochs: int, in_isr: bool = True, leader_epoch: int = 0) -> LaneReplica:
@@ -204,12 +131,6 @@ def test_no_broker_joins_the_isr_of_the_core_while_the_high_watermark_is_below_t
     follower = Local((), 0, 1, 0, 0b011)
     assert not examine(KIP320, 0, leader, follower).may_join_isr
     assert examine(KIP320, 0, leader._replace(high_watermark=1), follower._replace(log=leader.log[:1])).may_join_isr
-
-
-def test_dropping_the_condition_on_the_epoch_start_breaks_strong_isr(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "reached_own_epoch", lambda leader: True)
-    scope = CoreScope(brokers=3, records=1, leader_epochs=3)
-    assert "strong_isr" in broken(explore(KIP320, scope, until=frozenset({"strong_isr"})))
 
 
 def test_a_controlled_shutdown_of_a_lane_moves_the_leader_first() -> None:

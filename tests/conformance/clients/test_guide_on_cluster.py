@@ -6,7 +6,6 @@ Broken ones, each with one change, are told what is wrong.
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,9 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from tests.conformance.clients.kits import kit_for, played
 
-pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 PROGRAMS = Path(__file__).parents[3] / "docs/guides/own-client"
-WRITES, READS = "identities and offsets of a producer", "identities that a consumer reads"
-IN_DOUBT, ORPHAN = "errors that leave the outcome open", "end of the harness"
 Build = Callable[[str, Path], list[str]]
 
 
@@ -66,89 +62,6 @@ def test_the_program_speaks_the_protocol(program: str, cluster: Cluster, admin: 
     names = [name for name in CHECKS if name != TRANSACTIONS]
     kit = kit_for(built(program, tmp_path), cluster, admin, tmp_path)
     assert played(kit, cluster, *names) == dict.fromkeys(names, "")
-
-
-BROKEN = {
-    "Java: another lane's checksum": (
-        "Example.java",
-        'crc.update(begin.getString("lane").getBytes());',
-        'crc.update("other".getBytes());',
-        (WRITES, "carry no identity"),
-    ),
-    "Java: an outcome without a send": (
-        "Example.java",
-        "producer.send(new",
-        'if (seq == first) tell("outcome", "outcome", "ok", "seq", List.of(number), "offset", List.of(0)); '
-        "else producer.send(new",
-        (WRITES, "is not in the log"),
-    ),
-    "Java: the offset of another record": (
-        "Example.java",
-        "(Object) at.offset()",
-        "(Object) (at.offset() + 1)",
-        (WRITES, "was said to be at offset 1: it is at 0"),
-    ),
-    "Java: a log on standard output": (
-        "Example.java",
-        "System.setOut(System.err);",
-        'System.out.println("INFO starting");',
-        (WRITES, "said 'INFO starting', which is no event"),
-    ),
-    "Go: an offset that no broker told": (
-        "example.go",
-        'if begin.Acks == "0" {',
-        "if false {",
-        ("outcomes that no broker answers", "no broker answers to acks=0"),
-    ),
-    "Java: an error that it takes for certain": (
-        "Example.java",
-        '"outcome", "info"',
-        '"outcome", "fail"',
-        (IN_DOUBT, "was said to have failed for certain"),
-    ),
-    "Go: all records in one partition": (
-        "example.go",
-        "begin.FirstPartition + seq%begin.Partitions",
-        "begin.FirstPartition",
-        (WRITES, "is in partition 0: expected 1"),
-    ),
-    "Go: silence": (
-        "example.go",
-        "} else {\n\t\t\t\t\t\ttell(",
-        "} else if seq < 0 {\n\t\t\t\t\t\ttell(",
-        (WRITES, "200 of 200 records got no outcome"),
-    ),
-    "Go: a flush that waits for nothing": (
-        "example.go",
-        "client.Flush(context.Background())",
-        'tell("flushed", fields{})',
-        ("flush", "said that it has flushed while"),
-    ),
-    "Go: no ear for SIGTERM": (
-        "example.go",
-        'orders <- Order{Order: "leave"}',
-        "",
-        ("SIGTERM", "sent SIGTERM, and runs still"),
-    ),
-    "Go: life without the harness": ("example.go", "os.Exit(130)", "select {}", (ORPHAN, "it runs still")),
-    "Go: headers that it does not read": (
-        "example.go",
-        '"kafka-chaos-id"',
-        '"id"',
-        (READS, "expected (3, 200) as (producer_id, seq)"),
-    ),
-}
-"""By change: the program, the old text and the new, and the check with its words."""
-
-
-@pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_program_is_told_what_is_wrong(
-    what: str, cluster: Cluster, admin: ClusterAdmin, tmp_path: Path
-) -> None:
-    program, before, after, (check, problem) = BROKEN[what]
-    client = built(program, tmp_path, before, after)
-    kit = replace(kit_for(client, cluster, admin, tmp_path), answered_within=20.0, gone_within=5.0)
-    assert problem in played(kit, cluster, check)[check]
 
 
 def test_the_programs_are_under_test_from_pytest(pytester: pytest.Pytester) -> None:

@@ -51,6 +51,7 @@ def logging_broker(cluster: Cluster) -> Iterator[int]:
     client.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("message", REQUESTS, ids=[message.name for message in REQUESTS])
 def test_a_broker_reads_every_version_as_we_wrote_it(message: Any, cluster: Cluster, logging_broker: int) -> None:
     sent: dict[str, tuple[int, dict[str, Any]]] = {}

@@ -12,10 +12,12 @@ from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import folders, scenarios_in
 from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.on_model import ModelPlay, ModelPool, player
-from tests.reference_model.stories.told import playable
+from tests.reference_model.stories.told import playable, varied
 
 
-@pytest.mark.parametrize("name", playable())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in varied(20) else [pytest.mark.slow]) for name in playable()]
+)
 def test_the_model_of_the_cluster_allows_what_a_story_expects(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

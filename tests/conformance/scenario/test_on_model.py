@@ -17,7 +17,7 @@ from kafka_chaos.reference_model.lockstep import clients as cluster_clients
 from kafka_chaos.reference_model.lockstep import controller as cluster_controller
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.transactions.rules import BROKEN as TRANSACTIONS_WITHOUT
-from tests.conformance.scenario.on_model import ModelPlay, ModelPool, player, without_truncation
+from tests.conformance.scenario.on_model import ModelPlay, ModelPool, player
 
 PlayOnModel = Callable[..., ScenarioRecord]
 SCRIPTS = [one.id for one in all_scenarios().values() if one.file.endswith(".yaml")]
@@ -33,16 +33,6 @@ def test_what_is_expected_holds_in_the_model(scenario_id: str, play_on_model: Pl
     record = play_on_model(scenario_id)
     assert record.acts
     assert all(act.steps and act.expectations for act in record.acts)
-
-
-@pytest.mark.parametrize(
-    ("scenario_id", "expected"),
-    [("acks-1-recovery", "X has truncated M4"), ("leader-epoch-B", "Broker 1's log: expected ['m1', 'm3', 'm4']")],
-)
-def test_without_truncation_an_expectation_fails(scenario_id: str, expected: str, play_on_model: PlayOnModel) -> None:
-    with pytest.raises(ScenarioViolation) as violation:
-        play_on_model(scenario_id, without_truncation)
-    assert str(violation.value).startswith(expected) or "All logs are equal" in str(violation.value)
 
 
 def careless_election(state: ClusterState, config: ClusterConfig, *, excluded: int = 0) -> ClusterState:

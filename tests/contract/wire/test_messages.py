@@ -3,7 +3,6 @@
 import socket
 import threading
 import uuid
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,15 +16,12 @@ from kafka_chaos.conformance.controllers.requests import (
     leader_and_isr_errors,
     send_as_controller,
 )
-from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest, LeaderAndIsrResponse, UpdateMetadataRequest
+from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kafka_chaos.faults.links.relay.contents import FetchSession, MessageDecoder
 from kafka_chaos.faults.links.relay.frames import read_header
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from tests.contract.wire.bodies import FEW, REQUESTS, VERSIONS, bodies
+from tests.contract.wire.bodies import FEW, REQUESTS, bodies
 
-each_version = pytest.mark.parametrize(
-    ("message", "version"), VERSIONS, ids=[f"{message.name}-v{version}" for message, version in VERSIONS]
-)
 TOPIC_ID = uuid.UUID(int=7)
 STATE = PartitionState(
     topic="AAA",
@@ -38,17 +34,6 @@ STATE = PartitionState(
     replicas=(5, 6, 8),
     is_new=True,
 )
-
-
-@each_version
-@FEW
-@given(data=st.data())
-def test_every_message_comes_back(message: Any, version: int, data: st.DataObject) -> None:
-    drawn = data.draw(bodies(message, version))
-    encoded = bytes(drawn.encode(version=version))
-    back = message.decode(encoded, version=version)
-    assert back.to_dict(json=False) == drawn.to_dict(json=False)
-    assert bytes(back.encode()) == encoded
 
 
 def framed(message: Any, version: int, body: bytes) -> memoryview:
@@ -75,15 +60,6 @@ def test_only_whole_bodies_and_nothing_else_are_read(message: Any, data: st.Data
     cut = data.draw(st.integers(0, len(whole) - 1))
     assert read(framed(message, version, whole[:cut])) is None
     assert read(framed(message, version, whole + data.draw(st.binary(min_size=1, max_size=8)))) is None
-
-
-@pytest.mark.parametrize("message", REQUESTS, ids=[message.name for message in REQUESTS])
-@given(noise=st.binary(max_size=120), version=st.integers(0, 8))
-def test_any_bytes_are_a_body_or_none(message: Any, noise: bytes, version: int) -> None:
-    found = read(framed(message, version, noise))
-    with suppress(ValueError):
-        if found is not None:
-            assert bytes(message.decode(noise, version=version).encode()) == noise
 
 
 def test_the_oldest_leader_and_isr_is_laid_out_as_documented() -> None:
@@ -120,20 +96,6 @@ def test_the_newest_leader_and_isr_is_laid_out_as_documented() -> None:
 def test_a_topic_without_an_id_goes_with_the_nil_one() -> None:
     request = leader_and_isr(5, Sender(controller=1, controller_epoch=2), [STATE], topic_ids={})
     assert bytes(16) in bytes(request.encode())
-
-
-def test_a_tagged_field_is_sent_only_where_it_is_set() -> None:
-    plain = bytes(UpdateMetadataRequest(version=8, controller_id=1, topic_states=[], live_brokers=[]).encode())
-    full = bytes(UpdateMetadataRequest(version=8, controller_id=1, type=2, topic_states=[], live_brokers=[]).encode())
-    assert plain.endswith(bytes.fromhex("01 01 00"))
-    assert full == plain[:-1] + bytes.fromhex("01 00 01 02")
-    assert UpdateMetadataRequest.decode(plain, version=8).type == 0
-    assert UpdateMetadataRequest.decode(full, version=8).type == 2
-
-
-def test_a_field_that_no_version_has_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"Unrecognized fields .* \{'zk_version': 1\}"):
-        LeaderAndIsrRequest(version=7, zk_version=1)
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -143,6 +143,7 @@ def test_a_response_comes_later_by_as_many_seconds(
     assert at_once.seconds < 0.9
 
 
+@pytest.mark.slow
 def test_the_nth_request_alone_gets_lost_and_is_sent_again(
     cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
 ) -> None:

@@ -120,9 +120,3 @@ def rules(fault: Fault) -> list[str]:
     (script,) = (command[2] for command in cluster.brokers[1].commands if command[:2] == ("sh", "-c"))
     lines = script.replace(chain_name(fault), "CHAIN").splitlines()
     return [line for line in lines if line.startswith("-A")]
-
-
-def test_what_the_model_must_expect() -> None:
-    for kind in (Isolate, PacketLoss):
-        assert kind(target=Target.parse("brokers:1,2")).model_faults(3) == ("partition",) * 2
-        assert kind(target=Target.parse("zookeeper")).model_faults(3) == ("session-expiry",) * 3

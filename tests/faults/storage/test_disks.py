@@ -177,17 +177,6 @@ def test_the_last_of_a_kill_and_a_full_disk_brings_the_broker_back(cluster: Fake
         assert not disk.filled
 
 
-def test_what_the_model_is_told() -> None:
-    told = {kind.kind: kind(target=Target.parse("brokers:1,2")).model_faults(3) for kind in KINDS}
-    assert told == {
-        "power-loss": ("power-loss", "power-loss"),
-        "freeze-disk": ("pause", "pause"),
-        "full-disk": ("kill", "kill"),
-        "failing-segment": ("kill", "kill"),
-        "read-only-disk": ("power-loss", "power-loss"),
-    }
-
-
 def test_they_and_no_others_need_disks() -> None:
     own = [kind for kind in fault_kinds().values() if kind.__module__.startswith("kafka_chaos.")]
     assert {kind.kind for kind in own if kind.needs_disk} == {kind.kind for kind in (*KINDS, SlowDisk)}

@@ -160,16 +160,6 @@ def test_a_process_ends_even_where_its_files_can_not_be_taken() -> None:
     assert not node.running
 
 
-def test_what_the_model_is_told() -> None:
-    told = {
-        "lost-checkpoint": ("kill",),
-        "lost-index": ("kill",),
-        "truncated-segment": ("power-loss",),
-        "corrupted-segment": ("power-loss",),
-    }
-    assert {kind: fault_of(kind).model_faults(3) for kind in told} == told
-
-
 @pytest.mark.parametrize(
     ("entry", "message"),
     [

@@ -144,6 +144,7 @@ def test_the_command_prints_shares_with_intervals(tmp_path: Path) -> None:
     assert as_json["cells"][0]["anomalies"][0]["hits"] == 1
 
 
+@pytest.mark.slow
 def test_an_answer_takes_less_than_two_seconds_of_a_processor(tmp_path: Path) -> None:
     path = settings_in(tmp_path, "acks=all")
     command = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "atlas", "--mine", str(path)]

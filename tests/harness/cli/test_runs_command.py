@@ -1,11 +1,10 @@
-"""`kafka-chaos runs` and the help of every command, as people see them."""
+"""`kafka-chaos runs`, as people see it."""
 
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -126,24 +125,6 @@ def test_what_is_no_run_directory_is_refused(root: Path, tmp_path: Path) -> None
     with pytest.raises(UsageFailure, match="lanes: expected a list"):
         read_run(broken.parent)
     assert [run.name[-4:] for run in runs_below(root)] == ["0003", "0001"], "a list passes over it"
-
-
-COMMANDS = (
-    *("run", "report", "clean", "nightly", "doctor", "trace", "completion"),
-    *("runs", "runs list", "runs show", "runs compare"),
-)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_a_command(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found: Any = cli
-    for name in command.split():
-        found = found.get_command(click.Context(found), name)
-        # click keeps the names of the first call, which another test may have made without the group's.
-        monkeypatch.setattr(found, "_help_option", None, raising=False)
-    result = invoke(*command.split(), "--help")
-    assert result.exit_code == 0
-    assert_same(f"help-{command.replace(' ', '-')}.txt", result.output)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -136,27 +136,6 @@ def test_a_broker_that_finds_its_id_taken_is_started_once_more(
 
 
 @pytest.mark.slow
-def test_a_broker_that_fails_for_another_reason_is_not_started_again(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = cluster.brokers[1]
-    node.kill()
-    start, starts = node.start, []
-
-    def start_in_vain() -> None:
-        starts.append(1)
-        start()
-        node.kill()
-
-    monkeypatch.setattr(node, "start", start_in_vain)
-    with pytest.raises(ClusterFailure, match=r"broker-1 ended while it was waited for"):
-        cluster.start_again([node])
-    assert len(starts) == 1
-    monkeypatch.undo()
-    cluster.start_again([node])
-
-
-@pytest.mark.slow
 def test_an_ensemble_of_three_survives_the_loss_of_its_leader() -> None:
     run_id = fresh_id("ensemble")
     with Cluster(ClusterLayout(brokers=1, zookeepers=3), run_id=run_id) as running:

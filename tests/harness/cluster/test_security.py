@@ -32,7 +32,6 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS
 from kafka_chaos.harness.cluster.containers import labels
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.image import scratch
@@ -43,7 +42,7 @@ from kafka_chaos.harness.cluster.containers.labels import (
     remove_secrets,
     run_labels,
 )
-from kafka_chaos.harness.cluster.security import MTLS, PLAINTEXT, SASL_SSL, make_certificates
+from kafka_chaos.harness.cluster.security import MTLS, SASL_SSL, make_certificates
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.run.attach import Attached, run_attached
 from kafka_chaos.verification.inputs.topics.java_client import read_client_config
@@ -60,15 +59,6 @@ lanes:
 schedule:
   - {{fault: kill, target: leader(orders), at: 1, duration: 2}}
 """
-
-
-def test_only_the_client_listener_is_secured() -> None:
-    for mode, protocol in ((PLAINTEXT, "PLAINTEXT"), (SASL_SSL, "SASL_SSL"), (MTLS, "SSL")):
-        properties = dict(DEFAULTS["listener"][mode])
-        protocols = f"CLIENT:{protocol},REPLICATION:PLAINTEXT,CONTROL:PLAINTEXT"
-        assert properties.pop("listener.security.protocol.map") == protocols
-        assert all(key.startswith("listener.name.client.") for key in properties)
-        assert bool(properties) is (mode != PLAINTEXT)
 
 
 def test_an_unknown_mode_is_refused() -> None:

@@ -1,6 +1,5 @@
 """Versions of Kafka: what is known of each, what that changes in a cluster's properties, and mixed clusters."""
 
-import json
 import re
 import runpy
 import secrets
@@ -19,7 +18,6 @@ from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties, kraft_properties
-from kafka_chaos.harness.cluster.containers.image import image_tag
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, known_version
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.experiment.file import experiment_of
@@ -86,48 +84,11 @@ def test_without_a_control_plane_no_port_is_named_for_it() -> None:
         assert key == "listener.security.protocol.map" or "CONTROL" not in value
 
 
-def test_each_version_has_an_image_of_its_own() -> None:
-    assert len({image_tag(number) for number in VERSIONS}) == len(VERSIONS)
-
-
 def test_keys_come_and_go_with_versions() -> None:
     assert "socket.connection.setup.timeout.ms" not in known_keys("broker", "2.4.1")
     assert "socket.connection.setup.timeout.ms" in known_keys("broker", "2.8.2")
     assert "zookeeper.connect" in known_keys("broker", "3.9.2")
     assert "zookeeper.connect" not in known_keys("broker", "4.0.0")
-
-
-def test_a_key_s_span_ends_where_it_vanished() -> None:
-    listed = {
-        "0.10.2.2": frozenset({"always", "gone", "back"}),
-        "0.11.0.3": frozenset({"always"}),
-        "1.0.2": frozenset({"always", "back", "new"}),
-    }
-    assert BENCHMARK.spans(listed) == {
-        "always": ["0.10.2.2", None],
-        "back": ["1.0.2", None],
-        "gone": ["0.10.2.2", "0.10.2.2"],
-        "new": ["1.0.2", None],
-    }
-
-
-def test_the_page_shows_the_results_of_every_version_in_every_mode() -> None:
-    rows = json.loads(BENCHMARK.RESULTS.read_text())
-    assert sorted((row["version"], row["mode"]) for row in rows) == sorted(
-        (version.number, mode) for version in VERSIONS.values() for mode in version.modes
-    )
-    assert BENCHMARK.table(rows) in BENCHMARK.PAGE.read_text()
-
-
-def test_the_page_says_of_every_scenario_how_it_went_in_kraft_mode_or_why_it_can_not() -> None:
-    page = BENCHMARK.PAGE.read_text()
-    for one in all_scenarios().values():
-        found = re.search(rf"^\| `{one.id}` \| (.*) \|$", page, re.MULTILINE)
-        assert found is not None, one.id
-        if one.needs_zookeeper is None:
-            assert not found[1].startswith("needs ZooKeeper")
-        else:
-            assert found[1] == f"needs ZooKeeper: {one.needs_zookeeper}"
 
 
 @pytest.mark.parametrize(

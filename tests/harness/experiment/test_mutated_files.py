@@ -161,8 +161,8 @@ def complaints(numbers: range) -> Iterator[str]:
             yield f"{number}: {error!r:.200}"
 
 
-def test_two_hundred_mutated_files_give_no_traceback() -> None:
-    assert list(complaints(range(200))) == []
+def test_fifty_mutated_files_give_no_traceback() -> None:
+    assert list(complaints(range(50))) == []
 
 
 @pytest.mark.slow
@@ -180,14 +180,3 @@ def test_what_is_mutated_is_valid_and_has_every_key() -> None:
         parse_experiment(text, "good.yaml")
     for model in (Experiment, ClusterSpec, PhaseSpec, LaneSpec, WorkloadSpec):
         assert all(f"{key}:" in EVERY_KEY for key in model.model_fields if key != "recorded")
-
-
-def test_mutations_reach_both_answers() -> None:
-    accepted = 0
-    for number in range(100):
-        try:
-            parse_experiment(mutated(number), "bad.yaml")
-        except UsageFailure:
-            continue
-        accepted += 1
-    assert 3 < accepted < 80

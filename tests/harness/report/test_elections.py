@@ -12,13 +12,7 @@ from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.matrix import rows
 from kafka_chaos.harness.report.page import LEVELS
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
-from kafka_chaos.harness.report.timeline.events import (
-    TimelineEvents,
-    election_states,
-    explain_skipped_epochs,
-    timeline_events_of,
-)
-from tests.verification.samples.changes import elected as elected_by
+from kafka_chaos.harness.report.timeline.events import TimelineEvents, explain_skipped_epochs, timeline_events_of
 
 S = runs.SECOND
 PLACE = {"lane": "orders", "partition": 0}
@@ -43,31 +37,6 @@ def controllers(*seen: tuple[float, int | None, int | None]) -> list[dict[str, A
 def explained(path: Path, *events: Mapping[str, Any]) -> list[str]:
     shown = timeline_events_of(read_evidence(run_with(path, *events)))
     return explain_skipped_epochs("orders", shown, 1 * S, 21 * S, 8)
-
-
-def test_an_election_is_a_state_with_epoch_and_broker_from_the_brokers_own_time_on() -> None:
-    won = [elected_by(5 * S, 2, 1, 40, (2,)), elected_by(1 * S, 1, 0, 0, (1,)), elected_by(9 * S, 3, 3, 60, (3,))]
-    assert [(state.ts_ns // S, state.value, state.short) for state in election_states(won)] == [
-        (1, "epoch 0 · broker 1", "0"),
-        (5, "epoch 1 · broker 2", "1"),
-        (9, "epoch 3 (after 1) · broker 3", "3"),
-    ]
-
-
-def test_elections_have_a_band_of_their_own_beside_what_clients_see(tmp_path: Path) -> None:
-    run = runs.write(tmp_path / "run", [runs.lane("orders")], [runs.judged("orders")], events=runs.story())
-    page = page_of(run, series_of("orders"))
-    names = ("electionsas brokers log them", "leaderas clients see it", "ISRas clients see it")
-    assert all(name in page.text for name in names)
-    assert "elections: epoch 1 · broker 2 from 4 s, as brokers log them" in page.text
-    assert "leader: 2 from 4 s, as clients see it" in page.text
-
-
-def test_elections_after_the_phase_are_not_drawn_into_it(tmp_path: Path) -> None:
-    evidence = read_evidence(run_with(tmp_path, elected(1, 1, 0), elected(30, 1, 1)))
-    (chart,) = draw_charts(rows(evidence), timeline_events_of(evidence), series_of("orders"), LEVELS[0])
-    assert "epoch 0 · broker 1" in chart.picture
-    assert "epoch 1" not in chart.picture
 
 
 def test_epochs_in_sequence_need_no_explanation(tmp_path: Path) -> None:

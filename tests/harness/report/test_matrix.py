@@ -145,11 +145,3 @@ def test_the_anomalies_of_groups_are_columns_where_a_lane_has_a_group(tmp_path: 
     assert [row.cell(skipped).count for row in table] == [None, 2, 0]
     assert [row.cell(twice).state for row in table] == ["not-judged", "not-judged", "confirmed"]
     assert table[0].cell(skipped).note == "the lane has no group or loop that shows it"
-
-
-def test_a_prediction_has_the_anomalies_of_transactions_apart(tmp_path: Path) -> None:
-    lane = runs.lane("t", idempotence=True, acks="all", transactional={})
-    prediction = {"t": {"anomalies": {}, "transactions": {"dependency_cycle": {"status": "permitted", "why": []}}}}
-    run = runs.write(tmp_path / "run", [lane], [{"lane": "t", "verdict": "conforms"}], prediction=prediction)
-    (row,) = matrix.rows(read_evidence(run))
-    assert row.cell(TransactionAnomaly.DEPENDENCY_CYCLE).state == "possible"

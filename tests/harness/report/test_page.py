@@ -272,8 +272,8 @@ def huge(lanes: int, partitions: int, ranges: int, name_length: int) -> tuple[li
 @pytest.mark.parametrize(
     ("lanes", "partitions", "ranges", "name_length"),
     [
-        (12, 1, 200, 20),
         (3, 300, 20, 30),
+        pytest.param(12, 1, 200, 20, marks=pytest.mark.slow),
         pytest.param(60, 4, 50, 249, marks=pytest.mark.slow),
         pytest.param(700, 1, 2, 249, marks=pytest.mark.slow),
     ],

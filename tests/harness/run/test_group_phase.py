@@ -140,6 +140,7 @@ def check_committed(tables: Tables, group: str, ends: Mapping[int, int]) -> None
         assert committed[partition] == end or (committed[partition] < end and (partition, end) in refused)
 
 
+@pytest.mark.slow
 def test_a_group_whose_members_crash_and_freeze_while_its_coordinator_dies(
     cluster: Cluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ def test_what_is_broken_by_hand_is_proven_and_healed(command: Command, cluster: 
     assert "stands already" in command("cluster", "up", name, code=64)
 
 
+@pytest.mark.slow
 def test_the_controller_is_cut_off_by_hand_and_another_takes_over(command: Command, cluster: tuple[str, str]) -> None:
     before = state(command)["controller"]
     shown = command("break", "partition", "controller")
@@ -117,6 +118,7 @@ def test_the_controller_is_cut_off_by_hand_and_another_takes_over(command: Comma
     assert f"{proven[1]} healed" in command("heal", proven[1])
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_run_on_it_shows_faults_and_how_far_it_is(command: Command, cluster: tuple[str, str], tmp_path: Path) -> None:
     text = command("run", SMALL, "--on", cluster[0], "--out", str(tmp_path))

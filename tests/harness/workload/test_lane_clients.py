@@ -1,6 +1,4 @@
-"""Which clients a lane gets, the harness's own or an application's in their place, and consumers that do not reach the
-end in time.
-"""
+"""Clients of a lane: processes, an application's functions, and consumers that do not reach the end in time."""
 
 import sys
 import threading
@@ -19,26 +17,18 @@ from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle
-from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
-from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
+from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
-from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.lane_clients import reading
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
-from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
-from kafka_chaos.harness.workload.transactions.load import TransactionalProducing
 
 Make = Callable[..., LaneLoad]
 SOURCE = LaneSpec(lane="source", idempotence=True)
-PLAIN: dict[str, Any] = {}
-TRANSACTIONS = {"transactional": {}}
-GROUP = {"group": {}}
-LOOP = {"loop": {"source": "source"}}
 
 
 @pytest.fixture
@@ -73,43 +63,6 @@ def use(handle: Any) -> None:
     """A function of an application."""
 
 
-def kinds(lane: LaneLoad) -> tuple[type | tuple[type, ...], ...]:
-    """The lane's writers, its readers of everything, its group and its loop."""
-    readers = tuple(map(type, lane.consumers))
-    return type(lane.producer), readers if len(readers) > 1 else readers[0], type(lane.group), type(lane.loop)
-
-
-NOBODY = type(None)
-PER_ISOLATION = (RecordedConsumer, RecordedConsumer)
-
-
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
-        (PLAIN, (PacedProducing, RecordedConsumer, NOBODY, NOBODY)),
-        (TRANSACTIONS, (TransactionalProducing, PER_ISOLATION, NOBODY, NOBODY)),
-        (GROUP, (PacedProducing, RecordedConsumer, GroupLoad, NOBODY)),
-        (LOOP, (GroupLoad, PER_ISOLATION, NOBODY, GroupLoad)),
-    ],
-)
-def test_the_harness_s_own_clients(make: Make, keys: dict[str, Any], expected: tuple[type, ...]) -> None:
-    assert kinds(make(**keys)) == expected
-
-
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
-        (PLAIN, (ApplicationProducing, ApplicationConsuming, NOBODY, NOBODY)),
-        # What a part of the records is hidden from, or only some are given to, is followed by the harness.
-        (TRANSACTIONS, (ApplicationProducing, PER_ISOLATION, ApplicationConsuming, NOBODY)),
-        (GROUP, (ApplicationProducing, RecordedConsumer, ApplicationConsuming, NOBODY)),
-        (LOOP, (ApplicationLooping, PER_ISOLATION, ApplicationConsuming, ApplicationLooping)),
-    ],
-)
-def test_an_application_s_clients(make: Make, keys: dict[str, Any], expected: tuple[type, ...]) -> None:
-    assert kinds(make(Application(producer=use, consumer=use), **keys)) == expected
-
-
 CLIENT = """
 import json, sys
 begin = json.loads(sys.stdin.readline())
@@ -134,7 +87,6 @@ for line in sys.stdin:
 def test_a_process_writes_transactions_and_reads_both_isolation_levels(make: Make, tmp_path: Path) -> None:
     keys: dict[str, Any] = {"idempotence": True, "transactional": {"size": 5, "abort": 0.3, "timeout_ms": 7_000}}
     lane = make(client=(sys.executable, "-c", CLIENT), **keys)
-    assert kinds(lane) == (TransactionalProducing, (ProcessConsumer, ProcessConsumer), NOBODY, NOBODY)
     lane.start()
     wait_until(lambda: lane.producer.acknowledged >= 100, "twenty transactions", timeout=30)
     assert not lane.has_failed

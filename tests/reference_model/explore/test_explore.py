@@ -15,12 +15,6 @@ from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import explore
 from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVARIANTS
 from kafka_chaos.reference_model.protocol import PROTOCOLS
-from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT
-from kafka_chaos.reference_model.protocol.truncation import (
-    to_end_of_last_epoch,
-    to_high_watermark,
-    to_last_common_epoch,
-)
 from kafka_chaos.reference_model.search import Budget
 from tests.commands import ended
 
@@ -65,11 +59,6 @@ def test_kip320_holds_everything_where_the_search_is_exhausted(scope: CoreScope)
     assert broken("kip320", scope) == set()
 
 
-def test_two_brokers_suffice_for_kip101_to_diverge_and_the_high_watermark_variant_to_lose() -> None:
-    assert "followers_agree" in broken("kip101", SMALL)
-    assert "committed_records_kept" in broken("truncate-to-high-watermark", SMALL)
-
-
 def test_a_search_that_was_cut_short_claims_nothing() -> None:
     exploration = explore(PROTOCOLS["kip320"], FULL, budget=Budget(1000))
     assert not exploration.complete
@@ -84,31 +73,6 @@ def test_restarts_break_strong_isr_only_where_the_log_is_shortened(fault: str) -
 
 def test_an_unclean_election_loses_what_was_committed() -> None:
     assert "committed_records_kept" in broken("kip320", replace(SMALL, unclean_leader_election=True))
-
-
-def log(*epochs: int) -> tuple[int, ...]:
-    return tuple(epoch << EPOCH_SHIFT | number for number, epoch in enumerate(epochs))
-
-
-@pytest.mark.parametrize(
-    ("follower", "leader", "watermark", "kip101", "kip279"),
-    [
-        (log(0, 0), log(0, 0), 1, 2, 2),
-        (log(0, 0), log(0), 1, 1, 1),
-        (log(0, 0), log(0, 2), 1, 1, 1),
-        (log(), log(0), 0, 0, 0),
-        (log(0), log(), 0, 0, 0),
-        (log(1, 1), log(0, 2), 0, 1, 0),
-        (log(0, 1, 1), log(0, 0, 2), 0, 2, 1),
-        (log(0, 1), log(0, 0, 0), 0, 2, 1),
-    ],
-)
-def test_truncation_follows_the_epoch_exchange(
-    follower: tuple[int, ...], leader: tuple[int, ...], watermark: int, kip101: int, kip279: int
-) -> None:
-    assert to_high_watermark(follower, watermark, leader) == watermark
-    assert to_end_of_last_epoch(follower, watermark, leader) == kip101
-    assert to_last_common_epoch(follower, watermark, leader) == kip279
 
 
 def test_the_command_prints_the_breach_as_json() -> None:

@@ -2,13 +2,10 @@
 
 from dataclasses import replace
 
-import cluster_search as module
 import pytest
 from cluster_search import ClusterSearch, search_cluster
 
 from kafka_chaos.reference_model import Anomaly, Lane, Status, predict
-from kafka_chaos.reference_model.lockstep import clients as cluster_clients
-from kafka_chaos.reference_model.lockstep import cluster_model
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
 from kafka_chaos.reference_model.lockstep.cluster_model import Step, step
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
@@ -88,55 +85,6 @@ def test_the_full_model_and_the_prediction_agree_on_duplicates_with_acks_all(ide
     assert ("no_duplicate" in found.breaches) == predicted
 
 
-def without(name: str) -> tuple[cluster_model.Internal, ...]:
-    return tuple(action for action in cluster_model.URGENT if action.__name__ != name)
-
-
-def test_without_truncation_followers_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
-    def skip_truncation(state, config):  # type: ignore[no-untyped-def]
-        for replica in state.replicas:
-            if replica.truncating:
-                yield "skipped", state.with_replica(replica._replace(truncating=False))
-
-    monkeypatch.setattr(module, "URGENT", (*without("truncate"), skip_truncation))
-    assert "followers_agree" in search(TWO, (produce("m1", "1"), produce("m2", "1")), KILL).breaches
-
-
-def test_an_answer_before_the_high_watermark_loses_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hasty(state, config):  # type: ignore[no-untyped-def]
-        for pending in state.pending:
-            rest = tuple(other for other in state.pending if other != pending)
-            reported = (*state.acknowledged, (pending.produce.record, pending.offset))
-            yield "hasty", state._replace(pending=rest, acknowledged=reported)
-
-    monkeypatch.setattr(module, "URGENT", (*without("answer"), hasty))
-    assert "acknowledged_by_all_kept" in search(TWO, (produce("m1"),), KILL).breaches
-
-
-@pytest.mark.parametrize("checked", [True, False])
-def test_a_producer_that_sends_in_any_order_is_stopped_by_the_sequence_check_alone(
-    checked: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def send_the_last(state, config):  # type: ignore[no-untyped-def]
-        yield from cluster_clients.send(state._replace(outgoing=state.outgoing[::-1]), config)
-
-    monkeypatch.setattr(module, "URGENT", (*without("send"), send_the_last))
-    if not checked:
-        monkeypatch.setattr(cluster_clients, "check_batch", lambda *_: None)
-    load = (produce("m0", idempotent=True), produce("m1", idempotent=True), produce("m2", idempotent=True))
-    assert ("in_order" in search(TWO, load).breaches) == (not checked)
-
-
-def test_a_leader_that_forgets_sequence_numbers_doubles_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_clients, "check_batch", lambda *_: None)
-    assert "no_duplicate" in search(TWO, (produce("m1", idempotent=True),), KILL).breaches
-
-
 def test_electing_from_outside_the_isr_loses_records() -> None:
     careless = replace(TWO, unclean_leader_election=True)
     assert "acknowledged_by_all_kept" in search(careless, (produce("m1"),), KILL, SLOW_FOLLOWER).breaches
-
-
-def test_a_search_cut_short_says_so() -> None:
-    found = search_cluster(TWO, [(produce("m1"), produce("m2")), KILL], max_states=10)
-    assert not found.complete

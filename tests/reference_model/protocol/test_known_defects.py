@@ -8,7 +8,6 @@ import pytest
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional
-from kafka_chaos.reference_model.protocol import known_defects
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, KNOWN_DEFECTS, require_known
 
 NUMBERED = Lane(lane="a", acks="all", idempotence=True, max_in_flight=5)
@@ -76,13 +75,6 @@ def test_a_defect_whose_rule_the_model_does_not_know_concerns_no_lane() -> None:
     assert others
     assert not any(ALL_DEFECTS[id].concerns(lane) for id in others for lane in (NUMBERED, UNNUMBERED, TRANSACTIONS))
     assert {id for id, _, _ in EACH_DEFECT} == KNOWN_DEFECTS.keys()
-
-
-def test_each_entry_of_the_file_is_a_defect() -> None:
-    given = known_defects._given()
-    assert given == ALL_DEFECTS
-    assert [one.id for one in given.values()] == list(given)
-    assert given["KAFKA-14402"].ticket == "https://issues.apache.org/jira/browse/KAFKA-14402"
 
 
 def test_an_unknown_defect_is_refused_where_it_was_given() -> None:

@@ -4,8 +4,6 @@ import pytest
 
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT
-from kafka_chaos.reference_model.protocol.isr import may_join_isr
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.truncation import (
     Log,
     Truncation,
@@ -27,16 +25,6 @@ def log(epochs: str) -> Log:
 )
 def test_an_epoch_ends_where_the_first_larger_one_starts(epochs: str, asked: int, end: int) -> None:
     assert end_offset_for(log(epochs), asked) == end
-
-
-@pytest.mark.parametrize(
-    ("log_end", "high_watermark", "epoch_start", "joins"),
-    [(2, 2, 0, True), (1, 2, 0, False), (2, 0, 2, True), (1, 0, 2, False), (3, 2, 1, True)],
-)
-def test_a_follower_joins_the_isr_once_it_has_caught_up(
-    log_end: int, high_watermark: int, epoch_start: int, joins: bool
-) -> None:
-    assert may_join_isr(log_end, high_watermark, epoch_start) is joins
 
 
 @pytest.mark.parametrize(
@@ -78,11 +66,4 @@ def test_the_variants_choose_these_rules() -> None:
         "kip101-fenced": (to_end_of_last_epoch, True, True),
         "kip279": (to_last_common_epoch, True, False),
         "kip320": (to_last_common_epoch, True, True),
-    }
-
-
-def test_a_known_defect_is_written_down_whole() -> None:
-    assert KNOWN_DEFECTS["librdkafka-4953"].to_json() == {
-        name: getattr(KNOWN_DEFECTS["librdkafka-4953"], name)
-        for name in ("id", "ticket", "component", "versions", "rule", "precondition", "effect")
     }

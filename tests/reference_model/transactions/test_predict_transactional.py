@@ -177,10 +177,3 @@ def test_what_does_not_matter_is_not_in_the_key() -> None:
     more = replace(ONE, transactional=Transactional(size=20, abort=0.5, producers=7, timeout_ms=1), partitions=8)
     other = replace(ONE, transactional=Transactional(size=2, producers=2), partitions=2)
     assert cache_key(more, None) == cache_key(other, None)
-
-
-def test_statuses_come_from_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    careless = replace(module.v1_in("3.9.1"), aborts_on_time_out=False)
-    monkeypatch.setattr(module, "v1_in", lambda _: careless)
-    monkeypatch.setattr(module, "VARIANTS", {})
-    assert A.HANGING_TRANSACTION in shown(predict(ONE))

@@ -56,23 +56,11 @@ def test_the_story_as_printed_without_a_terminal() -> None:
     assert_same("scenario-story.txt", printed(truncation()).strip())
 
 
-def test_a_step_says_what_it_changed() -> None:
-    text = printed(truncation(), width=72)
-    assert max(map(len, text.splitlines())) <= 72
-    words = " ".join(text.split())
-    assert "X (broker 1) does not run: M1 (epoch 0) M2 (epoch 0), high watermark 1." in words
-    assert "X (broker 1) drops M2 (epoch 0): M1 (epoch 0) M3 (epoch 1), high watermark 2." in words
-
-
 def test_a_planted_difference_names_the_replica_in_red() -> None:
     lines = printed(planted_difference(), colours=True).splitlines()
     sentence = "✗ X (broker 1), log: Kafka has M1·0 M3·1, the model allows M1·0 M2·0"
     assert [line for line in lines if sentence in line and RED in line]
     assert f"{RED}violation" in lines[-2]
-
-
-def test_a_violation_is_printed_once() -> None:
-    assert "a loss, step 5" not in printed(planted_difference())
 
 
 def test_a_difference_in_zookeeper_or_in_a_role_says_what_the_model_allows() -> None:
@@ -118,14 +106,6 @@ def test_of_repeated_runs_the_first_and_those_that_do_not_conform_are_printed_in
     assert text.count("X is killed; a producer sends M3.") == 2
 
 
-def test_with_a_terminal_a_status_line_says_what_is_played() -> None:
-    out = io.StringIO()
-    with ConsoleReporter(Console(file=out, width=100, force_terminal=True)) as reporter:
-        play(reporter, truncation())
-    assert "acks-1-recovery: a loss" in out.getvalue()
-    assert out.getvalue().count("M2 is gone") == 1
-
-
 def test_the_summary_counts_runs_and_times() -> None:
     records = [truncation(), truncation(), planted_difference(), scenario_record(name="acks-0", verdict="unknown")]
     for record, seconds in zip(records, (1.0, 2.0, 9.0, 4.0), strict=True):
@@ -135,14 +115,3 @@ def test_the_summary_counts_runs_and_times() -> None:
     rows = [line.split() for line in out.getvalue().splitlines()]
     assert rows[1] == ["acks-1-recovery", "violation", "2/3", "1/3", "1.0", "2.0", "9.0"]
     assert rows[2] == ["acks-0", "unknown", "1/1", "4.0", "4.0", "4.0"]
-
-
-def test_quoted_lines_are_printed_one_below_the_other() -> None:
-    text = printed(scenario_record(act(facts={"its log": ["Skipping recovery of 2 logs", "Loaded 2 logs"]})))
-    assert "• its log:\n     Skipping recovery of 2 logs\n     Loaded 2 logs\n" in stripped(text)
-
-
-def test_a_long_fact_is_cut_and_says_where_it_is_complete() -> None:
-    text = printed(scenario_record(act(facts={"request": "x" * 5000})))
-    assert text.count("x") < 1300
-    assert "(in full with --json and --out)" in " ".join(text.split())

@@ -1,8 +1,6 @@
 """The pages of all scenarios: the same for the same results, complete, and refused if results name nothing known."""
 
 import json
-import os
-import re
 from pathlib import Path
 
 import pytest
@@ -15,16 +13,7 @@ from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, Source, all_scenarios, differences
 from kafka_chaos.conformance.scenario.results import collect, digest_of, read_results, result_of, results_json
 from kafka_chaos.contract.command.errors import UsageFailure
-from tests.conformance.scenario.samples import (
-    RECOVERY,
-    SOURCE,
-    act,
-    look,
-    planted_difference,
-    replica,
-    step,
-    truncation,
-)
+from tests.conformance.scenario.samples import RECOVERY, SOURCE, planted_difference, truncation
 
 ROOT = Path(document.__file__).resolve().parents[3]
 OTHER = Document("Other *things*", "다른 문서", "20 May 2023")
@@ -147,14 +136,6 @@ def test_results_of_no_scenario_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "scenarios.md").exists()
 
 
-def test_every_link_leads_somewhere() -> None:
-    found = files(truncation())
-    for name, text in found.items():
-        for link in re.findall(r"\]\(([^)]+)\)", text) if name.endswith(".md") else ():
-            target = os.path.normpath(Path(name).parent / link)
-            assert target in found or (ROOT / "docs" / target).exists(), f"{name}: {link}"
-
-
 def test_text_stays_text_in_markdown() -> None:
     assert prose("a <b> `c|d*` *e* __f g_h") == r"a \<b> `c|d*` \*e\* \_\_f g_h"
     assert code("a `b` c") == "``a `b` c``"
@@ -207,35 +188,3 @@ def test_only_steps_that_changed_something_have_a_line_and_it_tells_the_others()
     assert "5. X is restarted. X (broker 1) drops M2 (epoch 0): M1 (epoch 0) M3 (epoch 1)" in lines[-1]
     assert lines[-1].count("drops") == 1
     assert lines[-1].endswith("Partition: leader 2, epoch 1; ISR 1 2 3.")
-
-
-def test_sentences_after_the_last_change_stand_with_it() -> None:
-    record = truncation()
-    (played,) = record.acts
-    played.steps.append(step(6, "Every broker knows.", played.steps[-1].observation))
-    assert tell_steps(played)[-1].startswith("5. X is restarted. 6. Every broker knows. X (broker 1)")
-
-
-def test_told_in_words_only_what_changed() -> None:
-    (played,) = truncation().acts
-    reported = tell_steps(played)
-    assert reported[1].startswith(
-        "2. Y's and Z's fetches no longer reach X. 3. A producer sends M2 with acks=1. X (broker 1) leads:"
-    )
-    assert "Y (broker 2)" not in reported[1]
-    assert "X (broker 1) does not run: M1 (epoch 0) M2 (epoch 0), high watermark 1." in reported[2]
-
-
-def test_two_views_of_the_leader_are_told() -> None:
-    reported = {1: replica("m·0", leader=2), 2: replica("m·0", leader=1), 3: replica("m·0", leader=0)}
-    seen = look(reported, leader=2, epoch=1)
-    played = act(step(0, "The leader is moved to Y, which does not learn of it.", seen), step(1, "Nothing.", seen))
-    (line,) = tell_steps(played)
-    assert "Y (broker 2) sees leader 1: m (epoch 0)" in line
-
-
-def test_records_of_a_log_without_leader_epochs_have_none() -> None:
-    led, other = replica("m·-1", role="leader"), replica("m·-1")
-    played = act(step(0, "Before leader epochs.", look({1: led, 2: other, 3: other})))
-    (line,) = tell_steps(played)
-    assert "X (broker 1) leads: m, high watermark 1." in line

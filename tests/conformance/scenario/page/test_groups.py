@@ -11,7 +11,6 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Difference, Observation
 from tests.conformance.scenario.page.test_console import printed
-from tests.conformance.scenario.page.test_document import files
 from tests.conformance.scenario.samples import act, look, replica, scenario_record, step
 
 IDLE = MemberObservation(generation=2, has=())
@@ -47,10 +46,6 @@ def test_a_table_has_a_row_for_each_step_that_changed_the_group() -> None:
     ]
 
 
-def test_an_act_without_a_group_has_no_table() -> None:
-    assert list(group_rows(act(step(0, "r0 is there.", look({1: replica("r0·0", role="leader")}))))) == []
-
-
 def test_of_several_partitions_each_deed_names_its_own_and_nobody_is_a_dash() -> None:
     each = {1: MemberObservation(generation=0, did=(("given", 1, 4), ("given", 0, 7)))}
     observed = GroupObservation(members=(), owners=(1, 0), committed=(0, 4), each=each)
@@ -73,12 +68,6 @@ def test_the_terminal_shows_the_replicas_again_only_where_they_changed() -> None
     text = printed(scenario_record(played(), verdict=Verdict.CONFORMS))
     assert text.count("X (broker 1) leads") == 1
     assert "Group: members 1 2 · has the partition 1 · committed 1" in text
-
-
-def test_the_page_has_the_table() -> None:
-    text = files(scenario_record(played(), verdict=Verdict.CONFORMS))["scenarios/acks-1-recovery.md"]
-    assert "| step | in the group | has the partition | committed | member 1 | member 2 |" in text
-    assert "| 1. Member 1 processes. | 1 2 | 1 | 0 | given 0, processed 0 | generation 2 |" in text
 
 
 def test_results_with_a_group_are_read_back_as_they_were(tmp_path: Path) -> None:

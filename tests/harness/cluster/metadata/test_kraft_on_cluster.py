@@ -53,6 +53,7 @@ def test_the_active_controller_can_be_killed_and_comes_back(cluster: Cluster) ->
     assert cluster.registered_brokers() == EVERYONE
 
 
+@pytest.mark.slow
 def test_the_controller_can_be_deposed(cluster: Cluster) -> None:
     metadata = cluster.metadata()
     before, epoch = metadata.controller(), metadata.controller_epoch()

@@ -52,7 +52,7 @@ def build(
     return bytes(batch)
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(
     batches=st.lists(
         st.tuples(

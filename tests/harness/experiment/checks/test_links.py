@@ -17,8 +17,6 @@ from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.runner import run_experiment
-from kafka_chaos.harness.run.shared_cluster import restore
-from tests.faults.fakes import FakeDisk, FakeNode
 
 EXPERIMENT = """
 name: links
@@ -217,11 +215,3 @@ def test_a_machine_that_can_not_do_it_is_told_before_anything_starts(
     with pytest.raises(EnvironmentFailure, match=r"power-loss can't be done on this machine: .* needs root"):
         run_experiment(with_disks(), root=tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_cluster_that_is_shared_has_whole_disks_before_each_run() -> None:
-    nodes = [FakeNode("broker-1", 1, disk=FakeDisk(frozen=True, filled=True)), FakeNode("zookeeper-1", 1)]
-    restore(SimpleNamespace(nodes=nodes))  # type: ignore[arg-type]
-    disk = nodes[0].disk
-    assert disk is not None
-    assert (disk.frozen, disk.filled) == (False, False)

@@ -179,6 +179,7 @@ def test_a_refusal_before_the_append_fails_for_certain_only_without_retries(
     assert {(row["outcome"], row["error"], row["offset"]) for row in rows} == {("fail", "NOT_ENOUGH_REPLICAS", None)}
 
 
+@pytest.mark.slow
 def test_the_same_refusal_with_retries_is_uncertain(produce: Produce, shrunken_topic: str, tmp_path: Path) -> None:
     producer = produce(shrunken_topic, 3, acks="all", message_timeout_ms=2_000)
     assert (producer.rows.failed, producer.rows.uncertain) == (0, 3)

@@ -3,16 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import Group
-from kafka_chaos.harness.workload.groups.settings import ORDER_LEAVE, MemberSettings
+from kafka_chaos.harness.workload.groups.settings import MemberSettings
 from kafka_chaos.harness.workload.groups.work import member_configs
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 
@@ -54,27 +51,6 @@ class Begun:
             on_notice=self.notices.append,
             may_end=True,
         )
-
-
-@pytest.fixture
-def begun() -> Iterator[Begun]:
-    made = Begun()
-    yield made
-    made.member.kill()
-    made.member.join()
-
-
-def test_one_that_is_told_to_leave_ends_in_order(begun: Begun) -> None:
-    begun.member.order(ORDER_LEAVE)
-    assert begun.member.join(BEGINS_WITHIN)
-    assert (begun.member.exit_code, begun.member.problem, begun.rows.ended) == (0, None, 1)
-
-
-def test_one_that_is_killed_has_ended_for_its_rows_too(begun: Begun) -> None:
-    assert begun.member.exit_code is None
-    begun.member.kill()
-    assert begun.member.join(BEGINS_WITHIN)
-    assert (begun.member.exit_code, begun.rows.ended) == (-9, 1)
 
 
 def test_what_the_client_refuses_is_told_with_its_reason() -> None:
