@@ -14,12 +14,6 @@ from kafka_chaos.reference_model.compare import Cluster
 
 ROWS = json.loads(benchmark.RESULTS.read_text())
 PRODUCERS = {"acks0": {"acks": "0"}, "acks1": {"acks": "1"}, "all": {}, "all-idempotent": {"idempotence": True}}
-TOPICS = {
-    f"{name}-min{minimum}": {"replication_factor": replicas, "min_insync_replicas": minimum}
-    for name, replicas in (("two", 2), ("three", 3))
-    for minimum in range(2, replicas + 1)
-}
-FAULTS = {"below-minimum": "kill", "last-member": "power-loss"}
 
 
 def lanes(name: str) -> Iterator[tuple[str, Lane]]:
@@ -39,22 +33,6 @@ def test_the_statuses_are_those_of_the_model(name: str, replicas: int) -> None:
             assert shown.keys() <= set(Anomaly)
             found = {anomaly: Status(shown.get(anomaly, benchmark.NOTHING)[0]) for anomaly in Anomaly}
             assert {anomaly: predict_cached(lane).status(anomaly) for anomaly in Anomaly} == found, (cluster, lane)
-
-
-@pytest.mark.parametrize("name", benchmark.EXPERIMENTS)
-@pytest.mark.parametrize("replicas", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_every_lane_whose_promise_differs_is_run(name: str, replicas: int) -> None:
-    unclean = name == "below-minimum"
-    differing = set()
-    for (producer, settings), (topic, configs) in product(PRODUCERS.items(), TOPICS.items()):
-        lane = Lane(lane="asked", **settings, **configs, unclean_leader_election=unclean, faults=(FAULTS[name],))
-        if lane.replication_factor == replicas:
-            clusters = (Cluster.parse(cluster) for cluster in benchmark.CLUSTERS)
-            answers = [predict_cached(cluster.with_lane(lane)) for cluster in clusters]
-            if any(len({answer.status(anomaly) for answer in answers}) > 1 for anomaly in Anomaly):
-                differing.add(f"{producer}-{topic}")
-    run = {lane.lane for _, lane in lanes(name) if lane.replication_factor == replicas and lane.transactional is None}
-    assert run == differing
 
 
 @pytest.mark.parametrize("fault", ["kill", "stop", "partition"])

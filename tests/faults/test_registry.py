@@ -19,10 +19,6 @@ from kafka_chaos.harness.experiment.file import parse_experiment
 from tests.faults.fakes import FakeCluster
 
 
-def test_a_kind_is_found_by_its_name() -> None:
-    assert fault_kind("kill") is Kill
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -18,6 +18,8 @@ from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 from kafka_chaos.verification.judging.result import Observation
 
+pytest_plugins = ["pytester"]
+
 
 def a_run(path: Path, **counts: int) -> ChaosRun:
     """A run of the lane `orders`, which may lose writes; record n was sent n seconds after the first one."""

@@ -1,6 +1,6 @@
 """The guide's programs in Java and Go, as written: they speak the protocol, and are under test from pytest.
 
-Broken ones, each with one change, are told what is wrong.
+What broken clients are told: `test_on_cluster.py`.
 """
 
 import shutil
@@ -17,6 +17,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from tests.conformance.clients.kits import kit_for, played
 
+pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 PROGRAMS = Path(__file__).parents[3] / "docs/guides/own-client"
@@ -50,11 +51,8 @@ def in_go(text: str, folder: Path) -> list[str]:
 BUILDS: dict[str, Build] = {"Example.java": in_java, "example.go": in_go}
 
 
-def built(program: str, folder: Path, before: str = "", after: str = "") -> OwnClient:
-    """The program, with a change of its text if there is one."""
-    text = (PROGRAMS / program).read_text()
-    assert text.count(before) >= 1
-    return OwnClient(tuple(BUILDS[program](text.replace(before, after, 1) if before else text, folder)))
+def built(program: str, folder: Path) -> OwnClient:
+    return OwnClient(tuple(BUILDS[program]((PROGRAMS / program).read_text(), folder)))
 
 
 @pytest.mark.parametrize("program", BUILDS)

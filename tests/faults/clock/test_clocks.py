@@ -85,11 +85,6 @@ def test_values_that_mean_nothing_or_too_much_are_refused(kind: Any, keys: dict[
         kind(target=BROKER, **keys)
 
 
-def test_the_model_expects_nothing_of_a_clock() -> None:
-    assert STEP.model_faults(3) == DRIFT.model_faults(3) == ()
-    assert (STEP.furthest, DRIFT.furthest) == (60, 6)
-
-
 def test_a_node_whose_clock_cannot_be_moved_is_refused() -> None:
     cluster = FakeCluster()
     with pytest.raises(UsageFailure, match="the clock of broker-1 can't be moved: start the cluster with clocks"):

@@ -1,7 +1,5 @@
 """The kinds that break disks, on disks that only note what is done to them."""
 
-import threading
-
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
@@ -153,17 +151,6 @@ def test_a_broker_without_a_disk_is_refused_with_the_way_to_get_one(kind: type[F
         fault.inject(cluster, fault.target.resolve(cluster, 0))
 
 
-def test_of_two_that_freeze_a_disk_the_last_one_thaws_it(cluster: FakeCluster) -> None:
-    disk = cluster.brokers[1].disk
-    assert disk is not None
-    with Injector(cluster, Notes(), seed=1) as injector:
-        first, second = (injector.inject(FreezeDisk(target=BROKER)) for _ in range(2))
-        injector.heal(first)
-        assert disk.frozen
-        injector.heal(second)
-        assert not disk.frozen
-
-
 def test_the_last_of_a_kill_and_a_full_disk_brings_the_broker_back(cluster: FakeCluster) -> None:
     with Injector(cluster, Notes(), seed=1) as injector:
         full = injector.inject(FullDisk(target=BROKER))
@@ -200,12 +187,3 @@ def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disks, "has_capability", lambda _: True)
     monkeypatch.setattr(disks.shutil, "which", lambda tool: None if tool == "mkfs.ext4" else f"/sbin/{tool}")
     assert str(disks.why_no_disks()).startswith("mkfs.ext4 not found in PATH")
-
-
-def test_a_run_is_cancelled_with_a_disk_frozen_and_leaves_none(cluster: FakeCluster) -> None:
-    cancelled = threading.Event()
-    cancelled.set()
-    with Injector(cluster, Notes(), seed=1) as injector:
-        injector.inject(FreezeDisk(target=Target.parse("all"), duration=60.0))
-        injector.run([], start=0.0, cancelled=cancelled)
-    assert not any(node.disk and node.disk.frozen for node in cluster.brokers.values())

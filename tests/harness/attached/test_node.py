@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure
-from kafka_chaos.contract.command.journal import JournalFile, journal_folder, journaled_runs
+from kafka_chaos.contract.command.journal import JournalFile, journaled_runs
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.attached.journal import ShellCommand, heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode
@@ -169,10 +169,3 @@ def test_a_journal_stays_until_everything_in_it_is_healed(tmp_path: Path) -> Non
 def _owner(begin: dict[str, dict[str, str]]) -> list[str]:
     """Machine and boot of the journal's owner."""
     return begin["labels"]["kafka-chaos.owner"].split(":")[:2]
-
-
-def test_nobody_else_can_read_a_journal(tmp_path: Path) -> None:
-    cluster_of(tmp_path).brokers[1].kill()
-    (file,) = journal_folder("attached").iterdir()
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert file.parent.stat().st_mode & 0o777 == 0o700

@@ -91,12 +91,6 @@ def test_the_same_seed_draws_the_same_run(tmp_path: Path) -> None:
     assert names[0] == names[1]
 
 
-def test_topics_of_runs_differ(tmp_path: Path) -> None:
-    atlas = plan_of(tmp_path)
-    one, other = ({spec.topic_name for _, spec, _ in atlas.next_run({}, 7).lanes()} for _ in range(2))
-    assert not one & other
-
-
 def test_clients_that_the_machine_can_t_run_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClientKind, "lacks", lambda kind: ["go is missing"] if kind.name == "sarama" else [])
     atlas = plan_of(tmp_path)
@@ -160,12 +154,6 @@ def test_the_page_names_every_cell_and_links_the_worst_run(tmp_path: Path) -> No
     assert "&lt;java&gt;" in page
     assert "phantom in 1 of 1" in page
     assert "5 combinations of the plan have no run yet" in page
-
-
-def test_the_page_of_an_empty_record_says_so(tmp_path: Path) -> None:
-    write_pages([], tmp_path)
-    assert "The record has no run yet." in (tmp_path / PAGE).read_text()
-    assert pq.read_table(tmp_path / TABLE).num_rows == 0
 
 
 def test_the_table_has_the_same_cells(tmp_path: Path) -> None:

@@ -93,10 +93,6 @@ def test_every_supported_cluster_has_its_day() -> None:
     }
 
 
-def test_a_cluster_may_be_named() -> None:
-    assert cluster_on("4.2.0/kraft", DAY) == {"kafka_version": "4.2.0", "metadata_mode": "kraft"}
-
-
 @pytest.mark.parametrize("text", ["4.2.0", "4.2.0/raft", "4.2.0/zookeeper", "9.9.9/kraft"])
 def test_what_is_no_cluster_is_refused(text: str) -> None:
     with pytest.raises(UsageFailure):

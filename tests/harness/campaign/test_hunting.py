@@ -149,13 +149,6 @@ def _of(entry: Any) -> tuple[str, str]:
     return entry.fault, entry.target
 
 
-def test_what_was_in_a_run_is_counted(experiment: Path, clusters: Clusters, tmp_path: Path) -> None:
-    hunt, [drawn] = hunted(experiment, tmp_path, 1)
-    kinds = [entry.fault for entry in drawn.phases[0].schedule]
-    assert {kind: hunt.tried[kind] for kind in kinds} == {kind: kinds.count(kind) for kind in kinds}
-    assert hunt.tried.total() == 6
-
-
 def test_clients_and_clusters_are_drawn_by_weight_too(experiment: Path, clusters: Clusters) -> None:
     experiment.write_text(EXPERIMENT + "    clients: [java, librdkafka]\n    clusters: [3.9.1/kraft, 4.3.1/kraft]\n")
     hunt = Hunt.of(experiment)

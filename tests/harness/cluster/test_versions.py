@@ -84,13 +84,6 @@ def test_without_a_control_plane_no_port_is_named_for_it() -> None:
         assert key == "listener.security.protocol.map" or "CONTROL" not in value
 
 
-def test_keys_come_and_go_with_versions() -> None:
-    assert "socket.connection.setup.timeout.ms" not in known_keys("broker", "2.4.1")
-    assert "socket.connection.setup.timeout.ms" in known_keys("broker", "2.8.2")
-    assert "zookeeper.connect" in known_keys("broker", "3.9.2")
-    assert "zookeeper.connect" not in known_keys("broker", "4.0.0")
-
-
 @pytest.mark.parametrize(
     ("layout", "message"),
     [

@@ -110,24 +110,6 @@ def values_of(row: dict[str, Any]) -> dict[str, Any]:
 ROWS = list(experiments())
 
 
-def test_the_array_has_every_value_of_every_setting() -> None:
-    lanes = [values["lanes"][0] for values in ROWS]
-    for use in USES:
-        assert any({key: lane[key] for key in lane if key in ROLES or key == "lives"} == use for lane in lanes), use
-    assert {fault["fault"] for values in ROWS for fault in values["schedule"]} == {
-        fault["fault"] for fault in FAULTS.values() if fault
-    }
-    assert {(lane["acks"], lane["idempotence"]) for lane in lanes} == {
-        ("0", False),
-        ("1", False),
-        ("all", False),
-        ("all", True),
-    }
-    clusters = {(values["cluster"]["kafka_version"], values["cluster"]["metadata_mode"]) for values in ROWS}
-    assert len(clusters) == len(ARRAY["cluster"])
-    assert {str(chosen(lane["client"])) for lane in lanes} == {str(chosen(name)) for name in ARRAY["client"]}
-
-
 @pytest.mark.parametrize("number", range(len(ROWS)))
 def test_what_is_accepted_has_bounds(number: int) -> None:
     experiment = experiment_of(ROWS[number], f"row {number}")

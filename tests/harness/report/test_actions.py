@@ -51,10 +51,6 @@ def test_every_action_is_one_of_the_model() -> None:
     assert set(ACTIONS) <= set(SENTENCES)
 
 
-def test_a_new_partition_has_no_election(tmp_path: Path) -> None:
-    assert found(tmp_path, *FIRST) == {}
-
-
 def test_members_leave_and_join_the_isr(tmp_path: Path) -> None:
     assert found(tmp_path, *FIRST, isr(5, 1), isr(7, 1, 2)) == {"shrink_isr": 1, "expand_isr": 1}
 

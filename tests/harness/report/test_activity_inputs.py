@@ -4,11 +4,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from activity_runs import S, commit, held, table, transaction
 
-from kafka_chaos.contract.columns import TRANSACTIONS
-from kafka_chaos.harness.report.inputs import slots
 from kafka_chaos.harness.report.inputs.groups import Committed, Holding, read_groups
 from kafka_chaos.harness.report.inputs.transactions import Bar, Incarnation, read_transactions
 
@@ -76,14 +73,6 @@ def test_what_is_kept_does_not_grow_with_the_number_of_transactions(tmp_path: Pa
     (one,) = read_transactions(files, FRAMES)["orders"]
     assert len(one.bars) <= 2 * 62
     assert (one.count("committed"), one.count("aborted")) == (count * 2 // 3, count // 3)
-
-
-def test_pieces_end_where_they_are_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [table(tmp_path, "transactions", [transaction(number, 1, 2)]) for number in range(5)]
-    monkeypatch.setattr(slots, "PIECE", 2)
-    sizes = [piece.num_rows for piece in slots.pieces(files, TRANSACTIONS, ["lane", "begin_ns"])]
-    assert sizes == [2, 2, 1]
-    assert not list(slots.pieces([], TRANSACTIONS, ["lane"]))
 
 
 def test_a_member_that_goes_on_with_a_partition_has_one_bar(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,14 +68,6 @@ def test_runs_without_differences_say_so(tmp_path: Path) -> None:
     page = Parsed(render((side(full_run(tmp_path), series_of("orders")), side(full_run(tmp_path / "b"), Series())), []))
     assert "Both runs have the same settings and versions." in page.text
     assert "0 of 2 lanes with another verdict; 0 settings with other values." in page.text
-
-
-def test_both_pictures_of_a_lane_have_one_axis_of_time(html: str) -> None:
-    figures = re.findall(r'<figure class="timeline">.*?</figure>', html, re.DOTALL)
-    pictures = [figure for figure in figures if "<svg" in figure]
-    ticks = [re.findall(r'class="tick"[^>]*>([^<]*s)<', picture) for picture in pictures]
-    assert len(pictures) >= 2
-    assert ticks[0] == ticks[1] != []
 
 
 @pytest.mark.browser

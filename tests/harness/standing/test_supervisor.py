@@ -17,7 +17,6 @@ import pytest
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.command.journal import JournalFile
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.events import Event, FaultHealed, FaultProven, FaultRequested
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.cluster.admin import PartitionState
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -119,21 +118,6 @@ def test_it_takes_connections_until_the_listener_is_closed(tmp_path: Path) -> No
     assert not accepting.is_alive()
 
 
-def test_a_fault_by_hand_is_proven_shown_and_healed(served: Standing) -> None:
-    events: list[Event] = []
-    assert served.ask("break", events.append, fault="pause", target="leader(orders)", keys={}) is True
-    assert [type(one) for one in events] == [FaultRequested, FaultProven]
-    state = served.ask("state")
-    assert state["nodes"] == {"broker-1": "frozen", "broker-2": "running", "broker-3": "running"}
-    assert state["faults"] == {"pause-1": ("leader(orders)", ("broker-1",), "took effect")}
-    assert state["topics"] == {"orders": [(0, 1, (1, 2, 3))]}
-    assert served.ask("heal", events.append, faults=()) == ["pause-1"]
-    assert isinstance(events[-1], FaultHealed)
-    after = served.ask("state")
-    assert (set(after["nodes"].values()), after["faults"]) == ({"running"}, {})
-    assert served.ask("heal", faults=()) == []
-
-
 @pytest.mark.parametrize(
     ("fault", "target", "keys", "refusal"),
     [
@@ -153,15 +137,6 @@ def test_what_the_cluster_cannot_have_is_refused_by_name(
         served.ask("break", fault=fault, target=target, keys=keys)
     assert raised.value.exit_code == ExitCode.USAGE
     assert served.ask("state")["faults"] == {}
-
-
-def test_a_run_is_refused_while_something_is_broken_that_its_prediction_does_not_know(served: Standing) -> None:
-    served.ask("break", fault="pause", target="broker:2", keys={})
-    with pytest.raises(KafkaChaosError, match="pause-1: the run's prediction would not know of it: heal it first"):
-        served.ask("run", values={}, root="runs", accept_known=())
-    with pytest.raises(KafkaChaosError, match="pause-2: no such fault; there are: pause-1"):
-        served.ask("heal", faults=("pause-2",))
-    served.ask("heal", faults=("pause-1",))
 
 
 def test_one_job_at_a_time_and_a_command_that_hangs_up_ends_its_own(

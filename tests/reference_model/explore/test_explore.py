@@ -1,15 +1,11 @@
 """Every variant's expected breach is found and every expected invariant held."""
 
 import json
-import re
 from dataclasses import replace
-from itertools import count
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.reference_model import search
 from kafka_chaos.reference_model.cli import explore_command
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import explore
@@ -97,14 +93,6 @@ def test_the_command_tells_each_breach_as_a_story_and_whether_the_scope_was_exha
     assert cut_short.exit_code == 0
     assert "leader_in_isr: not known" in cut_short.stdout
     assert cut_short.stdout.rstrip().endswith("scope NOT exhausted")
-
-
-def test_the_command_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    moments = count()
-    monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=lambda: float(next(moments)), process_time=lambda: 0))
-    result = CliRunner().invoke(explore_command, ["--brokers", "2", "--records", "2", "--leader-epochs", "2"])
-    line = r"^\d+ states, \d+ s, \d+ states/s; ends within (\d+ s|\d+ min|some hours)$"
-    assert re.search(line, result.stderr, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

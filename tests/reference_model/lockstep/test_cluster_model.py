@@ -4,7 +4,7 @@ import pytest
 
 from kafka_chaos.reference_model.lockstep.brokers import handle
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
-from kafka_chaos.reference_model.lockstep.environment import ACTIONS, forged_request
+from kafka_chaos.reference_model.lockstep.environment import forged_request
 from kafka_chaos.reference_model.lockstep.observation.cluster import (
     NO_EPOCH,
     Observation,
@@ -19,7 +19,7 @@ from kafka_chaos.reference_model.lockstep.producers import (
     after_truncation,
     remembered,
 )
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Replica
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.sequences import Refusal, check_batch
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
@@ -181,11 +181,6 @@ def test_an_action_that_makes_no_sense_is_refused(action: object, message: str) 
     model = ClusterModel(ClusterConfig())
     with pytest.raises(ActionError, match=message):
         model.apply(action())  # type: ignore[operator]
-
-
-def test_every_action_says_what_it_does() -> None:
-    assert all(action.__doc__ for action in ACTIONS.values())
-    assert isinstance(ClusterConfig().initial().replica(1), Replica)
 
 
 PAIR = ClusterConfig(assignment=(1, 2), controller=1)

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import pytest
 import kafka_chaos
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, Prediction, Status, predict
-from kafka_chaos.reference_model.predict import answers
 from kafka_chaos.reference_model.predict import cache as cache_module
 from kafka_chaos.reference_model.predict.prediction import AnomalyPrediction
 
@@ -126,19 +124,8 @@ def test_what_is_written_is_read_back(prediction: Prediction) -> None:
     assert Prediction.from_json(json.loads(json.dumps(prediction.to_json()))) == prediction
 
 
-def test_a_lane_without_transactions_has_no_such_part() -> None:
-    assert "transactions" not in PLAIN.to_json()
-
-
 def test_all_anomalies_of_transactions_are_named_or_none() -> None:
     body: dict[str, Any] = WITH_TRANSACTIONS.to_json()
     del body["transactions"]["aborted_read"]
     with pytest.raises(ValueError, match="every anomaly of transactions, or none"):
         Prediction.from_json(body)
-
-
-@pytest.mark.parametrize("prediction", [PLAIN, WITH_TRANSACTIONS])
-def test_a_shipped_answer_carries_transactions(prediction: Prediction, monkeypatch: pytest.MonkeyPatch) -> None:
-    content: Mapping[str, Any] = json.loads(answers.as_file(1, [("key", prediction)]))
-    monkeypatch.setattr(answers, "_content", lambda: content)
-    assert answers.shipped("key", 1) == prediction

@@ -16,7 +16,7 @@ from kafka_chaos.reference_model.lane.idempotence import implicitly_acknowledged
 from kafka_chaos.reference_model.lane.state import INFO, NEW, NOWHERE, OK, RETRY, WAITING, Record, initial_state
 from kafka_chaos.reference_model.predict import defects, transactional
 from kafka_chaos.reference_model.predict.cache import predict_cached, question_key
-from kafka_chaos.reference_model.predict.defects import DefectTrace, _traces, known_defects, plain_lane
+from kafka_chaos.reference_model.predict.defects import DefectTrace, known_defects, plain_lane
 from kafka_chaos.reference_model.predict.prediction import internal_topic, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, CONCERNED, KNOWN_DEFECTS
@@ -275,10 +275,6 @@ def test_every_defect_says_what_shows_it_or_why_nothing_does() -> None:
 )
 def test_other_lanes_do_not(lane: Lane, expected: Mapping[Anomaly, list[tuple[str, ...]]]) -> None:
     assert named(lane) == expected
-
-
-def test_an_implicit_acknowledgement_is_harmless_with_brokers_that_keep_the_promise() -> None:
-    assert _traces((), STRICT) == {}
 
 
 def test_what_waits_to_be_sent_again_is_acknowledged_with_a_later_record() -> None:

@@ -85,11 +85,6 @@ def test_no_lane_is_there_twice() -> None:
     assert [lane for lane, count in counts.items() if count > 1] == []
 
 
-def test_the_table_does_not_shrink() -> None:
-    assert len(LANES) >= 171
-    assert len(ROWS) >= 405
-
-
 def test_the_table_covers_every_setting_and_both_statuses_of_every_anomaly() -> None:
     assert {row.anomaly for row in ROWS} == set(Anomaly)
     for acks in ACKS:

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_chaos.conformance.scenario.page import document
 from kafka_chaos.conformance.scenario.page.document import document_files, write_document
-from kafka_chaos.conformance.scenario.page.markdown import code, fact, prose, table
+from kafka_chaos.conformance.scenario.page.markdown import code, prose, table
 from kafka_chaos.conformance.scenario.page.words import tell_steps
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, Source, all_scenarios, differences
@@ -143,19 +143,6 @@ def test_text_stays_text_in_markdown() -> None:
     assert code({"ä": [1, None]}) == '`{"ä": [1, null]}`'
     assert code("x" * 1000).endswith("…`")
     assert table(["a", "b"], [["`x|y`", "z"]], right=[1]) == ["| a | b |", "| --- | ---: |", r"| `x\|y` | z |"]
-
-
-def test_facts_of_every_shape() -> None:
-    assert fact("n", 5) == ["- n: `5`"]
-    assert fact("lines", "a\n```b") == ["", "lines:", "", "````text", "a", "```b", "````", ""]
-    assert fact("quoted", ["first line", "second line"])[3:6] == ["```text", "first line", "second line"]
-    assert fact("names", ["m1", "m2"]) == ['- names: `["m1", "m2"]`']
-    assert fact("deep", {"key": "v" * 500})[3] == "```json"
-    rows = fact("rows", [{"a": 1, "b": "x|y"}] * 50)
-    assert rows[3:6] == ["| a | b |", "| --- | --- |", r"| `1` | `x\|y` |"]
-    assert "… and 10 more rows" in rows
-    assert fact("unequal", [{"a": 1}, {"b": 1}]) == ['- unequal: `[{"a": 1}, {"b": 1}]`']
-    assert fact("none", []) == ["- none: `[]`"]
 
 
 def test_the_differences_name_the_documents_and_scenarios_that_exist() -> None:

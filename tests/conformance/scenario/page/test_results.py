@@ -113,31 +113,6 @@ def test_other_files_are_refused(tmp_path: Path, text: str, expected: str) -> No
         read_results(tmp_path / "nowhere.json")
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "expected"),
-    [
-        (("steps",), 5, "acts[0].steps: Input should be a valid array"),
-        (
-            ("steps", 2, "observed"),
-            {"replicas": {}},
-            "steps[2].observed: Value error, expected an object with a partition",
-        ),
-        (("steps", 2, "observed", "replicas"), 5, "steps[2].observed.replicas: Input should be an object"),
-    ],
-)
-def test_malformed_steps_are_refused_with_their_place(
-    tmp_path: Path, place: tuple[str | int, ...], value: object, expected: str
-) -> None:
-    document = results_json([truncation()], seconds=1)
-    inner = document["scenarios"][0]["acts"][0]
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    with pytest.raises(UsageFailure) as refused:
-        read_results(written(tmp_path / "bad.json", document))
-    assert expected in str(refused.value)
-
-
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "made" / "file.json"
     write_or_refuse(target, "first")

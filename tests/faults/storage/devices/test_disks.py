@@ -186,10 +186,6 @@ def test_one_file_refuses_writes_also_by_those_who_have_it_open(disk: Disk) -> N
     disk.take_appends()
 
 
-def test_each_log_directory_has_an_empty_folder(disk: Disk) -> None:
-    assert [list(disk.folder(number).iterdir()) for number in (0, 1)] == [[], []]
-
-
 def test_the_trial_of_the_doctor_leaves_nothing(tmp_path: Path) -> None:
     assert lost_in_trial("test-trial", run_labels("test-trial", keep=False)) == 4096
     assert list(journals()) == []

@@ -193,13 +193,6 @@ def test_a_leader_whose_files_end_below_its_high_watermark_gives_no_log(
     assert not (tmp_path / "log").exists()
 
 
-def test_a_partition_that_its_leader_does_not_hold_gives_no_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(ClusterFailure, match="end at offset 0, its high watermark is 2"):
-        gather([Broker(1, {})], tmp_path, monkeypatch, ends={(TOPIC, 0): LeaderEnd(1, 2)})
-
-
 def test_a_file_that_can_not_be_read_leaves_nothing_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,20 +97,6 @@ def test_checksums_are_those_that_values_carry(wanted: list[tuple[int, int]], si
     assert codec.checksums(producer_ids, seqs).tolist() == carried
 
 
-def test_plain_batches_are_not_taken_apart_record_by_record() -> None:
-    codec = IdentityCodec(LANE, 100)
-    builder = MemoryRecordsBuilder(2, 0, 1 << 20)
-    for seq in range(3000):
-        builder.append(10**12 + seq, b"key-%d" % seq, codec.encode(7, seq), [])
-    builder.close()
-    batch = read_segment(FIRST, bytes(builder.buffer())).batches[0]
-    reader = IdentityReader(LANE)
-    reader._one_by_one = None  # type: ignore[assignment, method-assign]
-    found = reader.read([batch])
-    assert found.seqs.tolist() == found.offsets.tolist() == list(range(3000))
-    assert set(found.producer_ids.tolist()) == {7}
-
-
 def test_a_magic_at_the_very_end_is_no_identity() -> None:
     builder = MemoryRecordsBuilder(2, 0, 1 << 20)
     builder.append(1, None, IdentityCodec(LANE, 20).encode(7, 0), [])

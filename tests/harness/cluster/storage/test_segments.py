@@ -18,7 +18,6 @@ from kafka_chaos.harness.cluster.storage.segments import (
     read_segment,
     records_of,
 )
-from tests.harness.cluster.storage.checkpoint_files import format_leader_epochs, format_offsets
 
 NAME = "00000000000000000000.log"
 Content = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
@@ -115,14 +114,6 @@ def test_damage_behind_the_checksum_is_noticed(position: int, flip: int) -> None
     assert segment.torn.reason == "the batch's checksum differs"
 
 
-def test_zeros_behind_the_log_are_a_torn_tail() -> None:
-    good = build([(None, b"v", [])])
-    segment = read_segment(NAME, good + bytes(4096))
-    assert len(segment.batches) == 1
-    assert segment.torn is not None
-    assert segment.torn.position == len(good)
-
-
 @given(st.binary(max_size=300))
 def test_any_bytes_are_batches_a_torn_tail_or_a_clear_refusal(data: bytes) -> None:
     with suppress(SegmentError):
@@ -180,21 +171,6 @@ def test_only_a_segment_s_name_tells_a_base_offset(name: str) -> None:
     with pytest.raises(SegmentError, match="not a segment's name"):
         base_offset_of(name)
     assert base_offset_of("broker-1:t-0/00000000000000000042.log") == 42
-
-
-topics = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
-numbers = st.integers(0, 2**31 - 1)
-
-
-@given(st.dictionaries(st.tuples(topics, numbers), st.integers(0, 2**63 - 1), max_size=5))
-def test_offsets_come_back(offsets: dict[tuple[str, int], int]) -> None:
-    assert parse_offsets("f", format_offsets(offsets)) == offsets
-
-
-@given(st.dictionaries(numbers, numbers, max_size=5))
-def test_leader_epochs_come_back(entries: dict[int, int]) -> None:
-    chain = tuple(zip(sorted(entries), sorted(entries.values()), strict=True))
-    assert parse_leader_epochs("f", format_leader_epochs(chain)) == chain
 
 
 def test_an_empty_file_holds_nothing() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import Event, LaneJudged, RunEnded, RunStarted, Step
-from kafka_chaos.harness.report.listeners.chosen import WholeRun, chosen_listeners, write_job_summary
+from kafka_chaos.harness.report.listeners.chosen import WholeRun, chosen_listeners
 
 STARTED = RunStarted(run_id="r", experiment="demo", lanes=("good", "bad", "open"))
 
@@ -97,10 +97,6 @@ def test_the_job_s_summary_is_a_table_of_the_lanes(tmp_path: Path, monkeypatch: 
     assert lines[:2] == ["before", "### demo: violation after 12.5 s"]
     assert "| good | ✅ conforms | 5,000 | 4,999 | no anomaly |  |" in lines
     assert lines[-2].endswith("| no proof that fault a/b took effect |"), "a bar would end the cell"
-
-
-def test_outside_of_a_job_nothing_is_written() -> None:
-    assert write_job_summary("text", {}) is False
 
 
 def test_options_choose_listeners_and_a_folder_that_is_not_there_is_refused(

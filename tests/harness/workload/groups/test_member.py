@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from kafka_chaos.harness.workload.groups import member as member_module
 from kafka_chaos.harness.workload.groups.assignment import generation_of
 from kafka_chaos.harness.workload.groups.member import Member, MemberLost
-from kafka_chaos.harness.workload.groups.settings import MemberSettings, OutputSettings
+from kafka_chaos.harness.workload.groups.settings import MemberSettings
 from tests.harness.workload.groups.fakes import LANE, Died, FakeConsumer, FakeMessage, FakeOrders, end_of
 
 Told = list[tuple[str, dict[str, Any]]]
@@ -240,16 +240,3 @@ def test_a_generation_is_read_only_from_metadata_that_is_understood() -> None:
     assert generation_of(FakeConsumer(generation=-1).consumer_group_metadata()) is None
     assert generation_of(b"CGMDv3:....") is None
     assert generation_of(object()) is None
-
-
-def test_settings_are_read_as_they_were_written() -> None:
-    output = OutputSettings(
-        lane="out", topic="out", partitions=2, record_size=50, producer_id=3, configs={"acks": "all"},
-        offsets="after", size=10, abort=0.0, seed="1/out", run_directory="/run",
-    )  # fmt: skip
-    for made in (output, None):
-        settings = MemberSettings(
-            group="g", name="g-0", lane=LANE, topic=LANE, configs={"a": 1}, commits="auto", freeze_seconds=1,
-            output=made,
-        )  # fmt: skip
-        assert MemberSettings.from_json({"order": "begin", **settings.to_json()}) == settings

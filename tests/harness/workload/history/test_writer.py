@@ -230,11 +230,3 @@ def test_seqs_are_reserved_once_and_without_gaps(tmp_path: Path) -> None:
     first, second, third = (0, RESERVED), (RESERVED, RESERVED), (2 * RESERVED, 3 * RESERVED)
     assert on_disk == [[first], [first], [first], [first, second], [first, second, third], [first, second, third]]
     assert {(entry["lane"], entry["producer_id"], entry["transactional_id"]) for entry in entries} == {("a", 3, "a-0")}
-
-
-def test_without_a_transactional_id_the_journal_names_none(tmp_path: Path) -> None:
-    reservations = Reservations(tmp_path)
-    ReservedSeqs(reservations, lane="a", producer_id=0, transactional_id=None).up_to(1)
-    reservations.close()
-    [entry] = reservations_in(tmp_path / RESERVATIONS)
-    assert "transactional_id" not in entry
