@@ -361,7 +361,8 @@ class DefectPrecondition(Event):
 
     `defect`: its id, as `predict --json` names it. `occurred_ns`: when, where that was not `ts_ns`. `transactional_id`
     and `commits`: of the EndTxn request that came late, and whether it commits. `partition` and `messages`: how many of
-    the producer's first messages to that partition were acknowledged because a later one was.
+    the producer's first messages to that partition were acknowledged because a later one was. `broker`: whose log has
+    the evidence.
     """
 
     defect: str
@@ -373,6 +374,7 @@ class DefectPrecondition(Event):
     commits: bool | None = None
     partition: int | None = None
     messages: int | None = None
+    broker: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

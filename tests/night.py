@@ -10,6 +10,7 @@ SHARDS = {
     "faults": ("tests/faults",),
     "cluster": ("tests/harness/cluster", "tests/harness/attached"),
     "runs": ("tests/harness/run", "tests/harness/workload", "tests/test_end_to_end.py", "tests/test_findings.py"),
+    "shapes": ("tests/test_shapes_on_cluster.py",),
     "clients": ("tests/harness/workload/processes", "tests/conformance/clients"),
     "conformance": ("tests/conformance", "tests/test_scenarios.py"),
     "matrix": ("tests/test_acks_matrix.py", "tests/test_version_differences.py"),

@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.run.runner import run_experiment
@@ -59,3 +60,39 @@ def test_kafka_python_commits_a_transaction_whose_records_have_expired(tmp_path:
     assert {one for one, seen in found.observed.items() if seen.count} == {TransactionAnomaly.LOST_TRANSACTION}
     assert found.known_defects == ("KAFKA-5385",)
     assert result.verdict.accepting(["KAFKA-5385"]).outcome == Verdict.CONFORMS
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "verdict"), [("2.4.1", Verdict.VIOLATION), ("2.8.2", Verdict.CONFORMS)], ids=["2.4.1", "2.8.2"]
+)
+def test_a_clock_that_goes_back_blocks_transactional_ids_before_2_5(
+    tmp_path: Path, version: str, verdict: Verdict
+) -> None:
+    values: dict[str, Any] = YAML(typ="safe").load(FINDINGS / "kafka-8803.yaml")
+    values["cluster"]["kafka_version"] = version
+    (lane,) = run_experiment(experiment_of(values, "kafka-8803.yaml"), root=tmp_path).verdict.lanes
+    assert lane.verdict is verdict, lane.reasons
+    if verdict is Verdict.VIOLATION:
+        stalls = (RecoveryAnomaly.STALLED_PRODUCER, RecoveryAnomaly.TRANSACTION_NOT_ENDED)
+        assert all(lane.observed[anomaly].count for anomaly in stalls)
+        assert lane.known_defects == ("KAFKA-8803",)
+        assert lane.accepting(["KAFKA-8803"]).outcome is Verdict.CONFORMS
+    else:
+        assert lane.produced >= 15_000
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+def test_consumers_without_leader_epochs_miss_records_and_their_defects_are_named(tmp_path: Path) -> None:
+    defects = {"sarama": "sarama-2365", "aiokafka": "aiokafka-kip-320", "kafka-python": "kafka-python-2978"}
+    values = YAML(typ="safe").load(FINDINGS / "kip-320.yaml")
+    verdict = run_experiment(experiment_of(values, "kip-320.yaml"), root=tmp_path).verdict
+    assert verdict.lane("librdkafka").verdict is Verdict.CONFORMS
+    # A consumer that was slow had not read what was replaced.
+    missed = {name: lane for name in defects if (lane := verdict.lane(name)).verdict is Verdict.VIOLATION}
+    assert missed
+    assert {name: lane.known_defects for name, lane in missed.items()} == {name: (defects[name],) for name in missed}

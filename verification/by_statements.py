@@ -20,6 +20,7 @@ from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.conclusion import Examined
+from kafka_chaos.verification.judging.known_defects import is_watched
 from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Observation
 from kafka_chaos.verification.statements.library import ANOMALIES, Statement, statement, statements
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -62,7 +63,7 @@ def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
     findings = f"SELECT lane, {columns}, cause FROM findings ORDER BY lane, anomaly, {_ORDER}"
     return Examined(
         facts=facts,
-        observed=_observed(engine, run.events.preconditions),
+        observed=_observed(engine, {lane.lane for lane in run.lanes if is_watched(run, lane)}),
         write=partial(engine.write, findings),
         of_groups=_rows_of_groups(engine, run, facts),
     )

@@ -5,13 +5,20 @@ The words of each version are in broker_logs.toml. Guarantee: each event has the
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from kafka_chaos.contract.command.files import toml_of
-from kafka_chaos.contract.events import Event, LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
+from kafka_chaos.contract.events import (
+    DefectPrecondition,
+    Event,
+    LeaderElected,
+    LogTruncated,
+    PartitionChanged,
+    PartitionOffline,
+)
 
 _TIME = r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
 _PLACE = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
@@ -19,6 +26,7 @@ _PATTERNS = {
     kind: [re.compile(one.replace("TIME", _TIME).replace("PLACE", _PLACE)) for one in patterns]
     for kind, patterns in toml_of(__package__, "broker_logs.toml").items()
 }
+_BLOCKED = re.compile(r"TransactionalId (?P<id>\S+) failed transition to state \w+\(.*?\btxnState=\w+")
 _MARKS = ("runcating", " starts at ", "artitionState(", "(Leader:", "partitionEpoch: ", "ISR updated to ")
 
 
@@ -84,6 +92,31 @@ def read_broker_log(
             isr = match.groupdict().get("isr", requested.get((*place, epoch), ""))
             start, brokers = int(match["offset"]), _brokers(isr)
             yield LeaderElected(**at, broker=broker, leader_epoch=epoch, start_offset=start, isr=brokers)
+
+
+def blocked_transactions(
+    lines: Iterable[str], *, broker: int, lanes: Mapping[str, str], monotonic_at_epoch_ns: int
+) -> Iterator[DefectPrecondition]:
+    """KAFKA-8803: the transactional ids whose next state a coordinator refused, each once, by its log.
+
+    `lanes`: by transactional id. The exception itself has no time: the line before it has.
+    """
+    reported: set[str] = set()
+    at_ns = 0
+    for line in lines:
+        if (timed := re.match(_TIME, line)) is not None:
+            at_ns = _nanoseconds(timed["time"])
+        blocked = _BLOCKED.search(line)
+        if blocked is not None and blocked["id"] in lanes.keys() - reported:
+            reported.add(blocked["id"])
+            yield DefectPrecondition(
+                ts_ns=at_ns + monotonic_at_epoch_ns,
+                defect="KAFKA-8803",
+                lane=lanes[blocked["id"]],
+                evidence=f"the log of broker-{broker}: {blocked[0]}, …)",
+                transactional_id=blocked["id"],
+                broker=broker,
+            )
 
 
 def _brokers(isr: str) -> tuple[int, ...]:

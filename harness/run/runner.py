@@ -170,6 +170,7 @@ class Stages:
         emit_broker_events(
             folder,
             topics={lane.topic_name: lane.lane for _, lane, _ in self.run.experiment.lanes()},
+            transactional_ids=self.transactional_ids,
             monotonic_at_epoch_ns=self.run.monotonic_at_epoch_ns,
             events=self.run.events,
         )

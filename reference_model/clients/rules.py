@@ -31,6 +31,10 @@ class ClientRules:
     matter with several requests in flight. `leaves_unnumbered`: what it is given while it sends older messages again is
     sent with sequence number 0. `returns_late`: of what failed with a connection, the set that was next is sent again
     after those behind it. `commits_without`: a transaction is committed though some of its records were given up.
+
+    `renews_after_error`: a batch that fails with an error past its delivery time-out lets the producer renew its epoch
+    at once, and send under it what is in flight to that partition. `checks_epochs`: from this release on, consumers
+    compare their position with the leader's epochs when it was replaced (KIP-320); None: none does.
     """
 
     acknowledges_implicitly: bool = False
@@ -41,39 +45,48 @@ class ClientRules:
     repeats_unanswered: bool = False
     returns_late: bool = False
     commits_without: bool = False
+    renews_after_error: bool = False
+    checks_epochs: tuple[int, int] | None = (0, 0)
 
 
 CLIENTS: Mapping[str, ClientRules] = {
     # librdkafka 2.15.0: rd_kafka_dr_implicit_ack, called in src/rdkafka_request.c, line 4803, and
     # rd_kafka_idemp_drain_epoch_bump, called in src/rdkafka_broker.c, line 4231, once messages have timed out.
-    LIBRDKAFKA: ClientRules(acknowledges_implicitly=True, renews_for_all=True),
+    LIBRDKAFKA: ClientRules(acknowledges_implicitly=True, renews_for_all=True, checks_epochs=(2, 1)),
     # Kafka's TransactionManager: maybeResolveSequences lets a producer renew its epoch only once nothing of that
     # partition is in flight, and each batch waits for an answer of its own. Sender.completeBatch breaks that where the
-    # answer is an error and comes past delivery.timeout.ms (KAFKA-14397), which is not modelled.
-    JAVA: ClientRules(per_transaction=(4, 0)),
+    # answer is an error and comes past delivery.timeout.ms (KAFKA-14397).
+    JAVA: ClientRules(per_transaction=(4, 0), renews_after_error=True, checks_epochs=(2, 3)),
     # kafka-python 3.0.12, kafka/producer/sender.py: _can_retry (line 594) sends no batch again once the producer has
     # another id or epoch, and each batch waits for an answer of its own. A batch that expires (line 247) fails with
     # an error that counts as retriable, and leaves the state of the transaction as it is (lines 562 to 564).
-    KAFKA_PYTHON: ClientRules(commits_without=True),
+    KAFKA_PYTHON: ClientRules(commits_without=True, checks_epochs=(3, 0)),
     # aiokafka 0.14.0, aiokafka/producer/sender.py: one request to each broker at a time, and a producer id and epoch
     # that nothing but the answer to its InitProducerId changes (line 445).
-    AIOKAFKA: ClientRules(),
+    AIOKAFKA: ClientRules(checks_epochs=None),
     # franz-go 1.18.0, pkg/kgo/sink.go: a partition has one request in flight until its leader has answered one with
     # success (okOnSink), and the epoch is renewed after refusals alone (lines 850 to 963).
     FRANZ_GO: ClientRules(),
     # sarama 1.43.3, async_producer.go: dispatch numbers a message (line 698) unless it waits in a retry buffer, and
     # flushRetryBuffers (line 726) hands on what waited there. handleError (line 1192) returns the set that failed and
     # what is gathered, and only later the set between them.
-    SARAMA: ClientRules(leaves_unnumbered=True, returns_late=True),
+    SARAMA: ClientRules(leaves_unnumbered=True, returns_late=True, checks_epochs=None),
     # kafkajs 2.2.4, src/producer/sendMessages.js: lines 85 to 90 number each attempt, and lines 105 to 111 take the
     # number back after a failure; lines 127 to 161 repeat a send() for all brokers without a response.
-    KAFKAJS: ClientRules(numbers_anew=True, repeats_unanswered=True),
+    KAFKAJS: ClientRules(numbers_anew=True, repeats_unanswered=True, checks_epochs=None),
 }
 
 
 def rules_of_client(lane: Lane) -> ClientRules:
     """The rules of a lane's client; without one, librdkafka's."""
     return CLIENTS.get((lane.client or LIBRDKAFKA).partition(" ")[0], ClientRules())
+
+
+def checks_epochs(lane: Lane) -> bool:
+    """Whether a lane's consumers notice that the log below their position was replaced. No version: the newest."""
+    since = rules_of_client(lane).checks_epochs
+    client = _RELEASE.search(lane.client or "")
+    return since is not None and (client is None or (int(client[1]), int(client[2])) >= since)
 
 
 def has_epoch_per_transaction(lane: Lane) -> bool:

@@ -72,6 +72,7 @@ SENTENCES: dict[str, str] = {
     "renew_producer_epoch": (
         "A message to another partition times out: the producer renews its producer epoch, for all partitions."
     ),
+    "renew_after_error": "Record {record} is out of time: the producer renews its producer epoch at once.",
     "heal-replication": "The cut around {broker} is lifted.",
     "condition": "",
 }

@@ -26,9 +26,15 @@ from kafka_chaos.reference_model.lane.idempotence import implicitly_acknowledged
 from kafka_chaos.reference_model.lane.state import OK, LaneState, canonical, initial_state
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
-from kafka_chaos.reference_model.machine import shown
-from kafka_chaos.reference_model.predict.repeats import leave_unnumbered, number_anew, repeat_unanswered, return_late
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, KnownDefect
+from kafka_chaos.reference_model.machine import Story, shown
+from kafka_chaos.reference_model.predict.repeats import (
+    leave_unnumbered,
+    number_anew,
+    renew_after_error,
+    repeat_unanswered,
+    return_late,
+)
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, READ_ON, KnownDefect
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
 Name = TypeVar("Name", bound=Hashable)
@@ -99,6 +105,14 @@ def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
     return found
 
 
+def read_on(lane: Lane, truncated: Story | None) -> tuple[DefectTrace, ...]:
+    """The known defects by which a lane's consumers miss records once a log was replaced below their position. Where no
+    record that was read can be truncated (`truncated` is None), no log is.
+    """
+    concerned = [KNOWN_DEFECTS[id] for id in READ_ON if KNOWN_DEFECTS[id].concerns(lane)]
+    return tuple(DefectTrace((defect,), (*truncated, _READS_ON)) for defect in concerned if truncated is not None)
+
+
 @cache
 def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, DefectTrace]:
     variants = [VARIANTS[defect.id] for defect in defects]
@@ -161,8 +175,12 @@ class Variant:
     forgetful: bool = False
 
 
+_READS_ON = "The log grows past the consumer's position, at which it reads on: it misses what came below."
+
+
 VARIANTS: Mapping[str, Variant] = {
     "librdkafka-4953": Variant(renew_after_timeout),
+    "KAFKA-14397": Variant(renew_after_error),
     "KAFKA-15591": Variant(forgetful=True),
     "kafkajs-1005": Variant(number_anew),
     "kafkajs-822": Variant(repeat_unanswered),

@@ -35,7 +35,7 @@ from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, 
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import Findings, Story, shown
-from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
+from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane, read_on
 from kafka_chaos.reference_model.predict.grouped import answers_of_groups, questions_of
 from kafka_chaos.reference_model.predict.result import (
     AnomalyPrediction,
@@ -286,7 +286,8 @@ class _Work:
         for anomaly, axiom in AXIOMS.items():
             exception = axiom.exception(self.lane.faults)
             status = Status.PERMITTED if exception else Status.FORBIDDEN
-            anomalies[anomaly] = AnomalyPrediction(status, exception or axiom.sentences())
+            defects = read_on(self.lane, self.stories.get(Anomaly.TRUNCATED_READ)) if anomaly is Anomaly.UNSEEN else ()
+            anomalies[anomaly] = AnomalyPrediction(status, exception or axiom.sentences(), defects)
         return Prediction(anomalies, states, True, self.bounds())
 
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.effects import Action, Step, too_few_in_sync
 from kafka_chaos.reference_model.lane.exchanges import taken
+from kafka_chaos.reference_model.lane.idempotence import renew_producer_epoch
 from kafka_chaos.reference_model.lane.state import (
+    INFO,
     NEW,
     NOWHERE,
     OK,
@@ -45,6 +47,16 @@ def leave_unnumbered(state: LaneState, lane: Lane) -> Iterator[Step]:
     for index, record in enumerate(state.records):
         if record.status == NEW and index > 0 and state.records[index - 1].status != NEW:
             yield from _sent(state, lane, index, first)
+
+
+def renew_after_error(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """KAFKA-14397: the producer gives a record up when its delivery time-out is over and a broker has answered with an
+    error, and renews its epoch at once: what is in flight behind that record has another number when it is sent again.
+    """
+    for index, record in enumerate(state.records[:-1]):
+        if state.producer_epoch == 0 and record.status == RETRY and state.records[index + 1].status in (WAITING, RETRY):
+            given_up = with_record(state, index, Record(INFO, 0, NOWHERE))
+            yield Action("renew_after_error", -1, index), renew_producer_epoch(given_up, index + 1)
 
 
 def return_late(state: LaneState, lane: Lane) -> Iterator[Step]:

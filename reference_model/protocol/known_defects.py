@@ -14,7 +14,15 @@ from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
-from kafka_chaos.reference_model.clients.rules import has_epoch_per_transaction, rules_of_client
+from kafka_chaos.reference_model.clients.rules import (
+    AIOKAFKA,
+    KAFKA_PYTHON,
+    KAFKAJS,
+    SARAMA,
+    checks_epochs,
+    has_epoch_per_transaction,
+    rules_of_client,
+)
 
 
 def taking_any_first_batch(lane: Lane) -> bool:
@@ -69,6 +77,21 @@ def before_verification(lane: Lane) -> bool:
     return lane.transactional is not None and unverified
 
 
+def renewing_after_error(lane: Lane) -> bool:
+    """Whether a lane's idempotent producers renew their epoch for a partition with batches in flight to it."""
+    return without_transactions(lane) and rules_of_client(lane).renews_after_error
+
+
+def blocking_by_clock(lane: Lane) -> bool:
+    """Whether a lane's transactions have a coordinator that compares times of its wall clock (before 2.5)."""
+    return lane.transactional is not None and release(lane.kafka_version or USUAL_VERSION) < (2, 5)
+
+
+def reading_on(kind: str) -> Callable[[Lane], bool]:
+    """Whether a lane's consumers are of this kind and don't notice that the log below their position was replaced."""
+    return lambda lane: (lane.client or "").partition(" ")[0] == kind and not checks_epochs(lane)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDefect:
     """A defect: the `rule` that it breaks, the `precondition` without which it does not occur, and its `effect`.
@@ -102,6 +125,13 @@ def _given() -> Mapping[str, KnownDefect]:
 
 
 ALL_DEFECTS = _given()
+READ_ON: Mapping[str, str] = {
+    "sarama-2365": SARAMA,
+    "aiokafka-kip-320": AIOKAFKA,
+    "kafka-python-2978": KAFKA_PYTHON,
+    "kafkajs-818": KAFKAJS,
+}
+"""The defects of consumers that compare no leader epochs (KIP-320), with their clients."""
 CONCERNED: Mapping[str, Callable[[Lane], bool]] = {
     "librdkafka-4953": renewing_for_all,
     "KAFKA-15591": taking_any_first_batch,
@@ -112,6 +142,9 @@ CONCERNED: Mapping[str, Callable[[Lane], bool]] = {
     "KAFKA-17754": sharing_epochs,
     "KAFKA-14402": before_verification,
     "KAFKA-5385": committing_without,
+    "KAFKA-14397": renewing_after_error,
+    "KAFKA-8803": blocking_by_clock,
+    **{id: reading_on(kind) for id, kind in READ_ON.items()},
 }
 KNOWN_DEFECTS: Mapping[str, KnownDefect] = {id: ALL_DEFECTS[id] for id in CONCERNED}
 """Those of which the model knows the rule. Only these are named by predictions and verdicts."""

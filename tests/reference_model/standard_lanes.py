@@ -39,10 +39,12 @@ def generated_mixes(schedule: Any) -> list[tuple[str, ...]]:
 def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:
     """(name, lane, lock-step phase) for every lane of every experiment under every mix, as a run asks for it.
 
-    But for experiments that a benchmark runs on clusters of its own choice; the behaviours are scenarios, and a hunt
-    draws its lanes.
+    But for experiments that a benchmark runs on clusters of its own choice; the behaviours are scenarios, a hunt
+    draws its lanes, and nobody waits for a shape of load but the night.
     """
-    elsewhere = {path for name in ("versions", "behaviours", "hunts") for path in (EXPERIMENTS / name).rglob("*.yaml")}
+    elsewhere = {
+        path for name in ("versions", "behaviours", "hunts", "shapes") for path in (EXPERIMENTS / name).rglob("*.yaml")
+    }
     for path in sorted({*EXPERIMENTS.rglob("*.yaml")} - elsewhere):
         values = document_of(text_of(path), str(path), "an experiment")[1]
         experiment = experiment_of(values, str(path))

@@ -19,6 +19,7 @@ from kafka_chaos.verification.groups.findings import cases_of_groups
 from kafka_chaos.verification.groups.survey import Groups
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
+from kafka_chaos.verification.judging.known_defects import is_watched
 from kafka_chaos.verification.judging.replicas import limit_of
 from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Identity, Observation
 from kafka_chaos.verification.schemas import IDENTITY, schema
@@ -80,7 +81,7 @@ def find(
         return Cases(None)
     small = is_small(run)
     cases = keep(history.gathered(reduce(DataFrame.unionByName, parts), small=small), small=small)
-    return Cases(cases, _observed(cases, run.events.preconditions), facts)
+    return Cases(cases, _observed(cases, {lane.lane for lane in run.lanes if is_watched(run, lane)}), facts)
 
 
 def _judged(cases: DataFrame, skipped: Mapping[str, Mapping[AnyAnomaly, str]]) -> DataFrame:

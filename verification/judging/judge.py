@@ -19,7 +19,7 @@ from kafka_chaos.verification.groups.evidence import reset_by_retention
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import EvidenceAssessment, assessment_of
-from kafka_chaos.verification.judging.known_defects import explaining
+from kafka_chaos.verification.judging.known_defects import explaining, explaining_outages
 from kafka_chaos.verification.judging.result import EXAMPLES, LaneVerdict, Observation
 from kafka_chaos.verification.judging.this_run import in_this_run
 from kafka_chaos.verification.judging.unplanned import permitted_by_them
@@ -49,7 +49,8 @@ def judge(
     assessment.doubts[:0] = [*unread, *unread_replicas, *unread_commits]
     recovery = Recovery(run, lane, facts)
     predicted = {**prediction.statuses, **statuses(recovery)}
-    observed = {**observed, **{one: _seen(measured) for one, measured in too_long(recovery).items()}}
+    stalls = too_long(recovery)
+    observed = {**observed, **{one: _seen(measured) for one, measured in stalls.items()}}
     counts = {one: observed.get(one, Observation()).count for one in (*lane.anomalies, *RecoveryAnomaly)}
     not_judged = {
         **{anomaly: why for anomaly, why in assessment.incomplete.items() if not counts[anomaly]},
@@ -80,7 +81,11 @@ def judge(
         elif count and (
             broken := _broken(anomaly, status, observed[anomaly], forbidden=forbidden, has_log=run.has_log)
         ):
-            defects = explaining(run, lane, this_run.prediction, anomaly, observed[anomaly])
+            defects = (
+                explaining_outages(run, lane, [one.outage for one in stalls[anomaly]])
+                if anomaly in stalls
+                else explaining(run, lane, this_run.prediction, anomaly, observed[anomaly])
+            )
             known = f": {observed[anomaly].examples[0]['cause']}" if anomaly in recovery.judged else ""
             known += f" (known defect: {', '.join(' with '.join(one) for one in defects)})" if defects else ""
             violations.append(f"{broken}{known}")

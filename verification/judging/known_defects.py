@@ -6,66 +6,84 @@ producer, before the record, in the brokers' own files. Whatever is not recorded
 Spark.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
-from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.transactions import ABORT, ABORTED, COMMIT, COMMITTED, TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import ABORT, COMMIT
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, READ_ON
+from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.parquet import rows_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.defect_evidence import (
+    EXPLAINS,
+    Recorded,
+    Sent,
+    acknowledged_implicitly,
+    is_blocked,
+)
 from kafka_chaos.verification.judging.result import Identity, Observation
+from kafka_chaos.verification.recovery.outages import Outage
 
-_MISPLACED = frozenset({Anomaly.LOST_WRITE, Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH})
-"""The anomalies of a record that was acknowledged at the offset of another."""
 _ACKNOWLEDGED = ("producer_id", "partition", "seq", "offset")
 _COPY = ("broker", "partition", "offset", "producer_epoch", "kind")
 _MARKER = ("broker", "partition", "offset", "producer_id", "kind")
 _ENDED = ("producer_id", "transaction", "transactional_id", "begin_ns", "end_ns", "outcome")
-_Lists = dict[Any, list[tuple[Any, ...]]]
+_FAILED = ("producer_id", "partition", "complete_ns", "error")
+_READ = ("partition", "offset", "consumer", "poll_ns")
+_BY_ROWS = frozenset({"KAFKA-14397", *READ_ON})
+"""The defects whose preconditions are in the tables and events of any run: no client tells of them."""
 
 
-class Sent(NamedTuple):
-    """A row of produced/ about a record."""
-
-    invoke_ns: int
-    complete_ns: int | None
-    transaction: int | None
-    outcome: str
-    partition: int
-    offset: int | None
+def is_watched(run: RunDirectory, lane: Lane) -> bool:
+    """Whether a known defect may explain what is found in a lane, record by record."""
+    return lane.lane in run.events.preconditions or bool(_concerned(lane))
 
 
-def _lists() -> _Lists:
-    return defaultdict(list)
+def _concerned(lane: Lane) -> list[str]:
+    return [one for one in sorted(_BY_ROWS) if KNOWN_DEFECTS[one].concerns(lane)]
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A run's rows about some records.
+def preconditions(run: RunDirectory, lane: Lane) -> Sequence[DefectPrecondition]:
+    """Those that events report, and those that the run's rows show: records that failed, elections."""
+    of_rows = [one for defect in _concerned(lane) for one in _by_rows(run, lane, defect)]
+    return (*run.events.preconditions.get(lane.lane, ()), *of_rows)
 
-    By record: `sent`, its rows of produced/; `stored`, its partitions and offsets in the log. `holders`: by partition
-    and offset at which one of them was acknowledged, the records there in the log. `claimants`: by partition and offset
-    at which one of them is stored, the records that were acknowledged there. `copies`: by record, broker and
-    partition its offsets there, with producer epochs. `markers`: by broker and partition their offsets, producers and
-    kinds. `transactions`: by producer and number, the rest of `_ENDED`. `unplaced`: by producer and partition, the seqs
-    of the records that were acknowledged without an offset, and before any with one.
-    """
 
-    unplaced: Mapping[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
-    sent: Mapping[Identity, list[Sent]] = field(default_factory=lambda: defaultdict(list))
-    stored: _Lists = field(default_factory=_lists)
-    holders: _Lists = field(default_factory=_lists)
-    claimants: _Lists = field(default_factory=_lists)
-    copies: Mapping[Identity, _Lists] = field(default_factory=lambda: defaultdict(_lists))
-    markers: _Lists = field(default_factory=_lists)
-    transactions: _Lists = field(default_factory=_lists)
+def _by_rows(run: RunDirectory, lane: Lane, defect: str) -> Iterator[DefectPrecondition]:
+    if defect not in READ_ON:
+        of = {"lane": [lane.lane], "outcome": ["info"]}
+        for producer, partition, failed_ns, error in rows_where(run.tables["produced"].files, "produced", _FAILED, of):
+            if failed_ns is not None and error:
+                at = {"ts_ns": failed_ns, "producer_id": producer, "partition": partition}
+                yield DefectPrecondition(defect=defect, lane=lane.lane, evidence=error, **at)
+    elif not any(fault.kind in MISTIMED for fault in run.events.concerning(lane.lane)):
+        # Where clocks were moved, nobody knows when brokers logged an election.
+        for partition in range(lane.partitions):
+            for won in run.events.elected(lane.lane, partition):
+                told = f"broker {won.broker} led in epoch {won.leader_epoch} from offset {won.start_offset} on"
+                at = {"ts_ns": won.ts_ns, "partition": partition}
+                yield DefectPrecondition(defect=defect, lane=lane.lane, evidence=told, **at)
+
+
+def explaining_outages(run: RunDirectory, lane: Lane, outages: Collection[Outage]) -> tuple[tuple[str, ...], ...]:
+    """The sets of known defects that explain each of these outages: KAFKA-8803, or none."""
+    if not outages or not KNOWN_DEFECTS["KAFKA-8803"].concerns(lane):
+        return ()
+    moved = [fault for fault in run.events.concerning(lane.lane) if fault.kind in MISTIMED and fault.problem is None]
+    met = [one for one in run.events.preconditions.get(lane.lane, ()) if one.defect == "KAFKA-8803"]
+    producers = lane.transactional.producers if lane.transactional is not None else 0
+
+    def is_explained(outage: Outage) -> bool:
+        blocked = {one.transactional_id for one in met if is_blocked(one, outage, moved)}
+        # Records of a partition wait for nobody else where each of its producers is blocked.
+        return outage.client in blocked if outage.client else len(blocked) >= producers > 0
+
+    return (("KAFKA-8803",),) if all(map(is_explained, outages)) else ()
 
 
 def explaining(
@@ -75,7 +93,7 @@ def explaining(
 
     The model says which make a forbidden one reachable. Of one that is permitted, and unexplained, it can be each.
     """
-    met = run.events.preconditions.get(lane.lane, ())
+    met = preconditions(run, lane)
     occurred = {one.defect for one in met} & EXPLAINS.keys()
     possible = prediction.known_defects.get(anomaly, ())
     if prediction.statuses.get(anomaly) == Status.PERMITTED:
@@ -127,83 +145,20 @@ def recorded_of(
     for producer, seq, broker, partition, offset, epoch, kind in rows("replicas", *of, *_COPY, **of):
         if kind not in (COMMIT, ABORT):
             found.copies[producer, seq][broker, partition].append((offset, epoch))
+    if any(one.defect in READ_ON for one in met):
+        places = {place for of_record in found.stored.values() for place in of_record}
+        for partition, offset, consumer, poll_ns in rows("consumed", *_READ, partition={place[0] for place in places}):
+            last = found.reached[partition].get(consumer, offset)
+            found.reached[partition][consumer] = max(last, offset)
+            if (partition, offset) in places:
+                found.reads[partition, offset].append((consumer, poll_ns))
+                found.first_ns[partition] = min(poll_ns, found.first_ns.get(partition, poll_ns))
     if lane.transactional is not None:
         for broker, partition, *row in rows("replicas", *_MARKER, kind=[COMMIT, ABORT]):
             found.markers[broker, partition].append(tuple(row))
         for producer, number, *row in rows("transactions", *_ENDED):
             found.transactions[producer, number].append(tuple(row))
     return found
-
-
-def renewed_epoch(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
-    """librdkafka-4953: the outcome of the record was in doubt when its producer renewed its epoch, and each copy on a
-    broker stands in a later producer epoch than the copy before it."""
-    sent = recorded.sent[record]
-    if anomaly != Anomaly.DUPLICATE or met.producer_id != record[0] or len(sent) != 1:
-        return False
-    if not _is_open_at(met, sent[0]):
-        return False
-    stored = set(recorded.stored[record])
-    copied = {place: sorted(copies) for place, copies in recorded.copies[record].items()}
-    if not any(stored <= {(place[1], offset) for offset, _ in copies} for place, copies in copied.items()):
-        return False
-    epochs = [[epoch for _, epoch in copies] for copies in copied.values()]
-    return len(stored) > 1 and all(
-        None not in one and one[0] >= 0 and all(before < after for before, after in pairwise(one)) for one in epochs
-    )
-
-
-def ended_late(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
-    """KAFKA-17754: the record's transaction was open when an EndTxn of its transactional id came late, and on every
-    broker the next marker of that id after the record is of the kind that this EndTxn asked for.
-
-    Such a commit shows what is to be aborted; such an abort takes what is to be committed.
-    """
-    sent = recorded.sent[record]
-    if len(sent) != 1 or met.producer_id != record[0] or met.commits is None:
-        return False
-    known = recorded.transactions[record[0], sent[0].transaction]
-    if len(known) != 1:
-        return False
-    ((writer, begin_ns, end_ns, outcome),) = known
-    is_open = end_ns is not None and begin_ns <= met.ts_ns <= end_ns
-    if writer != met.transactional_id or not is_open or met.commits != (outcome == ABORTED):
-        return False
-    own = {producer for (producer, _), rows in recorded.transactions.items() if any(row[0] == writer for row in rows)}
-    nexts = {
-        min((marker for marker in recorded.markers[place] if marker[0] > offset and marker[1] in own), default=None)
-        for place, copies in recorded.copies[record].items()
-        for offset, _ in copies
-    }
-    kinds = {None if marker is None else marker[2] for marker in nexts}
-    shows = anomaly == TransactionAnomaly.ABORTED_READ
-    return met.commits == shows and kinds == {COMMIT if shows else ABORT}
-
-
-def committed_without(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
-    """KAFKA-5385: the record is in no log, and its transaction, which was committed without it, was open when records
-    of its producer expired."""
-    sent = recorded.sent[record]
-    if len(sent) != 1 or met.producer_id != record[0] or recorded.stored[record]:
-        return False
-    known = recorded.transactions[record[0], sent[0].transaction]
-    if len(known) != 1 or sent[0].outcome != "info":
-        return False
-    ((_, begin_ns, end_ns, outcome),) = known
-    return outcome == COMMITTED and end_ns is not None and begin_ns <= met.ts_ns <= end_ns
-
-
-def acknowledged_implicitly(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
-    """KAFKA-15591: the lost record is one of those first messages of its producer to a partition that the client
-    reported as acknowledged because a later one was.
-
-    No broker answered for them, so they have no offset. None that was acknowledged with an offset comes before them.
-    """
-    if anomaly != Anomaly.LOST_WRITE or met.producer_id != record[0] or len(recorded.sent[record]) != 1:
-        return False
-    if met.producer_id is None or met.partition is None or met.messages is None or met.messages < 1:
-        return False
-    return record[1] in recorded.unplaced.get((met.producer_id, met.partition), [])[: met.messages]
 
 
 def implied(run: RunDirectory, lane: Lane) -> int:
@@ -215,61 +170,3 @@ def implied(run: RunDirectory, lane: Lane) -> int:
         if EXPLAINS.get(one.defect) is acknowledged_implicitly
     }
     return sum(of_partitions.values())
-
-
-def repeated(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
-    """kafkajs-822 and kafkajs-1005: a send() of the record's producer had to be repeated while that of the record was
-    open. One that counts as acknowledged at a wrong offset has that of another record of its producer. With
-    idempotence, one that was written twice has lent its number: another record was acknowledged where it is.
-
-    The record after a descent is the one that was overtaken: its own send() was repeated.
-    """
-    sent = recorded.sent[record]
-    if met.producer_id != record[0] or len(sent) != 1 or not _is_open_at(met, sent[0]):
-        return False
-    if anomaly in _MISPLACED and not _has_offset_of_another(record, recorded):
-        return False
-    others = (one for place in recorded.stored[record] for one in recorded.claimants[place] if one != record)
-    return anomaly != Anomaly.DUPLICATE or met.defect != "kafkajs-1005" or any(one[0] == record[0] for one in others)
-
-
-def returned_late(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
-    """sarama-2619: the overtaken record had no outcome yet when messages to its partition had to be sent again."""
-    if anomaly != Anomaly.REORDERED or not repeated(met, anomaly, record, recorded):
-        return False
-    return met.partition == recorded.sent[record][0].partition
-
-
-def sent_unnumbered(met: DefectPrecondition, anomaly: AnyAnomaly, record: Identity, recorded: Recorded) -> bool:
-    """sarama-3354: the record was acknowledged at the offset of another of its producer, and it
-    was among the messages to its partition that waited behind repetitions."""
-    sent = recorded.sent[record]
-    if met.producer_id != record[0] or len(sent) != 1 or met.partition != sent[0].partition:
-        return False
-    return _is_open_at(met, sent[0]) and anomaly in _MISPLACED and _has_offset_of_another(record, recorded)
-
-
-def _is_open_at(met: DefectPrecondition, sent: Sent) -> bool:
-    """Whether the record had been sent and had no outcome yet when the precondition occurred."""
-    is_open = sent.outcome == "info" if sent.complete_ns is None else sent.complete_ns >= met.ts_ns
-    return is_open and sent.invoke_ns <= met.ts_ns
-
-
-def _has_offset_of_another(record: Identity, recorded: Recorded) -> bool:
-    """Whether the log has one record of the same producer, and not this one, where this one was acknowledged."""
-    sent = recorded.sent[record][0]
-    holders = recorded.holders[sent.partition, sent.offset]
-    return len(holders) == 1 and holders[0] != record and holders[0][0] == record[0]
-
-
-EXPLAINS: Mapping[str, Callable[[DefectPrecondition, AnyAnomaly, Identity, Recorded], bool]] = {
-    "librdkafka-4953": renewed_epoch,
-    "KAFKA-15591": acknowledged_implicitly,
-    "KAFKA-17754": ended_late,
-    "KAFKA-5385": committed_without,
-    "kafkajs-822": repeated,
-    "kafkajs-1005": repeated,
-    "sarama-2619": returned_late,
-    "sarama-3354": sent_unnumbered,
-}
-"""By defect, whether a precondition explains a record of a finding. A defect that is not here explains nothing."""

@@ -106,7 +106,9 @@ def _errors(run: RunDirectory) -> dict[str, dict[str, dict[str, int]]] | None:
         counts: Counter[tuple[str, str]] = Counter()
         for batch in batches_where(run.tables[name].files, columns, {}):
             failed = batch.filter(pc.is_valid(batch.column("error")))
-            counts.update(zip(failed.column("lane").to_pylist(), failed.column("error").to_pylist(), strict=True))
+            # What a client says behind the name, such as a time, differs each time.
+            names = (error.partition(": ")[0] for error in failed.column("error").to_pylist())
+            counts.update(zip(failed.column("lane").to_pylist(), names, strict=True))
         for (lane, error), count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
             found.setdefault(lane, {}).setdefault(name, {})[error] = count
     return found

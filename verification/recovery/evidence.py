@@ -52,7 +52,7 @@ class Measured:
         """For people: the gap, the bound and its derivation."""
         paused = f", and the harness had no processor for {self.paused / 1e9:.1f} s" if self.paused else ""
         ended = "" if self.outage.over else ", with no end seen"
-        waited = f"{self.outage.awaited}: " if self.outage.awaited else ""
+        waited = f"{self.outage.client} waited for {self.outage.awaited}: " if self.outage.awaited else ""
         return f"{waited}longest gap {self.counted / 1e9:.1f} s{ended}, bound {self.bound.described}{paused}"
 
 

@@ -26,7 +26,7 @@ FLUSH = "flush"
 class Outage(NamedTuple):
     """Something was unavailable from `start_ns` to `end_ns`; `over`: it was seen to be available then.
 
-    `awaited`: who waited for which call, where one had no answer: it is an outage of all partitions.
+    `client`: who waited for an answer to a call, named by `awaited`: it is an outage of all partitions.
     What clients ask for ends when they no longer do; all else, when nobody observed the lane any more.
     """
 
@@ -35,6 +35,7 @@ class Outage(NamedTuple):
     start_ns: int
     end_ns: int
     over: bool
+    client: str = ""
     awaited: str = ""
 
 
@@ -59,9 +60,9 @@ def _calls(calls: Iterable[CallNoted], facts: LaneFacts, last: int) -> Iterator[
     for transaction in facts.awaited:
         over = transaction.end_ns is not None
         end = max(last, transaction.begin_ns) if transaction.end_ns is None else transaction.end_ns
-        awaited = f"{transaction.transactional_id} waited for the end of a transaction"
+        awaited = (transaction.transactional_id, "the end of a transaction")
         for anomaly in (RecoveryAnomaly.STALLED_PRODUCER, RecoveryAnomaly.TRANSACTION_NOT_ENDED):
-            yield Outage(anomaly, None, transaction.begin_ns, end, over, awaited)
+            yield Outage(anomaly, None, transaction.begin_ns, end, over, *awaited)
     for call in calls:
         within = any(
             one.transactional_id == call.client
@@ -70,8 +71,8 @@ def _calls(calls: Iterable[CallNoted], facts: LaneFacts, last: int) -> Iterator[
         )
         if not within and call.call != FLUSH:
             end = max(last, call.began_ns) if call.ended_ns is None else call.ended_ns
-            awaited = f"{call.client} waited for {call.call}"
-            yield Outage(CALLS[call.call], None, call.began_ns, end, call.ended_ns is not None, awaited)
+            over = call.ended_ns is not None
+            yield Outage(CALLS[call.call], None, call.began_ns, end, over, call.client, call.call)
 
 
 def _observed_to(run: RunDirectory, lane: Lane, facts: LaneFacts) -> int:

@@ -153,11 +153,12 @@ public final class Client {
                 lost = failed;
                 failed = new TreeMap<>();
             }
+            // Failures first: what failed may have let the producer renew its epoch, under which others were written.
+            lost.forEach((error, records) -> tell(new JSONObject().put("event", "outcome").put("outcome", "info")
+                .put("seq", records).put("error", error)));
             if (done != null) {
                 tell(done);
             }
-            lost.forEach((error, records) -> tell(new JSONObject().put("event", "outcome").put("outcome", "info")
-                .put("seq", records).put("error", error)));
         }
     }
 

@@ -14,7 +14,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
-from kafka_chaos.harness.run.broker_logs import read_broker_log
+from kafka_chaos.harness.run.broker_logs import blocked_transactions, read_broker_log
 
 
 def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) -> None:
@@ -47,12 +47,17 @@ def leader_ends(admin: ClusterAdmin, lanes: Iterable[StoredLane]) -> dict[tuple[
 
 
 def emit_broker_events(
-    folder: Path, *, topics: Mapping[str, str], monotonic_at_epoch_ns: int, events: EventBus
+    folder: Path,
+    *,
+    topics: Mapping[str, str],
+    transactional_ids: Mapping[str, str],
+    monotonic_at_epoch_ns: int,
+    events: EventBus,
 ) -> None:
     """Emit the events that the logs of brokers and controllers in `folder` record for the lanes, with their times.
 
-    `topics` maps topic names, which the logs use, to lane names. Every controller that replays an epoch without a
-    leader logs it, and many nodes log the same state of a partition: the first counts.
+    `topics` maps topic names, which the logs use, to lane names, and `transactional_ids` ids. Every controller that
+    replays an epoch without a leader logs it, and many nodes log the same state of a partition: the first counts.
     """
     first: dict[tuple[object, ...], PartitionOffline | PartitionChanged] = {}
     for path in sorted([*folder.glob("broker-*.log"), *folder.glob("controller-*.log")]):
@@ -67,6 +72,11 @@ def emit_broker_events(
                     first[place] = min(of_lane, first.get(place, of_lane), key=lambda other: other.ts_ns)
                 else:
                     events.emit(of_lane)
+        if transactional_ids:
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                of = {"broker": _node(path.stem), "monotonic_at_epoch_ns": monotonic_at_epoch_ns}
+                for blocked in blocked_transactions(lines, lanes=transactional_ids, **of):
+                    events.emit(blocked)
     newest: dict[tuple[str, int], int] = {}
     for event in first.values():
         if isinstance(event, PartitionChanged):

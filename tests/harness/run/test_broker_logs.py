@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.events import Event, LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
-from kafka_chaos.harness.run.broker_logs import read_broker_log
+from kafka_chaos.harness.run.broker_logs import blocked_transactions, read_broker_log
 
 LOG = """\
 [2026-11-21 06:37:56,203] INFO [Broker id=1] Leader orders-0 with topic id Some(Kc5oFhD0ThWvFJ4wx01ntg) starts at \
@@ -188,3 +188,26 @@ def test_in_kraft_mode_the_controllers_name_the_states_of_partitions() -> None:
     unclean = KRAFT_LOG.splitlines()[1].replace("DEBUG", "INFO").replace("partition change", "UNCLEAN partition change")
     assert states_of(KRAFT_LOG + directories) == [(0, 5, ()), (1, 5, (2,)), (1, 5, (3, 2)), (0, 6, None)]
     assert states_of(unclean + "\n") == [(1, 5, (2,))]
+
+
+REFUSED = (
+    "IllegalStateException: TransactionalId {} failed transition to state TxnTransitMetadata(producerId=1003, "
+    "producerEpoch=0, txnTimeoutMs=8000, txnState=Ongoing, topicPartitions=Set({})) due to unexpected metadata"
+)
+BLOCKED = [
+    "[2026-11-28 06:48:40,081] ERROR [KafkaApi-1] Error when handling request: clientId=broker-2-fetcher-0 (KafkaApis)",
+    REFUSED.format("payments-0", "payments-0, payments-1"),
+    REFUSED.format("payments-0", "payments-0"),
+    REFUSED.format("other-0", ""),
+]
+
+
+def test_a_coordinator_that_refuses_the_next_state_of_a_transactional_id_says_so() -> None:
+    lanes = {f"payments-{number}": "payments" for number in range(2)}
+    (blocked,) = blocked_transactions(BLOCKED, broker=1, lanes=lanes, monotonic_at_epoch_ns=-1_000)
+    assert (blocked.defect, blocked.lane, blocked.transactional_id, blocked.broker) == (
+        "KAFKA-8803", "payments", "payments-0", 1,
+    )  # fmt: skip
+    assert blocked.ts_ns == 1795848520_081_000_000 - 1_000
+    assert "failed transition to state TxnTransitMetadata(producerId=1003" in blocked.evidence
+    assert not list(blocked_transactions(LOG.splitlines(), broker=1, lanes=lanes, monotonic_at_epoch_ns=0))

@@ -19,7 +19,7 @@ from kafka_chaos.reference_model.predict.cache import predict_cached, question_k
 from kafka_chaos.reference_model.predict.defects import DefectTrace, known_defects, plain_lane
 from kafka_chaos.reference_model.predict.prediction import internal_topic, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
-from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, CONCERNED, KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, CONCERNED, KNOWN_DEFECTS, READ_ON
 
 ALONE = Lane(lane="alone", replication_factor=1, acks="all", faults=("power-loss",))
 GROUP = Lane(lane="read", acks="all", group=Group(members=1), faults=("kill", "kill"))
@@ -157,11 +157,29 @@ def test_the_strictest_lane_loses_what_was_acknowledged_implicitly(replication_f
         assert sentence in told
 
 
-@pytest.mark.parametrize("client", ["java 3.9.1", "franz-go", "own"])
+@pytest.mark.parametrize("client", ["kafka-python 3.0.12", "franz-go", "own"])
 def test_clients_that_wait_for_an_answer_to_each_batch_lose_nothing(client: str) -> None:
     lane = plain_lane(STRICT, client=client)
     assert named(lane) == {}
     assert question_key(lane, None) != question_key(STRICT, None)
+
+
+def test_a_consumer_without_leader_epochs_misses_records_where_a_log_may_be_replaced() -> None:
+    lane = Lane(
+        lane="a", acks="1", replication_factor=2, unclean_leader_election=True, client="sarama", faults=("kill",)
+    )
+    (trace,) = predict(lane).anomalies[Anomaly.UNSEEN].known_defects
+    assert trace.ids == ("sarama-2365",)
+    assert trace.why[-1].startswith("The log grows past the consumer's position")
+    for safe in (replace(lane, client="franz-go"), replace(lane, acks="all", unclean_leader_election=False, faults=())):
+        assert predict(safe).anomalies[Anomaly.UNSEEN].known_defects == ()
+
+
+@pytest.mark.parametrize(("max_in_flight", "reachable"), [(1, {}), (5, {Anomaly.DUPLICATE: [("KAFKA-14397",)]})])
+def test_a_java_producer_writes_again_what_was_in_flight_behind_a_batch_that_failed(
+    max_in_flight: int, reachable: Mapping[Anomaly, list[tuple[str, ...]]]
+) -> None:
+    assert named(plain_lane(STRICT, client="java 2.8.2", max_in_flight=max_in_flight)) == reachable
 
 
 MISPLACED = Anomaly.LOST_WRITE, Anomaly.INCONSISTENT_OFFSET
@@ -259,7 +277,8 @@ def test_every_defect_says_what_shows_it_or_why_nothing_does() -> None:
         is_file = defect.shown.startswith("experiments/")
         assert (root / defect.shown).is_file() if is_file else " " in defect.shown
     assert CONCERNED.keys() == KNOWN_DEFECTS.keys() <= ALL_DEFECTS.keys()
-    assert {*defects.VARIANTS, *transactional.VARIANTS} == KNOWN_DEFECTS.keys()
+    without_search = {"KAFKA-8803", *READ_ON}
+    assert {*defects.VARIANTS, *transactional.VARIANTS, *without_search} == KNOWN_DEFECTS.keys()
 
 
 @pytest.mark.parametrize(

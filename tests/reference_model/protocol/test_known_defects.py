@@ -25,6 +25,12 @@ EACH_DEFECT: list[tuple[str, Lane, dict[str, Any]]] = [
     ("KAFKA-14402", TRANSACTIONS, {"kafka_version": "3.5.2"}),
     ("KAFKA-14402", TRANSACTIONS, {"kafka_version": "3.6.0", "verifies_transactions": False}),
     ("KAFKA-5385", TRANSACTIONS, {"client": "kafka-python 3.0.12"}),
+    ("KAFKA-14397", NUMBERED, {"client": "java 2.8.2"}),
+    ("KAFKA-8803", TRANSACTIONS, {"kafka_version": "2.4.1"}),
+    ("sarama-2365", UNNUMBERED, {"client": "sarama 1.43.3"}),
+    ("aiokafka-kip-320", UNNUMBERED, {"client": "aiokafka"}),
+    ("kafka-python-2978", UNNUMBERED, {"client": "kafka-python 2.2.15"}),
+    ("kafkajs-818", UNNUMBERED, {"client": "kafkajs 2.2.4"}),
 ]
 NO_LONGER: list[tuple[str, Lane, dict[str, Any]]] = [
     ("librdkafka-4953", NUMBERED, {"client": "java"}),
@@ -55,6 +61,14 @@ NO_LONGER: list[tuple[str, Lane, dict[str, Any]]] = [
     ("KAFKA-14402", NUMBERED, {"kafka_version": "3.5.2"}),
     ("KAFKA-5385", TRANSACTIONS, {"client": "java"}),
     ("KAFKA-5385", NUMBERED, {"client": "kafka-python"}),
+    ("KAFKA-14397", UNNUMBERED, {"client": "java 2.8.2"}),
+    ("KAFKA-14397", TRANSACTIONS, {"client": "java 2.8.2"}),
+    ("KAFKA-14397", NUMBERED, {"client": "franz-go 1.18.0"}),
+    ("KAFKA-8803", TRANSACTIONS, {"kafka_version": "2.5.0"}),
+    ("KAFKA-8803", NUMBERED, {"kafka_version": "2.4.1"}),
+    ("sarama-2365", UNNUMBERED, {"client": "kafkajs"}),
+    ("kafka-python-2978", UNNUMBERED, {"client": "kafka-python 3.0.0"}),
+    ("kafka-python-2978", UNNUMBERED, {"client": "kafka-python"}),
 ]
 
 

@@ -22,15 +22,15 @@ from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 from kafka_chaos.verification.judging import known_defects
-from kafka_chaos.verification.judging.judge import judge
-from kafka_chaos.verification.judging.known_defects import (
+from kafka_chaos.verification.judging.defect_evidence import (
     Recorded,
     Sent,
     committed_without,
     ended_late,
-    recorded_of,
     renewed_epoch,
 )
+from kafka_chaos.verification.judging.judge import judge
+from kafka_chaos.verification.judging.known_defects import recorded_of
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from tests.commands import ended

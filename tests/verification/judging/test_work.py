@@ -21,7 +21,9 @@ phases:
 
 def failing() -> Rows:
     rows = rows_of(20)
-    for seq, error in enumerate(("INVALID_TXN_STATE", "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_TXN_STATE"), start=20):
+    for seq, error in enumerate(
+        ("INVALID_TXN_STATE: 3 ms", "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_TXN_STATE: 4"), 20
+    ):
         rows.send(seq, None, "fail")
         rows.produced[-1]["error"] = error
     return rows

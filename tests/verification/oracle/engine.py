@@ -19,6 +19,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.causes import Drop, PartitionCauses, Span, causes_of
 from kafka_chaos.verification.judging.conclusion import Examined
+from kafka_chaos.verification.judging.known_defects import is_watched
 from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Observation
 from tests.verification.oracle.anomalies import find
 from tests.verification.oracle.facts import facts_of
@@ -119,7 +120,7 @@ def examine(run: RunDirectory) -> tuple[Examined, list[tuple[object, ...]]]:
     has_groups = any(groups_of_lane(lane) for lane in run.lanes)
     examined = Examined(
         facts=facts,
-        observed=_observed(findings, run.events.preconditions),
+        observed=_observed(findings, {lane.lane for lane in run.lanes if is_watched(run, lane)}),
         write=lambda folder: None,
         of_groups={name: rows[name] for name in ("assignments", "commits")} if has_groups else {},
     )

@@ -226,7 +226,7 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
         ({**MARK, "lane": "c"}, "lane: 'c' is not in lanes.json"),
         (
             {**MET, "evidnce": ""},
-            "defect_precondition has no field 'evidnce' (commits, defect, evidence, lane, messages, occurred_ns, ",
+            "defect_precondition has no field 'evidnce' (broker, commits, defect, evidence, lane, messages, ",
         ),
         ({"type": "defect_precondition", "lane": "a", "evidence": "x"}, "defect_precondition without defect"),
         (

@@ -1,0 +1,146 @@
+"""Known defects whose precondition no client reports: it is in the rows of a run, or in the brokers' logs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.events import DefectPrecondition
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.transactions import Transactional
+from kafka_chaos.verification.inputs.documents.events import Events
+from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.known_defects import explaining_outages
+from kafka_chaos.verification.recovery.outages import Outage
+from tests.verification.samples.engines import verified_by_duckdb
+from tests.verification.samples.run_dirs import Rows
+
+
+def blocked(**changes: Any) -> tuple[tuple[str, ...], ...]:
+    """What explains that the end of a transaction of `pay-1` had no answer; its coordinator's clock went back."""
+    given: dict[str, Any] = {"version": "2.4.1", "kind": "clock-step", "hit": "broker-1", "denied": None, "at": 5}
+    given |= {"id": "pay-1", "client": "pay-1", "told_at": 6, "broker": 1, "producers": 2} | changes
+    transactional = Transactional(timeout_ms=8000, producers=given["producers"])
+    lane = Lane(lane="a", idempotence=True, transactional=transactional, kafka_version=given["version"])
+    fault = FaultRecord("f", given["kind"], resolved=(given["hit"],), denied=given["denied"], shown=(given["hit"],))
+    fault.requested, fault.applied, fault.proven, fault.healed = [given["at"]], [given["at"]], [given["at"]], [90]
+    met = DefectPrecondition(
+        ts_ns=given["told_at"], defect="KAFKA-8803", lane="a", evidence="seen", transactional_id=given["id"],
+        broker=given["broker"],
+    )  # fmt: skip
+    events = Events((fault,), preconditions={} if given["id"] is None else {"a": (met,)})
+    run = RunDirectory(Path("run"), (lane,), {}, events)
+    waited = ("pay-1", "the end of a transaction")[: 2 if given["client"] else 0]
+    outage = Outage(RecoveryAnomaly.STALLED_PRODUCER, None, 4, 100, False, *waited)
+    return explaining_outages(run, lane, [outage])
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({}, True),
+        ({"version": "2.8.2"}, False),
+        ({"version": "2.5.0"}, False),
+        ({"version": None}, False),
+        ({"kind": "pause"}, False),
+        ({"hit": "broker-2"}, False),
+        ({"denied": "its clock stood still"}, False),
+        ({"at": 101}, False),
+        ({"id": "pay-2"}, False),
+        ({"id": None}, False),
+        ({"client": ""}, False),
+        ({"client": "", "producers": 1}, True),
+        ({"told_at": 101}, False),
+        ({"broker": 2}, False),
+        ({"broker": None}, False),
+    ],
+)
+def test_a_blocked_transactional_id_needs_a_moved_clock_and_the_coordinator_s_word(
+    changes: dict[str, Any], named: bool
+) -> None:
+    assert blocked(**changes) == ((("KAFKA-8803",),) if named else ())
+
+
+def renewed(client: str = "java 2.8.2", epochs: tuple[int, ...] = (0, 1), **failed: Any) -> Rows:
+    """Record 7, open from 1,000 to 2,000 ns, is in the log once for each producer epoch; record 6 failed meanwhile."""
+    name, version = client.split()
+    settings = {"idempotence": True, "min_insync_replicas": 2, "partitions": 2}
+    rows = Rows(lanes=[{"lane": "a", "client": {"name": name, "version": version}, **settings}])
+    rows.send(7, 1).send(6, None, "info")
+    rows.produced[0] |= {"invoke_ns": 1000, "complete_ns": 2000}
+    rows.produced[1] |= {"invoke_ns": 900, "complete_ns": 1500, "error": "NetworkException: disconnected"} | failed
+    for offset, epoch in enumerate(epochs):
+        rows.store(offset, 7).read(offset, 7)
+        for broker in (1, 2, 3):
+            rows.replica(broker, offset, 7, producer_epoch=epoch)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        (renewed(), True),
+        (renewed("java 3.9.1"), True),
+        (renewed("franz-go 1.18.0"), False),
+        (renewed(epochs=(0, 0)), False),
+        (renewed(epochs=(1, 0)), False),
+        (renewed(complete_ns=999), False),
+        (renewed(complete_ns=2001), False),
+        (renewed(complete_ns=None), False),
+        (renewed(error=None), False),
+        (renewed(outcome="fail"), False),
+        (renewed(partition=1), False),
+        (renewed(producer_id=1), False),
+    ],
+)
+def test_a_record_in_two_epochs_of_a_java_producer_needs_one_that_failed_while_it_was_in_doubt(
+    tmp_path: Path, rows: Rows, named: bool
+) -> None:
+    (lane,) = verified_by_duckdb(rows.write(tmp_path)).lanes
+    assert lane.observed[Anomaly.DUPLICATE].count == 1
+    assert lane.known_defects == (("KAFKA-14397",) if named else ())
+
+
+def replaced(client: str = "sarama 1.43.3", **election: Any) -> Rows:
+    """A consumer reads records 0 to 3 at their offsets; then a leader without 2 and 3 has 4 to 6 at offsets 2 to 4, of
+    which the consumer reads the last."""
+    name, version = client.split()
+    settings = {"acks": "1", "idempotence": False, "replication_factor": 2, "unclean_leader_election": True}
+    rows = Rows(lanes=[{"lane": "a", "client": {"name": name, "version": version}, **settings, "faults": ["kill"]}])
+    for seq in range(4):
+        rows.send(seq, seq).read(seq, seq)
+    won = {"broker": 2, "lane": "a", "partition": 0, "leader_epoch": 1, "start_offset": 2, "isr": [2]} | election
+    rows.event("leader_elected", **won)
+    for seq in range(4, 7):
+        rows.send(seq, seq - 2)
+    for offset, seq in enumerate((0, 1, 4, 5, 6)):
+        rows.store(offset, seq)
+    return rows.read(4, 6)
+
+
+@pytest.mark.parametrize(
+    ("rows", "defects"),
+    [
+        (replaced(), ("sarama-2365",)),
+        (replaced("aiokafka 0.14.0"), ("aiokafka-kip-320",)),
+        (replaced("kafka-python 2.2.15"), ("kafka-python-2978",)),
+        (replaced("kafkajs 2.2.4"), ("kafkajs-818",)),
+        (replaced("kafka-python 3.0.12"), ()),
+        (replaced("librdkafka 2.16.0"), ()),
+        (replaced("java 3.9.1"), ()),
+        (replaced("franz-go 1.18.0"), ()),
+        # The election came before the consumer got that far, or a second consumer that has read nothing below.
+        (replaced(ts_ns=1), ()),
+        (replaced(ts_ns=7500), ("sarama-2365",)),
+        (replaced().read(3, 5, consumer="c1"), ()),
+    ],
+)
+def test_a_consumer_that_read_on_had_read_other_records_where_it_missed_some(
+    tmp_path: Path, rows: Rows, defects: tuple[str, ...]
+) -> None:
+    (lane,) = verified_by_duckdb(rows.write(tmp_path)).lanes
+    assert lane.observed[Anomaly.UNSEEN].count in (1, 2)
+    assert lane.known_defects == defects
