@@ -139,6 +139,12 @@ def test_what_the_cluster_cannot_have_is_refused_by_name(
     assert served.ask("state")["faults"] == {}
 
 
+def test_only_what_is_broken_is_healed(served: Standing) -> None:
+    assert served.ask("heal", faults=()) == []
+    with pytest.raises(KafkaChaosError, match="pause-2: no such fault; there are: none"):
+        served.ask("heal", faults=("pause-2",))
+
+
 def test_one_job_at_a_time_and_a_command_that_hangs_up_ends_its_own(
     served: Standing, killed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""A member that is stepped: its process answers every order."""
+"""A member that is stepped: it is given a record only when it is told to poll, and its process answers every order."""
 
 import os
 import signal
@@ -7,11 +7,153 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from kafka_chaos.conformance.scenario.groups import member as module
+from kafka_chaos.conformance.scenario.groups.member import SteppedMember
 from kafka_chaos.conformance.scenario.groups.members import MemberProcess, Members
 from kafka_chaos.contract.command.errors import ClusterFailure
-from kafka_chaos.contract.lane.groups import Group
+from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, Group
 from kafka_chaos.reference_model.lockstep.observation.clients import MemberObservation
+
+
+class Record:
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def error(self) -> None:
+        return None
+
+    def offset(self) -> int:
+        return self._offset
+
+
+class FakeConsumer:
+    """Gives the next record of a partition that is not paused."""
+
+    def __init__(self, configs: dict[str, Any], logger: object) -> None:
+        self.paused: set[int] = set()
+        self.next = {0: 0, 1: 0}
+        self.assigned: list[int] = []
+        self.committed: list[tuple[int, int]] = []
+        self.refusal: int | None = None
+        self.polls = 0
+
+    def subscribe(self, topics: list[str], *, on_assign: Any, on_revoke: Any, on_lost: Any) -> None:
+        self.on_assign, self.on_revoke = on_assign, on_revoke
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self.assigned = [one.partition for one in partitions]
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self.assigned += [one.partition for one in partitions]
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self.paused |= {one.partition for one in partitions}
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        self.paused -= {one.partition for one in partitions}
+
+    def poll(self, timeout: float) -> Record | None:
+        self.polls += 1
+        for partition in self.assigned:
+            if partition not in self.paused:
+                self.next[partition] += 1
+                return Record(self.next[partition] - 1)
+        return None
+
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        if self.refusal is not None:
+            raise KafkaException(KafkaError(self.refusal))
+        self.committed += [(one.partition, one.offset) for one in offsets]
+        return offsets
+
+    def memberid(self) -> str:
+        return "member-1-uuid"
+
+    def consumer_group_metadata(self) -> bytes:
+        return b"CGMDv2:" + (7).to_bytes(4, "little") + b"group"
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "Consumer", FakeConsumer)
+    monkeypatch.setattr(module, "GIVEN_WITHIN", 0.2)
+    monkeypatch.setattr(module, "_POLL", 0.001)
+
+
+def member(commits: str = AFTER, *partitions: int, incremental: bool = False) -> tuple[SteppedMember, FakeConsumer]:
+    made = SteppedMember("t", commits, {}, incremental=incremental)
+    client: Any = made._client
+    client.on_assign(client, [TopicPartition("t", partition) for partition in partitions or (0,)])
+    return made, client
+
+
+def test_it_is_given_nothing_before_it_is_told_to_poll_and_then_one_record_of_that_partition() -> None:
+    stepped, client = member(AFTER, 0, 1)
+    stepped.serve()
+    assert client.paused == {0, 1}
+    assert stepped.poll(1) == {"offset": 0}
+    assert client.paused == {0, 1}
+    assert client.next == {0: 0, 1: 1}
+
+
+def test_in_the_middle_of_a_batch_it_does_not_poll_and_tells_nothing() -> None:
+    stepped, client = member()
+    stepped.poll(0)
+    polls = client.polls
+    stepped.serve()
+    assert client.polls == polls
+    assert stepped.tell() == {"id": "member-1-uuid", "generation": None, "has": None}
+
+
+def test_between_batches_it_tells_its_generation_and_its_partitions() -> None:
+    stepped, client = member(AFTER, 0, 1)
+    assert stepped.tell() == {"id": "member-1-uuid", "generation": 7, "has": [0, 1]}
+    client.on_revoke(client, [TopicPartition("t", 0)])
+    assert stepped.tell()["has"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("commits", "orders"), [(AFTER, ("process", "commit")), (BEFORE, ("commit", "process")), (AUTO, ("process",))]
+)
+def test_a_batch_ends_with_the_last_of_its_orders(commits: str, orders: tuple[str, ...]) -> None:
+    stepped, _ = member(commits)
+    stepped.poll(0)
+    for order in orders:
+        assert stepped.tell()["has"] is None
+        if order == "process":
+            assert stepped.process() == {"partition": 0, "offset": 0}
+        else:
+            assert stepped.commit(0) == {"offset": 1, "error": None}
+            stepped.end_batch(refused=False)
+    assert stepped.tell()["has"] == [0]
+
+
+@pytest.mark.parametrize("commits", [AFTER, BEFORE])
+def test_a_refusal_is_told_by_its_name_and_ends_the_batch(commits: str) -> None:
+    stepped, client = member(commits)
+    stepped.poll(0)
+    client.refusal = KafkaError.ILLEGAL_GENERATION
+    assert stepped.commit(0) == {"offset": 1, "error": "ILLEGAL_GENERATION"}
+    stepped.end_batch(refused=True)
+    assert stepped.tell()["has"] == [0]
+    assert client.committed == []
+
+
+def test_what_a_cooperative_rebalance_adds_comes_to_what_it_has() -> None:
+    stepped, client = member(AFTER, 0, incremental=True)
+    client.on_assign(client, [TopicPartition("t", 1)])
+    assert client.assigned == [0, 1]
+    assert client.paused == {0, 1}
+    assert stepped.tell()["has"] == [0, 1]
+
+
+def test_a_poll_that_is_given_nothing_ends() -> None:
+    stepped, client = member()
+    client.on_revoke(client, [TopicPartition("t", 0)])
+    client.assigned = []
+    assert stepped.poll(0) == {"offset": None}
 
 
 @pytest.fixture
