@@ -18,6 +18,7 @@ from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, progress
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.agreement.pieces import Agreement, agreement_of
 from kafka_chaos.verification.agreement.survey import Given, by_blocks
+from kafka_chaos.verification.closure.by_spark import unresolved_by_spark
 from kafka_chaos.verification.detection import findings
 from kafka_chaos.verification.groups import survey as of_groups
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, write_parquet
@@ -162,8 +163,8 @@ def examine(session: SparkSession, run: RunDirectory, frames: Frames, method: Me
         facts={**facts, **cases.facts},
         observed=cases.observed,
         write=lambda folder: _write(folder, cases.rows if cases.observed else None, found),
-        related=survey.related,
         of_groups=groups.rows if groups else {},
+        unresolved=unresolved_by_spark(session, run, as_read),
     )
 
 

@@ -12,6 +12,7 @@ from operator import itemgetter
 import pyarrow as pa
 
 from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, anomaly_named
+from kafka_chaos.verification.closure.resolve import unresolved
 from kafka_chaos.verification.engines import documents
 from kafka_chaos.verification.engines.engine import SqlEngine, prepare
 from kafka_chaos.verification.engines.facts import Facts
@@ -66,6 +67,7 @@ def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
         observed=_observed(engine, {lane.lane for lane in run.lanes if is_watched(run, lane)}),
         write=partial(engine.write, findings),
         of_groups=_rows_of_groups(engine, run, facts),
+        unresolved=unresolved(engine, run),
     )
 
 

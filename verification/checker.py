@@ -144,22 +144,17 @@ def judged(
         checking = threads.submit(cross_checked, run)
         with refusals.of_unreadable_files(run):
             examining = partial(examine, session, run, frames, method)
-            by_spark = _judged_once(run, examining, Engine.SPARK, write=write, frames=frames)
+            by_spark = _judged_once(run, examining, Engine.SPARK, write=write)
         progress(5, PARTS_BY_SPARK, "the cross-check by DuckDB")
         verdict = with_cross_check(by_spark, checking.result(), run.rows)
     return _finished(run, verdict, started, write=write, accept_known=accept_known)
 
 
-def _judged_once(
-    run: RunDirectory, examine: Callable[[], Examined], engine: Engine, *, write: bool, frames: Frames | None = None
-) -> RunVerdict:
-    """The verdict by what one engine finds; with `write`, its findings are written into the run directory.
-
-    `frames`: the tables, where that engine is Spark.
-    """
+def _judged_once(run: RunDirectory, examine: Callable[[], Examined], engine: Engine, *, write: bool) -> RunVerdict:
+    """The verdict by what one engine finds; with `write`, its findings are written into the run directory."""
     predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
     examined = examine()
-    verdict = concluded(resolved(run, frames, examined.related), examined, predictions, engine)
+    verdict = concluded(resolved(run, examined.unresolved), examined, predictions, engine)
     work = work_of(run, {lane.lane: (lane.produced, lane.acknowledged) for lane in verdict.lanes})
     verdict = replace(verdict, lanes=tuple(replace(lane, work=work[lane.lane]) for lane in verdict.lanes))
     if write and run.path is not None:

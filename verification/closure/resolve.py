@@ -1,25 +1,76 @@
-"""References of a run that do not resolve, by lane: the relations of `relations.py`, evaluated where its rows fit."""
+"""References of a run that do not resolve, by lane: the statements in `statements/relations/`, run by any engine.
 
-from __future__ import annotations
+Guarantee: a relation that holds yields no row; any other one is a doubt of its lane, and the anomalies that rest on it
+are not judged.
+
+An anomaly compares the records of several tables; a relation says what must hold for the tables to be of one run.
+"""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cache
 
-from kafka_chaos.verification.closure.relations import doubt
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.lane.families import anomaly_named
+from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.verification.engines.engine import SqlEngine, prepare
 from kafka_chaos.verification.inputs.manifest import not_as_written
 from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
+from kafka_chaos.verification.statements.library import RELATIONS, VIEWS, Statement, statements
 
-if TYPE_CHECKING:
-    from kafka_chaos.verification.tables.evidence import Frames
-    from kafka_chaos.verification.tables.scope import Related
+TOGETHER: dict[str, Sequence[str]] = {
+    "of_log": ["torn_transaction", "lost_transaction", "hanging_transaction", "dependency_cycle"],
+    "of_reads": ["aborted_read", "torn_transaction"],
+    "of_commits": ["commit_lost", "commit_regressed", "skipped_after_rebalance"],
+    "of_loops": ["processed_twice", "not_processed"],
+    "of_groups": list(GroupAnomaly),
+}
+"""Names for anomalies that rest on a relation together."""
+_ANY = "SELECT 1 FROM `{}` LIMIT 1"
+Unresolved = tuple[str, Doubt]
+"""A lane, and what does not resolve in it."""
 
 
-def resolved(run: RunDirectory, frames: Frames | None = None, related: Related | None = None) -> RunDirectory:
-    """The run with its doubts.
+def unresolved(engine: SqlEngine, run: RunDirectory) -> list[Unresolved]:
+    """What the relations find in the run, whose tables and documents the engine has."""
+    has_rows = cache(lambda name: bool(run.tables[name].rows if name in run.tables else engine.rows(_ANY.format(name))))
+    selected: dict[str, str] = {}
+    for name, relation in statements(RELATIONS).items():
+        if has_rows(_beginning(relation)):
+            prepare(engine, relation.tables)
+            selected[name] = _by_lane(relation, engine.columns(relation.sql))
+    rows = engine.rows(" UNION ALL ".join(selected.values())) if selected else []
+    return [(lane, _doubt(statements(RELATIONS)[name], n, place)) for name, lane, n, place in sorted(rows)]
 
-    `frames`: its tables in Spark, which adds up what relations ask of a larger run; `related`: that, if it is known.
-    """
+
+def _beginning(statement: Statement) -> str:
+    """The table or document that the statement begins with; if it is empty, the statement yields nothing."""
+    name = statement.tables[0]
+    return _beginning(statements(VIEWS)[name]) if name in statements(VIEWS) else name
+
+
+def _by_lane(relation: Statement, columns: Sequence[str]) -> str:
+    """A SELECT of the lanes in which the relation does not hold: how many rows, and the place of one."""
+    places = [name for name in columns if name not in ("lane", "n")]
+    shown = [f"'{name.removesuffix('_id').replace('_', ' ')} ' || `{name}`" for name in places]
+    place = f"CONCAT_WS(', ', {', '.join(shown)})" if shown else "'of lane ' || lane"
+    n = "n" if "n" in columns else "1"
+    counts = f"CAST(SUM({n}) AS BIGINT) AS n, MIN({place}) AS place"
+    return f"SELECT '{relation.name}' AS relation, lane, {counts} FROM ({relation.sql}) q GROUP BY lane"
+
+
+def _doubt(relation: Statement, n: int, place: str) -> Doubt:
+    """That so many rows of a relation do not resolve, one of them at `place`."""
+    problem = " ".join(relation.specification.partition("\n\n")[0].split())
+    rests = (name for entry in relation.rests for name in TOGETHER.get(entry, [entry]))
+    return Doubt(
+        f"{relation.of}: {problem}: {counted(n, 'row')}, such as {place}", tuple(anomaly_named(name) for name in rests)
+    )
+
+
+def resolved(run: RunDirectory, relations: Iterable[Unresolved]) -> RunDirectory:
+    """The run with its doubts: those of `relations`, and those about its files."""
     doubts: defaultdict[str, list[Doubt]] = defaultdict(list)
     of_files = [] if run.path is None else not_as_written(run.path)
     if run.is_planned and run.events.faults is None:
@@ -28,19 +79,9 @@ def resolved(run: RunDirectory, frames: Frames | None = None, related: Related |
         doubts[lane.lane] += map(Doubt, of_files)
     for name, topic in _of_one_topic(run):
         doubts[name].append(Doubt(f"lanes.json: topic {topic} is that of another lane, too"))
-    for number, name, n, place in sorted(_unresolved(run, frames, related)):
-        doubts[name].append(doubt(number, n, place))
+    for name, doubt in relations:
+        doubts[name].append(doubt)
     return replace(run, doubts={lane: found for lane, found in doubts.items() if found})
-
-
-def _unresolved(run: RunDirectory, frames: Frames | None, related: Related | None) -> list[tuple[int, str, int, str]]:
-    if frames is None or run.fits_into_memory:
-        from kafka_chaos.verification.closure.small import rows_of_relations
-
-        return rows_of_relations(run)
-    from kafka_chaos.verification.closure.large import rows_of_frames
-
-    return rows_of_frames(run, frames, related)
 
 
 def _of_one_topic(run: RunDirectory) -> list[tuple[str, str]]:

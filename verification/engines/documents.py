@@ -6,71 +6,139 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_chaos.contract.lane.groups import group_of
+from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION, group_of
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
+from kafka_chaos.reference_model.protocol.rules import as_obeyed
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
 from kafka_chaos.verification.transactions.evidence import healed_ns
 
-_TEXTS = ("lane", "judged", "group", "consumer", "kind", "cause")
+_TEXTS = ("lane", "judged", "group", "consumer", "kind", "cause", "fault")
 _SCHEMAS = {
-    "lanes": "lane, final_log, has_replicas, cleaned, idempotent, timeout_ms, healed_ns, loop, timed, partitions, salt",
-    "groups": "judged, group, lane, is_loop",
+    "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, timeout_ms, producers, loop, "
+    "healed_ns, timed, planned, begun_ns, lossless, salt",
+    "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps",
     "final": "group, partition, offset",
-    "checkpoints": "lane, partition, broker, high_watermark",
+    "checkpoints": "lane, partition, broker, high_watermark, log_end_offset",
+    "chains": "lane, partition, leader_epoch, first",
+    "starts": "lane, partition, leader_epoch, first, is_elected",
+    "elections": "lane, partition, broker, leader_epoch, in_isr, isr",
     "leader_reports": "lane, partition, leader_epoch, ts_ns, number, high_watermark",
+    "phases": "lane, start_ns, end_ns",
+    "faults": "lane, fault, kind, requested_ns, proven_ns, healed_ns",
     "passing": "lane, consumer",
     "explanations": "lane, partition, kind, number, first, end, since_ns, until_ns, within_ns, cause",
 }
 """The columns of each table: texts (`_TEXTS`), and whole numbers; what is or is not so is 1 or 0.
 
-`lanes`: `timeout_ms` of transactions, null without any; `healed_ns`: when the last fault was healed; `timed`: whether
-its bounds of recovery are known; `salt`: drawn anew, so that nobody can foresee a hash. `groups`: `judged`, the lane
-that the group belongs to, `lane`, the one that it reads. `explanations`: what may explain a case, see
+`lanes`: `replicas` of each partition; `timeout_ms` of transactions and how many `producers` have them, null without
+any; `healed_ns`: when the last fault was healed; `timed`: whether its bounds of recovery are known; `planned`: this
+project made the run, which began at `begun_ns`; `lossless`: nothing that was committed can get lost; `salt`: drawn
+anew, so that nobody can foresee a hash. `groups`: `judged`, the lane that the group belongs to, `lane`, the one that it
+reads; whether it commits in transactions, by itself, and only after it has read; whether what it reads has gaps.
+`final`: groups.json. `chains`: the leader epochs of checkpoints.json; `starts`: where leader epochs begin by each
+broker's checkpoints, and by elections; `isr`: how many are in it. `explanations`: what may explain a case, see
 `judging.causes.PartitionCauses`; `number`: the best ones first.
 """
 
 
 def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
     """The tables by their names."""
-    groups = [(lane.lane, group, reads) for lane in run.lanes for group, reads in groups_of_lane(lane).items()]
-    loops = {lane.lane for lane in run.lanes if lane.loop is not None}
-    own = {lane.lane: group_of(lane.lane) for lane in run.lanes if lane.group is not None}
+    marks, ends = run.checkpoints.high_watermarks, run.checkpoints.log_ends
+    elections = [(place, won) for place in run.events.changes for won in run.events.elected(*place)]
     rows: dict[str, Iterable[Sequence[Any]]] = {
-        "lanes": [
-            (
-                lane.lane,
-                int(run.has_log),
-                int(run.has("replicas")),
-                int(lane.cleanup_policy is not None),
-                int(lane.idempotence),
-                None if lane.transactional is None else lane.transactional.timeout_ms,
-                healed_ns(run, lane),
-                int(lane.loop is not None),
-                int(lane.lane in run.timings),
-                lane.partitions,
-                secrets.randbits(62),
-            )
-            for lane in run.lanes
-        ],
+        "lanes": [_lane(run, lane) for lane in run.lanes],
         "groups": [
-            (judged, group, reads, int(judged in loops and group != own.get(judged))) for judged, group, reads in groups
+            (lane.lane, group, reads, *_commits(lane, group), int(_has_gaps(run.lane(reads))))
+            for lane in run.lanes
+            for group, reads in groups_of_lane(lane).items()
         ],
         "final": [(group, *place) for group, places in run.groups.items() for place in places.items()],
         "checkpoints": [
-            (*place, broker, mark)
-            for place, marks in run.checkpoints.high_watermarks.items()
-            for broker, mark in marks.items()
+            (*place, broker, mark, ends[place][broker])
+            for place, of_brokers in marks.items()
+            for broker, mark in of_brokers.items()
+        ],
+        "chains": [(*place, *entry) for place, chain in run.checkpoints.epochs.items() for entry in chain],
+        "starts": [
+            *((*place, *entry, 0) for place, chains in run.checkpoints.chains.items() for of in chains for entry in of),
+            *((*place, won.leader_epoch, won.start_offset, 1) for place, won in elections),
+        ],
+        "elections": [
+            (*place, won.broker, won.leader_epoch, int(won.broker in won.isr), len(won.isr)) for place, won in elections
         ],
         "leader_reports": [
             (*place, report.leader_epoch, report.ts_ns, number, report.high_watermark)
             for place, reports in run.events.reports.items()
             for number, report in enumerate(reports)
         ],
+        "phases": [
+            (lane.lane, phase.started_ns, phase.ended_ns)
+            for lane in run.lanes
+            for phase in run.events.phases_of(lane.lane).values()
+        ],
+        "faults": [
+            (
+                lane.lane,
+                fault.fault_id,
+                fault.kind,
+                ns,
+                min(fault.proven, default=None),
+                max(fault.healed, default=None),
+            )
+            for lane in run.lanes
+            for fault in run.events.concerning(lane.lane)
+            for ns in fault.requested
+        ],
         "passing": [(lane, name) for lane, names in run.events.passing.items() for name in names],
         "explanations": _explanations(run),
     }
     return {name: _table(columns.split(", "), rows[name]) for name, columns in _SCHEMAS.items()}
+
+
+def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
+    transactional = lane.transactional
+    return (
+        lane.lane,
+        lane.partitions,
+        lane.replication_factor,
+        int(run.has_log),
+        int(run.has("replicas")),
+        int(lane.cleanup_policy is not None),
+        int(lane.idempotence),
+        None if transactional is None else transactional.timeout_ms,
+        None if transactional is None else transactional.producers,
+        int(lane.loop is not None),
+        healed_ns(run, lane),
+        int(lane.lane in run.timings),
+        int(run.is_planned),
+        run.events.begun_ns if run.is_planned else None,
+        int(_is_lossless(run, lane)),
+        secrets.randbits(62),
+    )
+
+
+def _commits(lane: Lane, group: str) -> tuple[int, int, int, int]:
+    """Whether it is the group of a loop, commits in transactions, by itself, or after reading."""
+    if lane.group is not None and group == group_of(lane.lane):
+        return 0, 0, int(lane.group.commits == AUTO), int(lane.group.commits == AFTER)
+    offsets = BEFORE if lane.loop is None else lane.loop.offsets
+    return int(lane.loop is not None), int(offsets == IN_TRANSACTION), 0, int(offsets != BEFORE)
+
+
+def _has_gaps(lane: Lane) -> bool:
+    """Whether the offset after a record's need not be the next record's."""
+    return lane.transactional is not None or lane.cleanup_policy is not None
+
+
+def _is_lossless(run: RunDirectory, lane: Lane) -> bool:
+    """Whether what is below a high watermark stays: elections are clean, no power is lost, and followers truncate to
+    the start of a leader epoch (KIP-101)."""
+    kinds = {*lane.faults, *(kind for fault in run.events.concerning(lane.lane) for kind in fault.counts_as)}
+    is_truncated_by_epoch = release(lane.kafka_version or USUAL_VERSION) >= (0, 11)
+    return is_truncated_by_epoch and not as_obeyed(lane).unclean_leader_election and "power-loss" not in kinds
 
 
 def _explanations(run: RunDirectory) -> Iterable[Sequence[Any]]:

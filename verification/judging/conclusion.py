@@ -3,12 +3,9 @@
 Guarantee: every engine is judged by the same rules. No Spark.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.columns import OF_TRANSACTIONS
@@ -18,14 +15,11 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
-from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
 from kafka_chaos.verification.judging.assessment import HISTORY, unread
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts
-
-if TYPE_CHECKING:
-    from kafka_chaos.verification.tables.scope import Related
 
 FRAMES = "frames"
 """The name of a run that has no directory."""
@@ -37,14 +31,14 @@ class Examined:
 
     `observed`: count, first examples and causes of every anomaly that is judged in its lane and was found. `write`:
     writes the rows of findings/ into a folder that does not exist. `of_groups`: the rows of tables that were read for
-    groups.
+    groups. `unresolved`: what does not resolve in its lanes (`closure.resolve`).
     """
 
     facts: Mapping[str, LaneFacts]
     observed: Mapping[tuple[str, AnyAnomaly], Observation]
     write: Callable[[RunPath], None]
     of_groups: Mapping[str, int] = field(default_factory=dict)
-    related: Related | None = None
+    unresolved: Sequence[tuple[str, Doubt]] = ()
 
 
 def concluded(

@@ -8,10 +8,13 @@
     -- needs: log                                       the table without which it is not judged
     SELECT …
 
-The name of a file is the name of its anomaly, view or fact, its folder the family. docs/anomalies.md has the first
-paragraph of each anomaly's specification. A view with `keep: yes` is computed once, since several statements read it. A
-statement of an anomaly yields its cases: `lane`, and as far as they are known `partition`, `offset`, `producer_id`,
-`seq`, `cause`, and `units` (1 unless it says so). `:name` stands for a number of `PARAMETERS`.
+The name of a file is the name of its anomaly, relation, view or fact, its folder the family. docs/anomalies.md has the
+first paragraph of each anomaly's specification. A view with `keep: yes` is computed once, since several statements read
+it. A statement of an anomaly yields its cases: `lane`, and as far as they are known `partition`, `offset`,
+`producer_id`, `seq`, `cause`, and `units` (1 unless it says so). The comment of a relation begins with what is wrong
+with a row of the table or document that it is `of`; the anomalies that it `rests` cannot be judged without it. It yields
+such rows: `lane`, columns that say where, and `n` (1 unless it says so). There is none if the first of its `tables` is
+empty. `:name` stands for a number of `PARAMETERS`.
 """
 
 import re
@@ -25,14 +28,17 @@ from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP
 from kafka_chaos.verification.transactions.evidence import SLACK_NS
 
 PARAMETERS = {"widest_listed_gap": WIDEST_LISTED_GAP, "slack_ns": SLACK_NS}
-VIEWS, FACTS, ANOMALIES = "views", "facts", ("records", "transactions", "groups")
+VIEWS, FACTS, RELATIONS, ANOMALIES = "views", "facts", "relations", ("records", "transactions", "groups")
 """The folders of this package."""
-_HEAD = re.compile(r"-- (unit|row|tables|needs|keep): (.*)")
+_HEAD = re.compile(r"-- (unit|row|tables|needs|keep|of|rests): (.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement of a file. `needs`: the table without which it is not judged; `kept`: whether it is computed once."""
+    """A statement of a file. `needs`: the table without which it is not judged; `kept`: whether it is computed once.
+
+    `of`: the table or document that a relation is about; `rests`: what cannot be judged without it.
+    """
 
     name: str
     family: str
@@ -42,6 +48,8 @@ class Statement:
     tables: tuple[str, ...]
     needs: str
     kept: bool
+    of: str
+    rests: tuple[str, ...]
     sql: str
 
 
@@ -77,5 +85,7 @@ def _parsed(file: Traversable, family: str) -> Statement:
         tables=tuple(head["tables"].split(", ")),
         needs=head.get("needs", ""),
         kept="keep" in head,
+        of=head.get("of", ""),
+        rests=tuple(head["rests"].split(", ")) if "rests" in head else (),
         sql=re.sub(r":([a-z]\w+)", lambda match: str(PARAMETERS[match[1]]), sql),
     )

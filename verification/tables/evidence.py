@@ -28,7 +28,7 @@ class Frames:
     """The tables as DataFrames; all but `produced` and `consumed` are None if the run has none.
 
     `replica_sums`: of `replicas` (`replicas.block_sums`); `markers`: those in `replicas`. `ends`: of the partitions of
-    transactional lanes.
+    transactional lanes. `whole`: produced and consumed with all of their columns.
     """
 
     produced: DataFrame
@@ -42,6 +42,7 @@ class Frames:
     replica_sums: DataFrame | None = None
     markers: DataFrame | None = None
     ends: CommittedEnds = field(default_factory=CommittedEnds)
+    whole: Mapping[str, DataFrame] = field(default_factory=dict)
 
     @property
     def is_plain(self) -> bool:
@@ -95,7 +96,10 @@ def chosen(spark: SparkSession, run: RunDirectory, tables: Mapping[str, DataFram
         rows = [tuple(getattr(one, name) for name in names) for of in run.events.reports.values() for one in of]
         reports = local_frame(spark, schemas.HIGH_WATERMARKS, rows)
     transactions, assignments, commits = (table(name) for name in ("transactions", "assignments", "commits"))
-    return Frames(produced, consumed, table("log"), table("replicas"), reports, transactions, assignments, commits)
+    whole = {name: tables[name] for name in ("produced", "consumed")}
+    return Frames(
+        produced, consumed, table("log"), table("replicas"), reports, transactions, assignments, commits, whole=whole
+    )
 
 
 def chosen_table(run: RunDirectory, name: str, table: DataFrame) -> DataFrame:

@@ -1,7 +1,6 @@
 """Each table's references resolve in the others: in a clean run, and with each relation broken."""
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,32 @@ from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.by_spark import survey_of
-from kafka_chaos.verification.closure import large
-from kafka_chaos.verification.closure.relations import RELATIONS
-from kafka_chaos.verification.closure.resolve import resolved
-from kafka_chaos.verification.closure.small import rows_of_relations
-from kafka_chaos.verification.inputs import run_directory
-from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.tables import counts, evidence
-from kafka_chaos.verification.tables.scope import Method
+from kafka_chaos.verification.closure import by_spark
+from kafka_chaos.verification.closure.resolve import resolved, unresolved
+from kafka_chaos.verification.engines import documents
+from kafka_chaos.verification.engines.duckdb_engine import DuckDb
+from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory, open_run
+from kafka_chaos.verification.statements.library import RELATIONS, statements
+from kafka_chaos.verification.tables import evidence
 from tests.verification.oracle.rows import Assigned, Produced, Read, Replicated, Transaction
 from tests.verification.samples.planted_groups import Histories, clean
 from tests.verification.samples.run_dirs import Rows, write_histories
 
 GROUP = "in-group"
+
+
+def doubts_of(folder: Path) -> Mapping[str, Sequence[Doubt]]:
+    """By lane what does not resolve in a run directory."""
+    run = open_run(folder)
+    return resolved(run, by_duckdb(run)).doubts
+
+
+def by_duckdb(run: RunDirectory) -> list[tuple[str, Doubt]]:
+    with DuckDb(run) as engine:
+        engine.read()
+        for name, table in documents.tables(run).items():
+            engine.add(name, table)
+        return unresolved(engine, run)
 
 
 def written(run: Histories, folder: Path) -> Path:
@@ -348,22 +359,6 @@ PLANNED_BROKEN: dict[str, tuple[Callable[[Rows], None], str]] = {
 """Where there is an experiment.yaml."""
 
 
-def in_an_epoch_of_nobody(rows: Rows) -> None:
-    elected()(rows)
-    for entries in rows.checkpoints["brokers"].values():
-        entries["a/0"]["leader_epochs"] = [[0, 0], [1, 4]]
-
-
-def without_epochs(rows: Rows) -> None:
-    checkpoints()(rows)
-    for entries in rows.checkpoints["brokers"].values():
-        entries["a/0"] = {**entries["a/0"], "leader_epochs": []}
-
-
-def in_a_later_run(rows: Rows) -> None:
-    rows.event("run_started", run_id="r")
-
-
 PLAIN_CLEAN: dict[str, Callable[[Rows], None]] = {
     "as it is": lambda rows: None,
     "with checkpoints": checkpoints(),
@@ -409,15 +404,36 @@ PLAIN_BROKEN: dict[str, tuple[Callable[[Rows], None], str]] = {
 }
 
 
+def broken_together(folder: Path) -> Path:
+    run = clean()
+    for name, (change, _, _) in BROKEN.items():
+        if name not in ("outside", "other log", "two members"):
+            change(run)
+    return written(run, folder)
+
+
+def plain_broken_together(folder: Path) -> Path:
+    rows = plain_run()
+    for name, (change, _) in {**PLAIN_BROKEN, **PLANNED_BROKEN}.items():
+        if name not in ("late phase", "cut"):
+            change(rows)
+    folder = rows.write(folder)
+    (folder / "experiment.yaml").write_text("phases: [{phase: p, lanes: [{lane: a}], schedule: [{fault: kill}]}]")
+    return folder
+
+
+BROKEN_TOGETHER = {"groups and transactions": broken_together, "a plain lane": plain_broken_together}
+
+
 def test_a_clean_run_has_no_doubt(tmp_path: Path) -> None:
-    assert resolved(open_run(written(clean(), tmp_path / "run"))).doubts == {}
+    assert doubts_of(written(clean(), tmp_path / "run")) == {}
 
 
 @pytest.mark.parametrize("name", PLAIN_CLEAN)
 def test_a_clean_run_with_plain_lanes_has_no_doubt(tmp_path: Path, name: str) -> None:
     rows = plain_run()
     PLAIN_CLEAN[name](rows)
-    assert resolved(open_run(rows.write(tmp_path / "run"))).doubts == {}
+    assert doubts_of(rows.write(tmp_path / "run")) == {}
 
 
 @pytest.mark.parametrize("name", PLAIN_BROKEN)
@@ -425,7 +441,7 @@ def test_plain_lanes_have_doubts_too(tmp_path: Path, name: str) -> None:
     change, problem = PLAIN_BROKEN[name]
     rows = plain_run()
     change(rows)
-    doubts = resolved(open_run(rows.write(tmp_path / "run"))).doubts
+    doubts = doubts_of(rows.write(tmp_path / "run"))
     assert any(problem in doubt.text for doubt in doubts["a"]), doubts
 
 
@@ -434,7 +450,7 @@ def test_what_does_not_resolve_is_a_doubt_that_names_it(tmp_path: Path, name: st
     change, lane, problem = BROKEN[name]
     run = clean()
     change(run)
-    doubts = resolved(open_run(written(run, tmp_path / "run"))).doubts
+    doubts = doubts_of(written(run, tmp_path / "run"))
     assert any(problem in doubt.text for doubt in doubts[lane]), doubts
 
 
@@ -445,9 +461,9 @@ def test_a_run_of_this_project_says_more(tmp_path: Path, name: str | None) -> No
         change, problem = PLANNED_BROKEN[name]
         change(rows)
     folder = rows.write(tmp_path / "run")
-    without = [doubt.text for doubt in resolved(open_run(folder)).doubts.get("a", ())]
+    without = [doubt.text for doubt in doubts_of(folder).get("a", ())]
     (folder / "experiment.yaml").write_text("phases: [{phase: p, lanes: [{lane: a}], schedule: [{fault: kill}]}]")
-    doubts = [doubt.text for doubt in resolved(open_run(folder)).doubts.get("a", ())]
+    doubts = [doubt.text for doubt in doubts_of(folder).get("a", ())]
     more = [doubt for doubt in doubts if doubt not in without]
     assert more == [] if problem is None else any(problem in doubt for doubt in more)
 
@@ -473,14 +489,14 @@ def test_leader_epochs_that_retention_made_a_broker_forget_are_no_doubt(
             entries["a/0"] = {**entries["a/0"], "leader_epochs": chain}
         for row in rows.replicas or ():
             row["leader_epoch"] = 2 if row["offset"] == 4 else row["leader_epoch"]
-    doubts = resolved(open_run(rows.write(tmp_path / "run"))).doubts.get("a", ())
+    doubts = doubts_of(rows.write(tmp_path / "run")).get("a", ())
     problem = "a leader epoch that checkpoints.json does not have"
     assert any(problem in doubt.text for doubt in doubts) is is_doubtful, doubts
 
 
 def test_two_lanes_of_one_topic_have_a_doubt(tmp_path: Path) -> None:
     rows = Rows(lanes=[{"lane": "a"}, {"lane": "b", "topic": "a"}, {"lane": "c"}]).all(0, 0)
-    doubts = resolved(open_run(rows.write(tmp_path / "run"))).doubts
+    doubts = doubts_of(rows.write(tmp_path / "run"))
     assert {lane: [doubt.text for doubt in found] for lane, found in doubts.items()} == {
         lane: ["lanes.json: topic a is that of another lane, too"] for lane in "ab"
     }
@@ -493,13 +509,13 @@ def test_what_succeeded_has_no_error(tmp_path: Path, table: str, problem: str) -
         rows = pa.Table.from_pylist(pq.ParquetFile(file).read().to_pylist(), arrow_schema(TABLES[table]))
         errors = pa.array(["fenced"] * len(rows), pa.string())
         pq.write_table(rows.set_column(rows.schema.get_field_index("error"), "error", errors), file)
-    doubts = resolved(open_run(folder)).doubts.values()
+    doubts = doubts_of(folder).values()
     assert any(problem in doubt.text for of_lane in doubts for doubt in of_lane), doubts
 
 
 def test_every_relation_is_broken_by_some_case() -> None:
-    for relation in RELATIONS:
-        text = f"{relation.table}: {relation.problem}"
+    for relation in statements(RELATIONS).values():
+        text = f"{relation.of}: {' '.join(relation.specification.split())}"
         problems = [
             *WITH_ERRORS.values(),
             *(case[-1] for case in PLANNED_BROKEN.values()),
@@ -510,61 +526,14 @@ def test_every_relation_is_broken_by_some_case() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("most_at_once", [large.MOST_AT_ONCE, 0])
-def test_spark_finds_the_same(tmp_path: Path, spark: Any, most_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "MOST_AT_ONCE", most_at_once)
-    run = clean()
-    for name, (change, _, _) in BROKEN.items():
-        # Only single records show to have been read before the one was sent that was "sent late".
-        if name not in ("outside", "other log", "two members", "sent late"):
-            change(run)
-    opened = open_run(written(run, tmp_path / "run"))
+@pytest.mark.parametrize("change", BROKEN_TOGETHER)
+def test_spark_finds_the_same(tmp_path: Path, spark: Any, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_run(BROKEN_TOGETHER[change](tmp_path / "run"))
+    expected = by_duckdb(opened)
+    monkeypatch.setattr(by_spark, "Path", ())
     with evidence.tuned(spark, opened.rows):
-        frames = counts.summed(opened, evidence.read(spark, opened))
-        by_spark = large.rows_of_frames(opened, frames)
-    assert _exact(by_spark) == _exact(rows_of_relations(opened))
-    assert len({number for number, *_ in by_spark}) == 30
-
-
-def of_a_plain_lane(rows: Rows) -> None:
-    """Rows of produced/ that do not resolve, and a read before its record was sent."""
-    rows.produced[0].update(invoke_ns=10**9, complete_ns=10**9 - 1, transaction=0)
-    rows.produced[2].update(source_producer_id=0, source_seq=1)
-    rows.produced[3].update(outcome="fail")
-    rows.produced[4].update(complete_ns=None)
-    rows.all(5, 2000).produced[-1].update(invoke_ns=10**8, complete_ns=10**8 + 1)
-    for broker in (1, 2, 3):
-        rows.replica(broker, 5, 2000)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("change", [None, of_a_plain_lane])
-def test_runs_show_of_plain_lanes_what_their_rows_show(
-    tmp_path: Path, spark: Any, change: Callable[[Rows], None] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_directory, "MOST_ROWS", 0)
-    rows = plain_run()
-    if change is not None:
-        change(rows)
-    opened = open_run(rows.write(tmp_path / "run"))
-    with evidence.tuned(spark, opened.rows):
-        frames = evidence.read(spark, opened)
-        related = survey_of(spark, opened, frames, method=Method.RUNS).related
-        assert related is not None
-        by_runs, by_rows = large.rows_of_frames(opened, frames, related), large.rows_of_frames(opened, frames)
-    assert _exact(by_runs) == _exact(by_rows) == _exact(rows_of_relations(opened))
-    assert len(by_runs) == (0 if change is None else 7)
-
-
-def _exact(rows: list[tuple[int, str, int, str]]) -> list[tuple[object, ...]]:
-    """Spark says of some relations only which block or replica has such a row, and nothing of `ONLY_SMALL`."""
-    only_small = re.compile(rf"FROM ({'|'.join(large.ONLY_SMALL)})\b")
-    rows = [row for row in rows if not only_small.search(RELATIONS[row[0]].sql)]
-    roughly = ("an offset twice", "read before it was sent")
-    return sorted(
-        (number, lane) if RELATIONS[number].problem in roughly else (number, lane, n, place)
-        for number, lane, n, place in rows
-    )
+        assert by_spark.unresolved_by_spark(spark, opened, evidence.read(spark, opened)) == expected
+    assert len(expected) >= 20
 
 
 @pytest.mark.spark

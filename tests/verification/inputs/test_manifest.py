@@ -93,9 +93,9 @@ def test_what_is_not_as_the_run_wrote_it_is_named(run: Path, name: str) -> None:
 
 
 def test_a_whole_run_has_no_doubt_and_one_that_changed_has_it_for_every_lane(run: Path) -> None:
-    before = resolved(open_run(run)).doubts.get("a", [])
+    before = resolved(open_run(run), ()).doubts.get("a", [])
     (run / "prediction.json").write_text('{"format_version": 1, "lanes": {}}')
-    after = resolved(open_run(run)).doubts["a"]
+    after = resolved(open_run(run), ()).doubts["a"]
     assert [doubt.text for doubt in after if doubt not in before] == [f"changed {SINCE}: prediction.json"]
 
 
@@ -135,5 +135,5 @@ def test_an_experiment_that_is_none_is_refused_where_no_manifest_is_there(run: P
 
 def test_a_run_with_an_experiment_has_events(run: Path) -> None:
     (run / "events.jsonl").unlink()
-    texts = [doubt.text for doubt in resolved(open_run(run)).doubts["a"]]
+    texts = [doubt.text for doubt in resolved(open_run(run), ()).doubts["a"]]
     assert "events.jsonl is missing, though experiment.yaml is there" in texts

@@ -1,0 +1,8 @@
+-- of a group that no lane has
+-- of: commits
+-- rests: of_groups
+-- tables: commits, groups
+SELECT c.lane, c.`group`, c.`partition`, c.`offset`
+FROM commits c
+LEFT JOIN `groups` g ON g.`group` = c.`group`
+WHERE g.lane IS NULL

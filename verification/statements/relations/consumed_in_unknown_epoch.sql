@@ -1,0 +1,16 @@
+-- read with a leader epoch that no replica has
+--
+-- Later than that of every replica, or earlier, where nothing that was committed gets lost.
+-- of: consumed
+-- tables: copies, consumed, lanes
+SELECT c.lane, c.`partition`, c.`offset`
+FROM consumed c
+JOIN lanes l ON l.lane = c.lane
+JOIN (
+  SELECT lane, `partition`, `offset`, producer_id, seq, MIN(leader_epoch) AS first, MAX(leader_epoch) AS last
+  FROM copies
+  GROUP BY lane, `partition`, `offset`, producer_id, seq
+) r
+  ON r.lane = c.lane AND r.`partition` = c.`partition` AND r.`offset` = c.`offset` AND r.producer_id = c.producer_id
+  AND r.seq = c.seq
+WHERE c.leader_epoch > r.last OR (c.leader_epoch < r.first AND l.lossless = 1)

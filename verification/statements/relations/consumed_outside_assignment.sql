@@ -1,0 +1,8 @@
+-- read before the consumer was assigned the partition, or after that had ended
+-- of: consumed
+-- rests: of_groups
+-- tables: assignments, taken
+SELECT r.lane, r.consumer, r.`partition`, r.n
+FROM assignments a
+JOIN taken r ON r.lane = a.lane AND r.consumer = a.consumer AND r.`partition` = a.`partition`
+WHERE r.first_ns < a.start_ns OR r.last_ns > a.end_ns

@@ -1,0 +1,8 @@
+-- sent after its phase had ended
+-- of: produced
+-- tables: sent, phases
+SELECT s.lane, SUM(s.n) AS n
+FROM sent s
+JOIN (SELECT lane, MAX(end_ns) AS end_ns FROM phases GROUP BY lane) p ON p.lane = s.lane
+WHERE s.last_ns > p.end_ns
+GROUP BY s.lane

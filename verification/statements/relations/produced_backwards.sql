@@ -1,0 +1,5 @@
+-- answered before it was sent
+-- of: produced
+-- rests: zombie_commit, hanging_transaction
+-- tables: sent
+SELECT lane, producer_id, backwards AS n FROM sent WHERE backwards > 0

@@ -1,0 +1,7 @@
+-- a number below 0
+-- of: produced
+-- tables: sent
+SELECT lane, producer_id, MIN(first_seq) AS seq
+FROM sent
+WHERE first_seq < 0 AND producer_id >= 0
+GROUP BY lane, producer_id

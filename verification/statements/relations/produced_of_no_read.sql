@@ -1,0 +1,20 @@
+-- made of an input that its loop had not read
+-- of: produced
+-- rests: of_loops
+-- tables: groups, produced, consumed, assignments
+SELECT o.lane, o.source_producer_id AS producer_id, o.source_seq AS seq, g.lane AS of_lane
+FROM `groups` g
+JOIN produced o ON o.lane = g.judged
+LEFT JOIN (
+  SELECT m.`group`, c.lane, c.producer_id, c.seq, MIN(c.poll_ns) AS first_ns
+  FROM consumed c
+  JOIN (
+    SELECT DISTINCT a.`group`, a.consumer
+    FROM assignments a
+    JOIN `groups` l ON l.`group` = a.`group`
+    WHERE l.is_loop = 1
+  ) m ON m.consumer = c.consumer
+  GROUP BY m.`group`, c.lane, c.producer_id, c.seq
+) i ON i.`group` = g.`group` AND i.lane = g.lane AND i.producer_id = o.source_producer_id AND i.seq = o.source_seq
+WHERE g.is_loop = 1 AND o.source_producer_id IS NOT NULL AND o.source_seq IS NOT NULL
+  AND (i.lane IS NULL OR o.invoke_ns < i.first_ns)

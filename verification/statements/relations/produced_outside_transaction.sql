@@ -1,0 +1,8 @@
+-- sent before its transaction began, or after it ended
+-- of: produced
+-- rests: zombie_commit, hanging_transaction
+-- tables: transactions, sent
+SELECT t.lane, t.producer_id, t.`transaction`, s.n
+FROM transactions t
+JOIN sent s ON s.lane = t.lane AND s.producer_id = t.producer_id AND s.`transaction` = t.`transaction`
+WHERE s.first_ns < t.begin_ns OR s.last_ns > t.end_ns

@@ -1,0 +1,7 @@
+-- acknowledged without a time, beside others that have one
+-- of: produced
+-- tables: sent
+SELECT lane, SUM(untimed) AS n
+FROM sent
+GROUP BY lane
+HAVING SUM(untimed) > 0 AND SUM(timed) > 0

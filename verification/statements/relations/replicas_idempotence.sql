@@ -1,0 +1,7 @@
+-- with producer epochs, though the lane is not idempotent, or without them, though it is
+-- of: replicas
+-- tables: writings, lanes
+SELECT w.lane, w.`partition`, w.producer_id
+FROM writings w
+JOIN lanes l ON l.lane = w.lane
+WHERE w.producer_id >= 0 AND ((l.idempotent = 0 AND w.last_epoch >= 0) OR (l.idempotent = 1 AND w.first_epoch < 0))

@@ -1,0 +1,5 @@
+-- an offset twice
+-- of: replicas
+-- rests: replica_divergence
+-- tables: replicas
+SELECT lane, `partition`, `offset` FROM replicas GROUP BY lane, `partition`, broker, `offset` HAVING COUNT(*) > 1

@@ -1,0 +1,16 @@
+-- a leader epoch that checkpoints.json does not have, or from before it began
+--
+-- Brokers forget the epochs before the first record that retention leaves, and move the start of its own, at once; the
+-- segments that hold those records they delete later.
+-- of: replicas
+-- rests: replica_divergence
+-- tables: chains, epochs, lanes
+SELECT e.lane, e.`partition`, e.leader_epoch
+FROM epochs e
+JOIN lanes l ON l.lane = e.lane
+JOIN (
+  SELECT lane, `partition`, MIN(leader_epoch) AS oldest FROM chains GROUP BY lane, `partition`
+) k ON k.lane = e.lane AND k.`partition` = e.`partition`
+LEFT JOIN chains c ON c.lane = e.lane AND c.`partition` = e.`partition` AND c.leader_epoch = e.leader_epoch
+WHERE e.leader_epoch >= 0 AND (c.lane IS NULL OR e.first < c.first)
+  AND NOT (l.cleaned = 1 AND e.leader_epoch <= k.oldest)

@@ -1,0 +1,10 @@
+-- of more transactional ids than lanes.json has producers
+-- of: transactions
+-- rests: dependency_cycle, zombie_commit
+-- tables: transactions, lanes
+SELECT t.lane, COUNT(DISTINCT t.transactional_id) AS n
+FROM transactions t
+JOIN lanes l ON l.lane = t.lane
+WHERE l.timeout_ms IS NOT NULL
+GROUP BY t.lane, l.producers, l.loop
+HAVING (l.producers > 1 OR l.loop = 1) AND COUNT(DISTINCT t.transactional_id) > l.producers

@@ -1,0 +1,7 @@
+-- of a lane without transactions
+-- of: transactions
+-- tables: transactions, lanes
+SELECT t.lane, t.producer_id, t.`transaction`
+FROM transactions t
+JOIN lanes l ON l.lane = t.lane
+WHERE l.timeout_ms IS NULL

@@ -1,0 +1,11 @@
+-- By partition the last offset in the log or in a replica.
+--
+-- tables: log, epochs
+-- keep: yes
+SELECT lane, `partition`, MAX(last) AS last
+FROM (
+  SELECT lane, `partition`, MAX(`offset`) AS last FROM log GROUP BY lane, `partition`
+  UNION ALL
+  SELECT lane, `partition`, last FROM epochs
+) q
+GROUP BY lane, `partition`
