@@ -21,7 +21,7 @@ from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory, o
 from kafka_chaos.verification.statements.library import RELATIONS, statements
 from kafka_chaos.verification.tables import evidence
 from tests.verification.oracle.rows import Assigned, Produced, Read, Replicated, Transaction
-from tests.verification.samples.planted_groups import Histories, clean
+from tests.verification.samples.planted_groups import Histories, clean, owned_twice
 from tests.verification.samples.run_dirs import Rows, write_histories
 
 GROUP = "in-group"
@@ -154,6 +154,27 @@ def reads_at_one_time(run: Histories) -> None:
     rows[at] = rows[at]._replace(poll_ns=first.poll_ns)
 
 
+def second_owner(**hidden: Any) -> Callable[[Histories], None]:
+    """Of a partition, in the same generation; `hidden`: what its assignment says instead."""
+
+    def change(run: Histories) -> None:
+        planted = owned_twice()[0]
+        run.lanes["in"] = planted.lanes["in"]
+        rows = run.lanes["in"].assignments
+        rows[-1] = rows[-1]._replace(**hidden)
+
+    return change
+
+
+def without_a_partition(run: Histories) -> None:
+    """Whatever a group has to do with it is hidden."""
+    history, reads = run.lanes["in"], {row.consumer for row in run.lanes["in"].assignments if row.group == GROUP}
+    history.assignments[:] = [row for row in history.assignments if (row.group, row.partition) != (GROUP, 1)]
+    history.consumed[:] = [row for row in history.consumed if row.consumer not in reads or row.partition != 1]
+    history.commits[:] = [row for row in history.commits if (row.group, row.partition) != (GROUP, 1)]
+    del run.final[GROUP][1]
+
+
 MARKER = Replicated(0, 1, 0, 0, 7, -1, "commit")
 OUTSIDE = Produced(7, 99, 0, None, "info", None, 5000, None, 0, 0)
 BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
@@ -216,6 +237,18 @@ BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
     "unread": (reads_of_one_dropped, "in", "commits: of an offset that its consumer had not read up to"),
     "still assigned": (assigned_twice, "in", "of one partition to a member that still has it"),
     "two levels": (changed("assignments", "in", isolation="read_uncommitted"), "in", "with several isolation levels"),
+    "an owner of no group": (second_owner(group=None), "in", "assignments: of no group, though it may be a member's"),
+    "a member of no group": (
+        second_owner(group=None, generation=None, member="m1"),
+        "in",
+        "assignments: of no group, though it may be a member's",
+    ),
+    "a second reader of no group": (
+        second_owner(group=None, generation=None),
+        "in",
+        "assignments: of no group, though it may be a member's",
+    ),
+    "no evidence in a partition": (without_a_partition, "in", "consumed: nothing by a group, of a partition in which"),
     "stray group": (changed("assignments", "in", group="x"), "in", "of a group that no lane has"),
     "two groups": (one_member, "exact", "of one member to several groups"),
     "commit of another": (changed("commits", "in", consumer="x"), "in", "commits: by a consumer that was not assigned"),
@@ -407,7 +440,7 @@ PLAIN_BROKEN: dict[str, tuple[Callable[[Rows], None], str]] = {
 def broken_together(folder: Path) -> Path:
     run = clean()
     for name, (change, _, _) in BROKEN.items():
-        if name not in ("outside", "other log", "two members"):
+        if name not in ("outside", "other log", "two members", "no evidence in a partition") and "no group" not in name:
             change(run)
     return written(run, folder)
 
@@ -534,6 +567,15 @@ def test_spark_finds_the_same(tmp_path: Path, spark: Any, change: str, monkeypat
     with evidence.tuned(spark, opened.rows):
         assert by_spark.unresolved_by_spark(spark, opened, evidence.read(spark, opened)) == expected
     assert len(expected) >= 20
+
+
+@pytest.mark.parametrize("name", ["an owner of no group", "a second reader of no group", "no evidence in a partition"])
+def test_what_a_group_hides_is_unknown(tmp_path: Path, name: str) -> None:
+    run = clean()
+    BROKEN[name][0](run)
+    lane = verify(written(run, tmp_path / "run"), engine="duckdb").lane("in")
+    assert lane.verdict == Verdict.UNKNOWN
+    assert GroupAnomaly.OWNED_TWICE in lane.not_judged
 
 
 @pytest.mark.spark

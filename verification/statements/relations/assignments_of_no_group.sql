@@ -1,0 +1,23 @@
+-- of no group, though it may be a member's
+--
+-- A reader beside a group has no generation, is no member of one, and is the only one of its isolation level.
+--
+-- of: assignments
+-- rests: of_groups
+-- tables: groups, assignments, taken
+SELECT g.judged AS lane, a.consumer, a.`partition`
+FROM `groups` g
+JOIN assignments a ON a.lane = g.lane AND a.`group` IS NULL
+JOIN (
+  SELECT lane, isolation, COUNT(DISTINCT member) AS members
+  FROM assignments
+  WHERE `group` IS NULL
+  GROUP BY lane, isolation
+) o ON o.lane = a.lane AND o.isolation = a.isolation
+LEFT JOIN (SELECT DISTINCT member FROM assignments WHERE `group` IS NOT NULL) m ON m.member = a.member
+LEFT JOIN (
+  SELECT DISTINCT r.lane
+  FROM taken r
+  LEFT ANTI JOIN assignments k ON k.lane = r.lane AND k.consumer = r.consumer
+) s ON s.lane = a.lane
+WHERE a.generation IS NOT NULL OR m.member IS NOT NULL OR o.members > 1 OR s.lane IS NOT NULL
