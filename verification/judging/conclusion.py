@@ -17,6 +17,7 @@ from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
 from kafka_chaos.verification.judging.assessment import HISTORY, unread
+from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import Observation, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -51,15 +52,17 @@ def concluded(
     missing_commits = unread(run, tables, ["commits"])
     lanes = tuple(
         judge(
-            run,
-            lane,
-            examined.facts.get(lane.lane, LaneFacts()),
-            predictions[lane.lane],
-            {anomaly: seen for (name, anomaly), seen in examined.observed.items() if name == lane.lane},
-            unread=missing,
-            unread_replicas=missing_replicas,
-            unread_commits=missing_commits,
-            lost_input=_lost_input(lane, examined),
+            LaneEvidence(
+                run,
+                lane,
+                examined.facts.get(lane.lane, LaneFacts()),
+                predictions[lane.lane],
+                {anomaly: seen for (name, anomaly), seen in examined.observed.items() if name == lane.lane},
+                unread=missing,
+                unread_replicas=missing_replicas,
+                unread_commits=missing_commits,
+                lost_input=_lost_input(lane, examined),
+            )
         )
         for lane in run.lanes
     )

@@ -19,6 +19,7 @@ from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, read_lanes
 from kafka_chaos.verification.inputs.tables import Table
+from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import GroupFacts, GroupPartitionFacts, LaneFacts, ReplicaFacts
@@ -49,7 +50,7 @@ def verdict_of(
     facts = LaneFacts({0: FULL}, 0, {0: REPLICAS}, groups=groups, without_input=without_input)
     prediction = LanePrediction(predicted, "model", (), "digest")
     given: dict[str, Any] = {"unread_commits": unread_commits, "lost_input": lost_input}
-    return judge(run, lane, facts, prediction, observed, **given)  # type: ignore[arg-type]
+    return judge(LaneEvidence(run, lane, facts, prediction, observed, **given))  # type: ignore[arg-type]
 
 
 def not_judged(verdict: LaneVerdict) -> set[GroupAnomaly]:

@@ -12,6 +12,7 @@ from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.tables import Table
+from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts, ReplicaFacts
@@ -54,4 +55,4 @@ def verdict_of(
     predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN) | (statuses or {}), "model", steps, "digest")
     observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
     of_lane = LaneFacts({0: facts} if facts else {}, unjudged, {0: replicas} if replicas else {})
-    return judge(directory, lane, of_lane, predicted, observed, unread=unread)
+    return judge(LaneEvidence(directory, lane, of_lane, predicted, observed, unread=unread))

@@ -9,6 +9,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.ledger import CrossCheck, FileLedger, TableLedger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
+from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
@@ -125,13 +126,15 @@ def test_the_verdict_of_a_run_is_that_of_its_gravest_lane_with_all_tables() -> N
 def test_doubts_come_in_the_order_of_partitions() -> None:
     behind = {number: replace(FULL, read_end=None) for number in (2, 0, 1)}
     predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN), "model", (), "digest")
-    lane = judge(run(), replace(LANE, partitions=3), LaneFacts({None: PartitionFacts(), **behind}), predicted, {})
+    lane = judge(
+        LaneEvidence(run(), replace(LANE, partitions=3), LaneFacts({None: PartitionFacts(), **behind}), predicted)
+    )
     assert [reason.partition("partition ")[2][0] for reason in lane.reasons] == ["0", "1", "2"]
 
 
 def test_a_lane_whose_prediction_nothing_confirms_is_unknown() -> None:
     predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN), "prediction.json")
-    lane = judge(run(), LANE, LaneFacts({0: FULL}), predicted, {})
+    lane = judge(LaneEvidence(run(), LANE, LaneFacts({0: FULL}), predicted))
     assert lane.verdict == Verdict.UNKNOWN
     assert lane.reasons == ("the model could not confirm prediction.json: its search was not exhausted",)
     assert lane.ledger is not None

@@ -29,6 +29,7 @@ from kafka_chaos.verification.judging.defect_evidence import (
     ended_late,
     renewed_epoch,
 )
+from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.known_defects import recorded_of
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
@@ -84,7 +85,7 @@ def verdict_of(
     tables = {**read_tables(run_dir), "replicas": Table(files=read_tables(run_dir)["replicas"].files)}
     run = RunDirectory(run_dir, (LANE,), tables, Events((), preconditions=preconditions))
     seen = {Anomaly(name): one for name, one in (observed or {"duplicate": TWICE}).items()}
-    return judge(run, LANE, LaneFacts({0: facts}), prediction, seen)
+    return judge(LaneEvidence(run, LANE, LaneFacts({0: facts}), prediction, seen))
 
 
 def run_of(*lanes: LaneVerdict) -> RunVerdict:

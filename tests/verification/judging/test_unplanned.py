@@ -12,6 +12,7 @@ from kafka_chaos.verification.inputs.documents.events import Events, Phase
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import Observation
 from kafka_chaos.verification.judging.unplanned import unplanned
@@ -78,7 +79,7 @@ def test_they_permit_nothing_that_no_behaviour_explains() -> None:
     directory = run_with(elected(1, 300))
     seen = {Anomaly.LOST_WRITE: Observation(3, causes={Cause.ELECTION: 2, Cause.UNEXPLAINED: 1})}
     predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN), "model", (), "digest")
-    lane = judge(directory, LOSING, LaneFacts({0: FULL}), predicted, seen)
+    lane = judge(LaneEvidence(directory, LOSING, LaneFacts({0: FULL}), predicted, seen))
     assert (lane.verdict, lane.reasons) == (Verdict.VIOLATION, ("lost_write is forbidden and was found: 3",))
 
 

@@ -18,6 +18,7 @@ from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.tables import Table
+from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, ReplicaFacts, TransactionFacts
@@ -53,7 +54,7 @@ def verdict_of(
     )
     observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
     of_lane = LaneFacts({0: partition}, 0, {0: replicas}, facts)
-    return judge(run, lane, of_lane, predicted, observed, unread_replicas=unread_replicas)  # type: ignore[arg-type]
+    return judge(LaneEvidence(run, lane, of_lane, predicted, observed, unread_replicas=unread_replicas))  # type: ignore[arg-type]
 
 
 def not_judged(verdict: LaneVerdict) -> set[str]:

@@ -14,6 +14,7 @@ from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import open_run
 from kafka_chaos.verification.judging.causes import causes_of
+from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.tables.facts import LaneFacts
 from tests.verification.samples.mutations import conforming
@@ -114,7 +115,9 @@ def test_a_changed_document_is_refused_by_its_file_or_judged(run_dir: Path, draw
             causes_of(run)
             for lane in run.lanes:
                 statuses = dict.fromkeys(lane.anomalies, Status.FORBIDDEN)
-                verdict = judge(run, lane, LaneFacts(), LanePrediction(statuses, "model", (), "digest"), {})
+                verdict = judge(
+                    LaneEvidence(run, lane, LaneFacts(), LanePrediction(statuses, "model", (), "digest"), {})
+                )
                 assert json.dumps(verdict.to_json()).encode()
                 assert Anomaly.LOST_WRITE in verdict.predicted
     finally:

@@ -1,0 +1,240 @@
+"""The rules by which a lane's evidence is judged, in the order in which their sentences appear in verdict.json.
+
+Each takes the evidence, and yields nothing, doubts, or gaps. `RULES` are all of them; `judge.py` has those of what was
+found. Pure Python, no Spark.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kafka_chaos.contract.anomalies import Anomaly, Trait, those
+from kafka_chaos.contract.command.errors import counted
+from kafka_chaos.contract.events import IsrChanged
+from kafka_chaos.contract.lane.families import AnyAnomaly
+from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
+from kafka_chaos.contract.lane.metadata import SERVER
+from kafka_chaos.verification.inputs.run_directory import Doubt
+from kafka_chaos.verification.judging.assessment import FAMILIES, reports
+from kafka_chaos.verification.judging.evidence import LaneEvidence
+from kafka_chaos.verification.judging.known_defects import implied
+from kafka_chaos.verification.judging.unexplained import unexplained
+from kafka_chaos.verification.tables.facts import PartitionFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Why the absence of the anomalies that `rest` on it proves nothing. Alone, it is no doubt about the lane."""
+
+    text: str
+    rests: tuple[AnyAnomaly, ...]
+
+
+Rule = Callable[[LaneEvidence], Iterator[Doubt | Gap]]
+
+
+def left_out(lane: LaneEvidence) -> list[str]:
+    """The evidence that the run did not collect on purpose."""
+    run, log, replicas = lane.run, lane.run.tables["log"], lane.run.tables["replicas"]
+    absent = {
+        "no log/: the final log is unknown": not run.has_log and not log.unread,
+        "no replicas/: replicas are not compared": not replicas.given and not replicas.unread,
+        "no checkpoints.json: replicas are compared below the lowest log end": (
+            replicas.given and not run.checkpoints.given
+        ),
+        "no events.jsonl: proofs of faults are not judged": run.events.faults is None,
+        "no timings.json: recovery is not judged": not run.timings,
+        "no reports of high watermarks": not reports(run, lane.lane),
+    }
+    return [sentence for sentence, is_absent in absent.items() if is_absent]
+
+
+def _tables_not_read(lane: LaneEvidence) -> Iterator[Doubt]:
+    yield from map(Doubt, (*lane.unread, *lane.unread_replicas, *lane.unread_commits))
+
+
+def _tables_announced(lane: LaneEvidence) -> Iterator[Doubt]:
+    run = lane.run
+    for name in run.events.collects:
+        if not run.tables[name].given and not run.tables[name].unread:
+            why = "events.jsonl announces it, so the run ended before it was collected"
+            yield Doubt(f"{name}/ is missing: {why}")
+    if run.is_planned and "replicas" in run.events.collects and not run.checkpoints.given:
+        yield Doubt("checkpoints.json is missing, which is written with the replicas/ of events.jsonl")
+
+
+def _phases(lane: LaneEvidence) -> Iterator[Doubt]:
+    for phase in lane.run.events.unfinished(lane.lane.lane):
+        yield Doubt(f"the load of phase {phase} never ended: events.jsonl reports no phase_ended")
+    yield from map(Doubt, lane.run.events.doubts.get(lane.lane.lane, ()))
+
+
+def _empty_history(lane: LaneEvidence) -> Iterator[Doubt]:
+    if not lane.facts.total("produced"):
+        yield Doubt("empty history: nothing was produced")
+    elif not lane.acknowledged:
+        yield Doubt("nothing was acknowledged: no record could be lost")
+    elif lane.run.has_log and not lane.facts.total("stored"):
+        yield Doubt(f"log/ holds no record of this lane, although {lane.acknowledged} were acknowledged")
+
+
+def _ends_reached(lane: LaneEvidence) -> Iterator[Doubt]:
+    has_log = lane.run.has_log
+    for partition, facts in sorted(lane.facts.partitions.items(), key=lambda item: item[0] or 0):
+        if partition is not None and not facts.end_reached(final_log=has_log):
+            read = facts.read_end
+            far = "nothing of it was read" if read is None else f"the last offset read is {read}"
+            end = facts.end(final_log=has_log)
+            yield Doubt(f"no consumer reached the end of partition {partition}, offset {end}: {far}")
+
+
+def _cut_logs(lane: LaneEvidence) -> Iterator[Doubt]:
+    """The partitions whose log/ ends before what some broker knows to be committed. Markers are not in log/."""
+    if not lane.run.has_log or lane.lane.cleanup_policy is not None or lane.lane.transactional is not None:
+        return
+    for partition in range(lane.lane.partitions):
+        marks = lane.run.checkpoints.high_watermarks.get((lane.lane.lane, partition), {})
+        known = [(mark, broker) for broker, mark in marks.items() if mark is not None]
+        end = lane.facts.partitions.get(partition, PartitionFacts()).log_end
+        last = -1 if end is None else end
+        if known and max(known)[0] > last + 1:
+            (lowest, _), (highest, broker) = min(known), max(known)
+            mark = f"every broker's high watermark, {lowest}"
+            if lowest <= last + 1:
+                mark = f"a high watermark, {highest} of broker {broker}"
+            yield Doubt(f"partition {partition}: log/ ends at offset {last}, below {mark}")
+
+
+def _doubled_log(lane: LaneEvidence) -> Iterator[Doubt]:
+    if doubled := lane.facts.total("doubled"):
+        yield Doubt(f"log/ holds {doubled} rows twice")
+
+
+def _acknowledgements(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
+    unplaced = lane.facts.total("unplaced")
+    if lane.lane.acks == "0":
+        if placed := lane.acknowledged - unplaced:
+            yield Doubt(f"{counted(placed, 'acknowledgement')} name an offset, which no broker answers to acks=0")
+    elif unplaced:
+        why = f"{counted(unplaced, 'acknowledgement')} name no offset"
+        if lane.run.is_planned and unplaced > implied(lane.run, lane.lane):
+            yield Doubt(why)
+        yield Gap(why, (Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET))
+
+
+def _read_by_nobody(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
+    if not lane.facts.unjudged:
+        return
+    why = f"{lane.facts.unjudged} of {lane.acknowledged} acknowledged records were read by nobody, and "
+    if lane.run.has_log:
+        yield Doubt(why + "are not in the log, from which records are removed")
+    else:
+        yield Gap(why + "there is no final log (log/)", tuple(those(Anomaly, Trait.BY_READS)))
+
+
+def _families(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
+    evidence = (lane.run, lane.lane, lane.facts)
+    for family in FAMILIES:
+        yield from (Gap(why, (anomaly,)) for anomaly, why in family.proves_nothing(*evidence).items())
+        yield from map(Doubt, family.doubts(*evidence))
+
+
+def _acknowledged_before_faults(lane: LaneEvidence) -> Iterator[Doubt]:
+    late = lane.lane.created_late
+    faults = lane.run.events.concerning(lane.lane.lane)
+    moments = [(((late and one.healed) or one.requested)[0], one.fault_id) for one in faults if one.requested]
+    if moments:
+        moment_ns, fault_id = max(moments) if late else min(moments)
+        acknowledged_ns = lane.facts.first_acknowledged_ns
+        if acknowledged_ns is None or acknowledged_ns >= moment_ns:
+            yield Doubt(f"no acknowledgement before {'the end of the last' if late else 'the first'} fault, {fault_id}")
+
+
+def _faults_proven(lane: LaneEvidence) -> Iterator[Doubt]:
+    for fault in lane.run.events.concerning(lane.lane.lane):
+        if fault.problem is not None:
+            yield Doubt(f"fault {fault.fault_id}: {fault.problem}")
+
+
+def _faults_declared(lane: LaneEvidence) -> Iterator[Doubt]:
+    events = lane.run.events
+    if unreported := events.unreported(lane.lane, len(lane.run.checkpoints.brokers)):
+        yield Doubt(f"lanes.json declares faults that events.jsonl does not report: {', '.join(unreported)}")
+    if undeclared := events.undeclared(lane.lane):
+        yield Doubt(f"events.jsonl reports faults that lanes.json does not declare: {', '.join(undeclared)}")
+
+
+def _faults_of_strangers(lane: LaneEvidence) -> Iterator[Doubt]:
+    for fault in lane.run.events.concerning(lane.lane.lane):
+        if strangers := _strangers(lane, {name for name in fault.brokers if SERVER.fullmatch(name)}):
+            yield Doubt(f"fault {fault.fault_id} hit {strangers}, which checkpoints.json does not name")
+
+
+def _strangers(lane: LaneEvidence, names: set[str]) -> str:
+    """Those of these brokers that this project's checkpoints.json, which names all of them, does not name."""
+    known = {f"broker-{number}" for number in lane.run.checkpoints.brokers if lane.run.is_planned}
+    return ", ".join(sorted(names - known)) if known else ""
+
+
+def _faults_shown(lane: LaneEvidence) -> Iterator[Doubt]:
+    faults = lane.run.events.concerning(lane.lane.lane) if lane.run.is_planned else ()
+    own = [fault for fault in faults if fault.kind != LOCKSTEP and fault.problem is None]
+    yield from (Doubt(f"fault {fault.fault_id}: proven without evidence") for fault in own if not fault.shown)
+    yield from (Doubt(f"fault {fault.fault_id}: no event says what it hit") for fault in own if not fault.resolved)
+
+
+def _changes_of_strangers(lane: LaneEvidence) -> Iterator[Doubt]:
+    changes = [change for (name, _), of in lane.run.events.changes.items() if name == lane.lane.lane for change in of]
+    named = {f"broker-{change.broker}" for change in changes if not isinstance(change, IsrChanged)}
+    if strangers := _strangers(lane, named):
+        yield Doubt(f"events.jsonl names {strangers}, which checkpoints.json does not name")
+
+
+def _lockstep(lane: LaneEvidence) -> Iterator[Doubt]:
+    steps, faults = lane.prediction.steps, lane.run.events.concerning(lane.lane.lane)
+    if steps and not any(fault.kind == LOCKSTEP and fault.steps == steps for fault in faults):
+        yield Doubt("prediction.json is for a lock-step phase that events.jsonl does not report")
+
+
+def _events_unexplained(lane: LaneEvidence) -> Iterator[Doubt]:
+    yield from map(Doubt, unexplained(lane.run, lane.lane))
+
+
+def _relations(lane: LaneEvidence) -> Iterator[Doubt]:
+    for doubt in lane.run.doubts.get(lane.lane.lane, ()):
+        yield Doubt(doubt.text, tuple(one for one in doubt.rests if one in lane.lane.anomalies))
+
+
+def _replicas(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
+    if lane.replicas is not None and lane.replicas.problems:
+        yield Gap("; ".join(lane.replicas.problems), (Anomaly.REPLICA_DIVERGENCE,))
+        yield from map(Doubt, lane.replicas.contradictions)
+
+
+def _prediction(lane: LaneEvidence) -> Iterator[Doubt]:
+    if lane.prediction.model_digest is None:
+        yield Doubt("the model could not confirm prediction.json: its search was not exhausted")
+
+
+RULES: tuple[Rule, ...] = (
+    _tables_not_read,
+    _tables_announced,
+    _phases,
+    _empty_history,
+    _ends_reached,
+    _cut_logs,
+    _doubled_log,
+    _acknowledgements,
+    _read_by_nobody,
+    _families,
+    _acknowledged_before_faults,
+    _faults_proven,
+    _faults_declared,
+    _faults_of_strangers,
+    _faults_shown,
+    _changes_of_strangers,
+    _lockstep,
+    _events_unexplained,
+    _relations,
+    _replicas,
+    _prediction,
+)
