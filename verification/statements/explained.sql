@@ -6,8 +6,6 @@
 -- dropped after its acknowledgement, or after its sending if there is none. Which of two records at one place is the older
 -- one is not known: anything that dropped the offset may explain them. Only a retry may have been under way still when the
 -- run ended.
---
--- tables: cases, sends, explanations, replicas, lanes
 WITH caused AS (
   SELECT
     c.number, c.lane, c.anomaly, c.`partition`, c.`offset`, c.producer_id, c.seq,

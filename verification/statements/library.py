@@ -4,7 +4,6 @@
     --
     -- unit: identities                                 what is counted, of an anomaly
     -- row: where it was read first                     what its row in findings/ names
-    -- tables: records                                  tables and views that it reads
     -- needs: log                                       the table without which it is not judged
     SELECT …
 
@@ -12,9 +11,9 @@ The name of a file is the name of its anomaly, relation, view or fact, its folde
 first paragraph of each anomaly's specification. A view with `keep: yes` is computed once, since several statements read
 it. A statement of an anomaly yields its cases: `lane`, and as far as they are known `partition`, `offset`,
 `producer_id`, `seq`, `cause`, and `units` (1 unless it says so). The comment of a relation begins with what is wrong
-with a row of the table or document that it is `of`; the anomalies that it `rests` cannot be judged without it. It yields
-such rows: `lane`, columns that say where, and `n` (1 unless it says so). There is none if the first of its `tables` is
-empty. `:name` stands for a number of `PARAMETERS`.
+with a row of the table or document that it is `of`; without it, the anomalies that it `rests` cannot be judged. It
+yields such rows: `lane`, columns that say where, and `n` (1 unless it says so); none, if the first table that it names
+is empty. `:name` stands for a number of `PARAMETERS`.
 """
 
 import re
@@ -30,14 +29,17 @@ from kafka_chaos.verification.transactions.evidence import SLACK_NS
 PARAMETERS = {"widest_listed_gap": WIDEST_LISTED_GAP, "slack_ns": SLACK_NS}
 VIEWS, FACTS, RELATIONS, ANOMALIES = "views", "facts", "relations", ("records", "transactions", "groups")
 """The folders of this package."""
-_HEAD = re.compile(r"-- (unit|row|tables|needs|keep|of|rests): (.*)")
+_HEAD = re.compile(r"-- (unit|row|needs|keep|of): (.*)")
+_SOURCE, _NAMED = re.compile(r"\b(?:FROM|JOIN) `?(\w+)"), re.compile(r"\b(\w+) AS \(\n")
+"""A table or view that a statement reads, and one that it names itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A statement of a file. `needs`: the table without which it is not judged; `kept`: whether it is computed once.
 
-    `of`: the table or document that a relation is about; `rests`: what cannot be judged without it.
+    `tables`: the tables and views that it reads, in its order. `of`: the table or document that a relation is about;
+    `rests`: what cannot be judged without it.
     """
 
     name: str
@@ -75,6 +77,7 @@ def _parsed(file: Traversable, family: str) -> Statement:
     lines = file.read_text("utf-8").splitlines()
     comment = [line for line in lines if line.startswith("--")]
     head = {match[1]: match[2].strip() for line in comment if (match := _HEAD.fullmatch(line))}
+    of, _, rests = head.get("of", "").partition("; rests: ")
     sql = "\n".join(lines[len(comment) :])
     return Statement(
         name=file.name.removesuffix(".sql"),
@@ -82,10 +85,10 @@ def _parsed(file: Traversable, family: str) -> Statement:
         specification="\n".join(line[3:] for line in comment if not _HEAD.fullmatch(line)).strip(),
         unit=head.get("unit", ""),
         row=head.get("row", ""),
-        tables=tuple(head["tables"].split(", ")),
+        tables=tuple(name for name in dict.fromkeys(_SOURCE.findall(sql)) if name not in _NAMED.findall(sql)),
         needs=head.get("needs", ""),
         kept="keep" in head,
-        of=head.get("of", ""),
-        rests=tuple(head["rests"].split(", ")) if "rests" in head else (),
+        of=of,
+        rests=tuple(rests.split(", ")) if rests else (),
         sql=re.sub(r":([a-z]\w+)", lambda match: str(PARAMETERS[match[1]]), sql),
     )

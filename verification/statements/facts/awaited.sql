@@ -1,7 +1,5 @@
 -- The transactions whose end their client awaited for a second or more, or asked for in vain, in lanes whose bounds of
 -- recovery are known.
---
--- tables: transactions, lanes
 SELECT t.lane, t.transactional_id, t.begin_ns, t.end_ns
 FROM transactions t
 JOIN lanes l ON l.lane = t.lane

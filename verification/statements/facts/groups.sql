@@ -1,6 +1,4 @@
 -- By group its assignments, members and commits. `doubled`: rows of assignments/ and commits/ that repeat another one.
---
--- tables: groups, group_assignments, processed, effects
 SELECT
   g.judged, g.`group`,
   COALESCE(a.n, 0) AS assignments, COALESCE(a.members, 0) AS members,

@@ -1,6 +1,4 @@
 -- From when to when a member of a group had a partition, in lanes whose bounds of recovery are known.
---
--- tables: group_assignments, lanes
 SELECT a.judged, a.`group`, a.`partition`, a.start_ns, a.end_ns
 FROM group_assignments a
 JOIN lanes l ON l.lane = a.judged

@@ -1,7 +1,5 @@
 -- By lane and partition how many rows each table has, and what acknowledgements show (`tables.facts.PartitionFacts`).
 -- Records whose partition is unknown are counted under null. `doubled`: rows of the log that repeat another one.
---
--- tables: sends, consumed, log, suspect_log
 SELECT
   lane, `partition`,
   SUM(produced) AS produced, SUM(acknowledged) AS acknowledged, SUM(consumed) AS consumed, SUM(stored) AS stored,

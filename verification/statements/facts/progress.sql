@@ -1,6 +1,4 @@
 -- By group and partition how far members processed and committed (`progress`).
---
--- tables: progress
 SELECT judged, `group`, `partition`, processed_from, processed_to, committed_from, acknowledged, final
 FROM progress
 ORDER BY `partition`

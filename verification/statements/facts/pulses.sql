@@ -1,8 +1,6 @@
 -- What happened in each second to the records of a partition, in lanes whose bounds of recovery are known: they were sent,
 -- acknowledged, given up, read, or sent and never answered (`tables.facts.Pulse`). `reader`: the group that read them, or a
 -- consumer that comes and goes. The offsets are those of the first and the last moment, null where nobody knows them.
---
--- tables: produced, consumed, assignments, passing, lanes
 SELECT
   lane, what, reader, `partition`, first.ns AS first_ns, last.ns AS last_ns, asked_ns,
   CASE WHEN first.`offset` >= 0 THEN first.`offset` END AS first_offset,

@@ -1,6 +1,4 @@
 -- By partition of a transactional lane the highest offset that a read_committed consumer read.
---
--- tables: committed_reads, lanes
 SELECT r.lane, r.`partition`, MAX(r.`offset`) AS read_to
 FROM committed_reads r
 JOIN lanes l ON l.lane = r.lane

@@ -1,8 +1,6 @@
 -- By transactional lane how many transactions there are, by what their producers learned; the assignments; the transactions
 -- of produced/ that transactions/ lacks; acknowledged records outside of transactions, and records inside that failed; the
 -- markers (null if replicas/ does not tell them from records); the last moment of the history.
---
--- tables: transactions, assignments, produced, outlines, replicas, last_moments, lanes
 SELECT
   l.lane,
   COALESCE(t.n, 0) AS transactions, COALESCE(t.committed, 0) AS committed, COALESCE(t.aborted, 0) AS aborted,

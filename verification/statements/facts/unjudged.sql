@@ -1,6 +1,4 @@
 -- By lane the acknowledged records whose fate neither the log nor a read shows.
---
--- tables: records, partition_ends, lanes
 SELECT r.lane, COUNT(*) AS n
 FROM records r
 JOIN lanes l ON l.lane = r.lane

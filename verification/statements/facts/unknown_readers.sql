@@ -1,6 +1,4 @@
 -- The consumers of transactional lanes without an assignment.
---
--- tables: consumed, isolation, lanes
 SELECT DISTINCT c.lane, c.consumer
 FROM consumed c
 JOIN lanes l ON l.lane = c.lane

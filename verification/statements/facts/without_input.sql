@@ -1,6 +1,4 @@
 -- By loop the records that name no input.
---
--- tables: produced, lanes
 SELECT p.lane, COUNT(*) AS n
 FROM produced p
 JOIN lanes l ON l.lane = p.lane

@@ -4,7 +4,6 @@
 --
 -- unit: commits
 -- row: the committed offset
--- tables: prior_commits, effects, group_assignments
 SELECT
   judged AS lane, `partition`, known.`offset` AS `offset`,
   'committed by ' || known.consumer || '; ' || MIN(

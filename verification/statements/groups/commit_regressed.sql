@@ -2,7 +2,6 @@
 --
 -- unit: commits
 -- row: the lower offset
--- tables: prior_commits
 SELECT
   judged AS lane, `partition`, shown AS `offset`,
   consumer || ' committed behind ' || known.`offset` || ', by ' || known.consumer AS cause

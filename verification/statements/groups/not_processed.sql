@@ -2,7 +2,6 @@
 --
 -- unit: identities of inputs
 -- row: the input; the cause names its lane
--- tables: passed, outputs, groups
 -- needs: log
 SELECT DISTINCT p.judged AS lane, p.producer_id, p.seq, 'input of lane ' || p.lane AS cause
 FROM passed p

@@ -3,7 +3,6 @@
 --
 -- unit: pairs of assignments
 -- row: the first offset of the later one
--- tables: group_assignments, processed
 WITH spans AS (
   SELECT
     a.judged, a.`group`, a.`partition`, a.generation, a.member, a.consumer,

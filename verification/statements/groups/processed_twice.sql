@@ -3,7 +3,6 @@
 --
 -- unit: identities of inputs
 -- row: the input; the cause names its lane
--- tables: outputs, known, log, visible, lanes
 -- needs: log
 SELECT
   o.judged AS lane, o.producer_id, o.seq, 'input of lane ' || o.lane || ', with ' || MAX(o.n) || ' outputs' AS cause

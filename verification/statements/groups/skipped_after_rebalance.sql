@@ -2,7 +2,6 @@
 --
 -- unit: identities
 -- row: its lowest place
--- tables: passed
 -- needs: log
 SELECT
   lane, first.`partition` AS `partition`, first.`offset` AS `offset`, producer_id, seq, 'group ' || first.`group` AS cause

@@ -2,7 +2,6 @@
 --
 -- unit: identities
 -- row: the last position; the cause names the first
--- tables: records
 SELECT
   lane, producer_id, seq, last_stored.`partition` AS `partition`, last_stored.`offset` AS `offset`,
   'first at partition ' || first_stored.`partition` || ', offset ' || first_stored.`offset` AS cause

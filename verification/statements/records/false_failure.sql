@@ -2,7 +2,6 @@
 --
 -- unit: identities
 -- row: its first position
--- tables: records
 SELECT lane, producer_id, seq, place.`partition` AS `partition`, place.`offset` AS `offset`
 FROM (
   SELECT lane, producer_id, seq, COALESCE(first_stored, first_read) AS place FROM records WHERE outcome = 'fail'

@@ -2,7 +2,6 @@
 --
 -- unit: reports
 -- row: the reported high watermark
--- tables: leader_reports
 SELECT
   lane, `partition`, high_watermark AS `offset`, 'leader epoch ' || leader_epoch || ', before: ' || previous AS cause
 FROM (

@@ -3,7 +3,6 @@
 --
 -- unit: (partition, offset)
 -- row: the highest identity; the cause names the lowest
--- tables: shown
 SELECT
   lane, `partition`, `offset`, highest.producer_id AS producer_id, highest.seq AS seq,
   'also producer ' || lowest.producer_id || ', seq ' || lowest.seq AS cause

@@ -5,7 +5,6 @@
 --
 -- unit: identities
 -- row: where it was acknowledged
--- tables: records, partition_ends, lanes
 SELECT
   r.lane, r.producer_id, r.seq,
   CASE WHEN r.acknowledged THEN r.`partition` END AS `partition`,

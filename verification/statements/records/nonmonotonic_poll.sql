@@ -4,7 +4,6 @@
 --
 -- unit: neighbouring pairs
 -- row: the later read
--- tables: polls
 SELECT
   lane, `partition`, `offset`, producer_id, seq, consumer || ' read it after offset ' || previous AS cause
 FROM polls

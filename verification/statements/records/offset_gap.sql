@@ -3,7 +3,6 @@
 --
 -- unit: missing offsets
 -- row: each missing offset; one row for a hole wider than 10,000
--- tables: ranges
 -- needs: log
 SELECT
   lane, `partition`, EXPLODE(SEQUENCE(first, CASE WHEN width <= :widest_listed_gap THEN last ELSE first END)) AS `offset`,

@@ -2,7 +2,6 @@
 --
 -- unit: identities
 -- row: the acknowledged position
--- tables: records, stored
 -- needs: log
 SELECT
   r.lane, r.producer_id, r.seq, r.`partition`, r.`offset`,

@@ -2,7 +2,6 @@
 --
 -- unit: (partition, offset)
 -- row: the highest identity there
--- tables: phantoms
 SELECT lane, `partition`, `offset`, highest.producer_id AS producer_id, highest.seq AS seq
 FROM (
   SELECT lane, `partition`, `offset`, MAX(STRUCT(producer_id, seq)) AS highest

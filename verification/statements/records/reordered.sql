@@ -4,7 +4,6 @@
 --
 -- unit: descents between neighbours
 -- row: the record after the descent
--- tables: stored, clean_log
 SELECT lane, `partition`, `offset`, producer_id, seq, 'after seq ' || previous AS cause
 FROM (
   SELECT

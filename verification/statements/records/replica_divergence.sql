@@ -3,7 +3,6 @@
 --
 -- unit: (partition, offset)
 -- row: the highest of them; the cause names both
--- tables: suspect_replicas, replicas, checkpoints
 -- needs: replicas
 SELECT
   lane, `partition`, `offset`, b.producer_id AS producer_id, b.seq AS seq,

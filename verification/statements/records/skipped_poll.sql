@@ -8,7 +8,6 @@
 --
 -- unit: (partition, offset)
 -- row: the record at that offset, of several the highest identity; the cause names the consumer
--- tables: polls, consumed, stored, records, visible, isolation, lanes
 SELECT
   lane, `partition`, `offset`, highest.producer_id AS producer_id, highest.seq AS seq,
   'stepped over by ' || consumer AS cause

@@ -2,7 +2,6 @@
 --
 -- unit: identities
 -- row: where it was read first
--- tables: records
 -- needs: log
 SELECT lane, producer_id, seq, first_read.`partition` AS `partition`, first_read.`offset` AS `offset`
 FROM records

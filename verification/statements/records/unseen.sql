@@ -5,7 +5,6 @@
 --
 -- unit: identities
 -- row: its lowest position where a delivery was due
--- tables: records, stored, visible, partition_ends, lanes
 SELECT lane, producer_id, seq, first_due.`partition` AS `partition`, first_due.`offset` AS `offset`
 FROM (
   SELECT s.lane, s.producer_id, s.seq, MIN(STRUCT(s.`partition`, s.`offset`)) AS first_due

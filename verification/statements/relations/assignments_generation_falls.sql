@@ -1,7 +1,5 @@
 -- a generation below 0, or before an earlier one of its member
--- of: assignments
--- rests: of_groups
--- tables: assignments
+-- of: assignments; rests: of_groups
 SELECT lane, consumer
 FROM (
   SELECT

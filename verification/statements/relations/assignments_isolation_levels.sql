@@ -1,7 +1,5 @@
 -- of one group with several isolation levels
--- of: assignments
--- rests: of_groups
--- tables: assignments
+-- of: assignments; rests: of_groups
 SELECT lane, `group`, COUNT(*) AS n
 FROM assignments
 WHERE `group` IS NOT NULL

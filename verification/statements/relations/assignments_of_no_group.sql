@@ -2,9 +2,7 @@
 --
 -- A reader beside a group has no generation, is no member of one, and is the only one of its isolation level.
 --
--- of: assignments
--- rests: of_groups
--- tables: groups, assignments, taken
+-- of: assignments; rests: of_groups
 SELECT g.judged AS lane, a.consumer, a.`partition`
 FROM `groups` g
 JOIN assignments a ON a.lane = g.lane AND a.`group` IS NULL

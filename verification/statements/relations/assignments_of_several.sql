@@ -1,7 +1,5 @@
 -- of one consumer to several members, groups, generations or isolation levels
--- of: assignments
--- rests: of_reads, of_groups
--- tables: assignments
+-- of: assignments; rests: of_reads, of_groups
 SELECT lane, consumer, COUNT(*) AS n
 FROM assignments
 GROUP BY lane, consumer

@@ -1,7 +1,5 @@
 -- of one member to several groups
--- of: assignments
--- rests: of_groups
--- tables: assignments
+-- of: assignments; rests: of_groups
 SELECT MIN(lane) AS lane, member, COUNT(*) AS n
 FROM assignments
 WHERE `group` IS NOT NULL

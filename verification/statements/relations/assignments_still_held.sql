@@ -1,7 +1,5 @@
 -- of one partition to a member that still has it
--- of: assignments
--- rests: of_groups
--- tables: assignments
+-- of: assignments; rests: of_groups
 SELECT lane, member, `partition`
 FROM (
   SELECT

@@ -1,7 +1,5 @@
 -- a leader epoch past the end of the log, or in which nobody led or wrote
--- of: checkpoints.json
--- rests: replica_divergence
--- tables: starts, lanes, checkpoints, elections, epochs
+-- of: checkpoints.json; rests: replica_divergence
 SELECT s.lane, s.`partition`, s.leader_epoch
 FROM starts s
 JOIN lanes l ON l.lane = s.lane

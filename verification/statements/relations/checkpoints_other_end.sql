@@ -1,7 +1,5 @@
 -- a high watermark past the log end offset, or another end than the replica's
--- of: checkpoints.json
--- rests: replica_divergence
--- tables: checkpoints, lanes, epochs
+-- of: checkpoints.json; rests: replica_divergence
 SELECT c.lane, c.`partition`, c.broker
 FROM checkpoints c
 JOIN lanes l ON l.lane = c.lane

@@ -1,7 +1,5 @@
 -- a leader epoch that begins elsewhere by another broker, or by its election
--- of: checkpoints.json
--- rests: replica_divergence
--- tables: starts, lanes
+-- of: checkpoints.json; rests: replica_divergence
 SELECT a.lane, a.`partition`, a.leader_epoch
 FROM (
   SELECT

@@ -1,7 +1,5 @@
 -- without the leader epochs of records in replicas/
--- of: checkpoints.json
--- rests: replica_divergence
--- tables: checkpoints, epochs, lanes, starts
+-- of: checkpoints.json; rests: replica_divergence
 SELECT e.lane, e.`partition`, e.leader_epoch
 FROM epochs e
 JOIN lanes l ON l.lane = e.lane

@@ -1,7 +1,5 @@
 -- of a group that no lane has
--- of: commits
--- rests: of_groups
--- tables: commits, groups
+-- of: commits; rests: of_groups
 SELECT c.lane, c.`group`, c.`partition`, c.`offset`
 FROM commits c
 LEFT JOIN `groups` g ON g.`group` = c.`group`

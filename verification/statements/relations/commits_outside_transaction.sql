@@ -1,7 +1,5 @@
 -- in a transaction that transactions/ lacks, or not while it was open
--- of: commits
--- rests: of_commits, of_loops
--- tables: group_commits, transactions
+-- of: commits; rests: of_commits, of_loops
 SELECT c.judged AS lane, c.`group`, c.`partition`, c.`offset`
 FROM group_commits c
 LEFT JOIN transactions t ON t.lane = c.judged AND t.producer_id = c.producer_id AND t.`transaction` = c.`transaction`

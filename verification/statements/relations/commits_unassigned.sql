@@ -1,7 +1,5 @@
 -- by a consumer that was not assigned the partition
--- of: commits
--- rests: of_commits
--- tables: group_commits, assignments
+-- of: commits; rests: of_commits
 SELECT c.judged AS lane, c.`group`, c.`partition`, c.`offset`
 FROM group_commits c
 JOIN (SELECT DISTINCT `group` FROM assignments) k ON k.`group` = c.`group`

@@ -1,7 +1,5 @@
 -- of an offset that its consumer had not read up to
--- of: commits
--- rests: of_commits, of_loops
--- tables: group_commits, taken
+-- of: commits; rests: of_commits, of_loops
 SELECT c.judged AS lane, c.`group`, c.`partition`, c.`offset`
 FROM group_commits c
 LEFT JOIN taken r ON r.lane = c.lane AND r.consumer = c.consumer AND r.`partition` = c.`partition`

@@ -1,6 +1,5 @@
 -- read before it was sent
 -- of: consumed
--- tables: consumed, produced
 SELECT c.lane, c.`partition`, c.`offset`
 FROM consumed c
 JOIN produced p ON p.lane = c.lane AND p.producer_id = c.producer_id AND p.seq = c.seq

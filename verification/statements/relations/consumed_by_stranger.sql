@@ -1,7 +1,5 @@
 -- read by a consumer of the group's lane that assignments/ lacks, beside another one
--- of: consumed
--- rests: of_groups
--- tables: groups, taken, assignments
+-- of: consumed; rests: of_groups
 SELECT u.lane, MAX(u.consumer) AS consumer, SUM(u.n) AS n
 FROM (
   SELECT r.lane, r.consumer, SUM(r.n) AS n

@@ -2,15 +2,14 @@
 --
 -- Later than that of every replica, or earlier, where nothing that was committed gets lost.
 -- of: consumed
--- tables: copies, consumed, lanes
 SELECT c.lane, c.`partition`, c.`offset`
-FROM consumed c
-JOIN lanes l ON l.lane = c.lane
-JOIN (
+FROM (
   SELECT lane, `partition`, `offset`, producer_id, seq, MIN(leader_epoch) AS first, MAX(leader_epoch) AS last
   FROM copies
   GROUP BY lane, `partition`, `offset`, producer_id, seq
 ) r
-  ON r.lane = c.lane AND r.`partition` = c.`partition` AND r.`offset` = c.`offset` AND r.producer_id = c.producer_id
+JOIN lanes l ON l.lane = r.lane
+JOIN consumed c
+  ON c.lane = r.lane AND r.`partition` = c.`partition` AND r.`offset` = c.`offset` AND r.producer_id = c.producer_id
   AND r.seq = c.seq
 WHERE c.leader_epoch > r.last OR (c.leader_epoch < r.first AND l.lossless = 1)

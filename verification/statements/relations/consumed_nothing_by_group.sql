@@ -1,7 +1,5 @@
 -- nothing by a group, of a partition in which there is something for it
--- of: consumed
--- rests: of_groups
--- tables: groups, partition_ends, lanes, progress
+-- of: consumed; rests: of_groups
 SELECT g.judged AS lane, g.`group`, e.`partition`
 FROM `groups` g
 JOIN partition_ends e ON e.lane = g.lane

@@ -1,7 +1,5 @@
 -- read before the consumer was assigned the partition, or after that had ended
--- of: consumed
--- rests: of_groups
--- tables: assignments, taken
+-- of: consumed; rests: of_groups
 SELECT r.lane, r.consumer, r.`partition`, r.n
 FROM assignments a
 JOIN taken r ON r.lane = a.lane AND r.consumer = a.consumer AND r.`partition` = a.`partition`

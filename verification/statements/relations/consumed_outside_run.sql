@@ -1,6 +1,5 @@
 -- read before the run began, or after its phase had ended
 -- of: consumed
--- tables: taken, lanes, phases
 SELECT r.lane, r.consumer, r.`partition`, r.n
 FROM taken r
 JOIN lanes l ON l.lane = r.lane

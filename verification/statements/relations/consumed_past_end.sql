@@ -1,6 +1,5 @@
 -- read past the end of the log
 -- of: consumed
--- tables: taken, lanes, log_ends
 SELECT r.lane, r.consumer, r.`partition`
 FROM taken r
 JOIN lanes l ON l.lane = r.lane

@@ -1,7 +1,5 @@
 -- read by a consumer that was not assigned the partition
--- of: consumed
--- rests: of_groups
--- tables: assignments, taken
+-- of: consumed; rests: of_groups
 SELECT r.lane, r.consumer, r.`partition`, r.n
 FROM (SELECT DISTINCT lane, consumer FROM assignments) k
 JOIN taken r ON r.lane = k.lane AND r.consumer = k.consumer

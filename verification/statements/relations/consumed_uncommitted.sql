@@ -1,7 +1,5 @@
 -- read as committed before the last record of its transaction was sent
--- of: consumed
--- rests: of_reads
--- tables: assignments, consumed, produced, sent
+-- of: consumed; rests: of_reads
 SELECT c.lane, c.`partition`, c.`offset`
 FROM (SELECT DISTINCT lane, consumer FROM assignments WHERE isolation = 'read_committed') a
 JOIN consumed c ON c.lane = a.lane AND c.consumer = a.consumer

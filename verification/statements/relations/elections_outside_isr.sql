@@ -1,4 +1,3 @@
 -- a leader elected that is not in its ISR
 -- of: events.jsonl
--- tables: elections
 SELECT lane, `partition`, leader_epoch FROM elections WHERE in_isr = 0

@@ -1,6 +1,5 @@
 -- a leader elected with an ISR of more members than the partition has replicas
 -- of: events.jsonl
--- tables: elections, lanes, faults
 SELECT e.lane, e.`partition`, e.leader_epoch
 FROM elections e
 JOIN lanes l ON l.lane = e.lane

@@ -1,6 +1,5 @@
 -- a fault proven or healed after its phase had ended
 -- of: events.jsonl
--- tables: faults, phases, lanes
 SELECT f.lane, f.fault
 FROM faults f
 JOIN phases p ON p.lane = f.lane

@@ -1,6 +1,5 @@
 -- a fault requested outside of its phase
 -- of: events.jsonl
--- tables: faults, phases
 SELECT f.lane, f.fault
 FROM faults f
 JOIN phases p ON p.lane = f.lane

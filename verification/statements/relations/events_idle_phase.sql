@@ -1,6 +1,5 @@
 -- a phase in which none of the lane's records was sent
 -- of: events.jsonl
--- tables: phases, sent
 SELECT p.lane
 FROM phases p
 JOIN (SELECT lane, MIN(first_ns) AS first_ns, MAX(last_ns) AS last_ns FROM sent GROUP BY lane) s ON s.lane = p.lane

@@ -1,7 +1,5 @@
 -- a committed offset that no member committed, or past the end of the log
--- of: groups.json
--- rests: of_commits
--- tables: final, groups, log_ends, commits
+-- of: groups.json; rests: of_commits
 SELECT g.judged AS lane, f.`group`, f.`partition`
 FROM `final` f
 JOIN `groups` g ON g.`group` = f.`group`

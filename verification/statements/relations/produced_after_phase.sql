@@ -1,6 +1,5 @@
 -- sent after its phase had ended
 -- of: produced
--- tables: sent, phases
 SELECT s.lane, SUM(s.n) AS n
 FROM sent s
 JOIN (SELECT lane, MAX(end_ns) AS end_ns FROM phases GROUP BY lane) p ON p.lane = s.lane

@@ -1,6 +1,5 @@
 -- answered after its phase had ended
 -- of: produced
--- tables: sent, phases, lanes
 SELECT DISTINCT s.lane
 FROM sent s
 JOIN (SELECT lane, MAX(end_ns) AS end_ns FROM phases GROUP BY lane) p ON p.lane = s.lane

@@ -1,5 +1,3 @@
 -- answered before it was sent
--- of: produced
--- rests: zombie_commit, hanging_transaction
--- tables: sent
+-- of: produced; rests: zombie_commit, hanging_transaction
 SELECT lane, producer_id, backwards AS n FROM sent WHERE backwards > 0

@@ -1,6 +1,5 @@
 -- in a transaction, though the lane has none
 -- of: produced
--- tables: sent, lanes
 SELECT s.lane, s.producer_id, s.n
 FROM sent s
 JOIN lanes l ON l.lane = s.lane

@@ -1,6 +1,5 @@
 -- a number below 0
 -- of: produced
--- tables: sent
 SELECT lane, producer_id, MIN(first_seq) AS seq
 FROM sent
 WHERE first_seq < 0 AND producer_id >= 0

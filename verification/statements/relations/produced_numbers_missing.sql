@@ -1,6 +1,5 @@
 -- without numbers of a producer that come before others
 -- of: produced
--- tables: sent, lanes
 SELECT s.lane, s.producer_id, MAX(s.last_seq) AS up_to_seq, MAX(s.last_seq) + 1 - SUM(s.n) AS n
 FROM sent s
 JOIN lanes l ON l.lane = s.lane

@@ -1,6 +1,5 @@
 -- made of an input, though the lane is no loop's
 -- of: produced
--- tables: sent, lanes
 SELECT s.lane, s.producer_id, s.sources AS n
 FROM sent s
 JOIN lanes l ON l.lane = s.lane

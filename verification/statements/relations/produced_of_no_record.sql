@@ -1,7 +1,5 @@
 -- made of an input that nobody produced, or not before
--- of: produced
--- rests: of_loops
--- tables: groups, produced
+-- of: produced; rests: of_loops
 SELECT o.lane, o.source_producer_id AS producer_id, o.source_seq AS seq, g.lane AS of_lane
 FROM `groups` g
 JOIN produced o ON o.lane = g.judged

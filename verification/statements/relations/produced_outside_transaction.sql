@@ -1,7 +1,5 @@
 -- sent before its transaction began, or after it ended
--- of: produced
--- rests: zombie_commit, hanging_transaction
--- tables: transactions, sent
+-- of: produced; rests: zombie_commit, hanging_transaction
 SELECT t.lane, t.producer_id, t.`transaction`, s.n
 FROM transactions t
 JOIN sent s ON s.lane = t.lane AND s.producer_id = t.producer_id AND s.`transaction` = t.`transaction`

@@ -1,4 +1,3 @@
 -- certainly not written, at an offset
 -- of: produced
--- tables: sent
 SELECT lane, producer_id, refuted AS n FROM sent WHERE refuted > 0

@@ -1,6 +1,5 @@
 -- acknowledged without a time, beside others that have one
 -- of: produced
--- tables: sent
 SELECT lane, SUM(untimed) AS n
 FROM sent
 GROUP BY lane

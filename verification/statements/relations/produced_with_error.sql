@@ -1,4 +1,3 @@
 -- acknowledged, with an error
 -- of: produced
--- tables: produced
 SELECT lane, producer_id, seq FROM produced WHERE outcome = 'ok' AND error IS NOT NULL

@@ -1,6 +1,5 @@
 -- with producer epochs, though the lane is not idempotent, or without them, though it is
 -- of: replicas
--- tables: writings, lanes
 SELECT w.lane, w.`partition`, w.producer_id
 FROM writings w
 JOIN lanes l ON l.lane = w.lane

@@ -1,7 +1,5 @@
 -- a marker of a producer without a record before it
--- of: replicas
--- rests: of_log
--- tables: markers, writings
+-- of: replicas; rests: of_log
 SELECT m.lane, m.`partition`, m.first AS `offset`, m.n
 FROM markers m
 LEFT JOIN writings w ON w.lane = m.lane AND w.`partition` = m.`partition` AND w.producer_id = m.producer_id

@@ -1,6 +1,5 @@
 -- a marker, though the lane has no transactions
 -- of: replicas
--- tables: markers, lanes
 SELECT m.lane, m.`partition`, m.first AS `offset`, m.n
 FROM markers m
 JOIN lanes l ON l.lane = m.lane

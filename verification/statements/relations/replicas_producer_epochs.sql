@@ -1,9 +1,7 @@
 -- a producer epoch that is missing beside others, falls, or differs between brokers
 --
 -- A missing epoch is below all others.
--- of: replicas
--- rests: replica_divergence, zombie_commit
--- tables: replicas
+-- of: replicas; rests: replica_divergence, zombie_commit
 WITH changing AS (
   SELECT r.lane, r.`partition`, r.broker, r.producer_id, r.`offset`, COALESCE(r.producer_epoch, -1) AS epoch
   FROM replicas r

@@ -2,9 +2,7 @@
 --
 -- Brokers forget the epochs before the first record that retention leaves, and move the start of its own, at once; the
 -- segments that hold those records they delete later.
--- of: replicas
--- rests: replica_divergence
--- tables: chains, epochs, lanes
+-- of: replicas; rests: replica_divergence
 SELECT e.lane, e.`partition`, e.leader_epoch
 FROM epochs e
 JOIN lanes l ON l.lane = e.lane

@@ -2,9 +2,7 @@
 --
 -- Compared below an offset that some broker knows to be committed (`bounds`).
 --
--- of: replicas
--- rests: of_log, of_reads, of_loops, lost_write
--- tables: copies, contents, bounds, lanes
+-- of: replicas; rests: of_log, of_reads, of_loops, lost_write
 SELECT r.lane, r.`partition`, b.bound AS below_offset
 FROM (SELECT DISTINCT lane, `partition` FROM copies) r
 LEFT JOIN contents g ON g.lane = r.lane AND g.`partition` = r.`partition` AND g.broker IS NULL

@@ -1,7 +1,5 @@
 -- a high watermark past the end of the log
--- of: events.jsonl
--- rests: high_watermark_regression
--- tables: leader_reports, lanes, log_ends, epochs
+-- of: events.jsonl; rests: high_watermark_regression
 SELECT r.lane, r.`partition`, MAX(r.high_watermark) AS `offset`
 FROM leader_reports r
 JOIN lanes l ON l.lane = r.lane

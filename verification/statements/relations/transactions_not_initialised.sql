@@ -1,7 +1,5 @@
 -- committed, without the time at which its producer was initialised, one of several of its transactional id
--- of: transactions
--- rests: zombie_commit
--- tables: transactions
+-- of: transactions; rests: zombie_commit
 SELECT t.lane, t.producer_id, t.`transaction`
 FROM transactions t
 JOIN (

@@ -1,7 +1,5 @@
 -- of more transactional ids than lanes.json has producers
--- of: transactions
--- rests: dependency_cycle, zombie_commit
--- tables: transactions, lanes
+-- of: transactions; rests: dependency_cycle, zombie_commit
 SELECT t.lane, COUNT(DISTINCT t.transactional_id) AS n
 FROM transactions t
 JOIN lanes l ON l.lane = t.lane

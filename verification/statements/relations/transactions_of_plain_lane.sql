@@ -1,6 +1,5 @@
 -- of a lane without transactions
 -- of: transactions
--- tables: transactions, lanes
 SELECT t.lane, t.producer_id, t.`transaction`
 FROM transactions t
 JOIN lanes l ON l.lane = t.lane

@@ -1,7 +1,5 @@
 -- one producer under several transactional ids
--- of: transactions
--- rests: zombie_commit, of_log
--- tables: transactions
+-- of: transactions; rests: zombie_commit, of_log
 SELECT lane, producer_id
 FROM transactions
 GROUP BY lane, producer_id

@@ -1,7 +1,5 @@
 -- begun before the one before it of its producer ended
--- of: transactions
--- rests: hanging_transaction, zombie_commit
--- tables: transactions
+-- of: transactions; rests: hanging_transaction, zombie_commit
 SELECT lane, producer_id, `transaction`
 FROM (
   SELECT

@@ -4,7 +4,6 @@
 --
 -- unit: identities
 -- row: where it was read first
--- tables: committed_reads, members, outlines, fates
 SELECT
   lane, producer_id, seq, at.`partition` AS `partition`, at.`offset` AS `offset`,
   'transaction ' || `transaction` || ', read by ' || at.consumer AS cause

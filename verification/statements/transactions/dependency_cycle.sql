@@ -7,7 +7,6 @@
 --
 -- unit: strongly connected components
 -- row: the first record of the lowest transaction
--- tables: cycles, outlines, members
 SELECT
   c.lane, m.`partition`, m.`offset`, c.producer_id, m.seq,
   c.size || ' transactions of producers ' || c.producers AS cause

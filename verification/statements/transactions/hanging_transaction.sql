@@ -6,7 +6,6 @@
 --
 -- unit: partitions
 -- row: the first open record
--- tables: open_ends, last_moments, lanes
 SELECT
   e.lane, e.`partition`, e.`offset`, e.producer_id, e.seq, 'transaction ' || e.`transaction` || ' is still open' AS cause
 FROM open_ends e

@@ -4,7 +4,6 @@
 --
 -- unit: transactions
 -- row: its first record
--- tables: outlines, members
 SELECT
   o.lane, m.`partition`, m.`offset`, o.producer_id, m.seq,
   'transaction ' || o.`transaction` || ' of ' || o.sent || ' records' AS cause

@@ -6,7 +6,6 @@
 --
 -- unit: transactions
 -- row: the first record that is not committed, or was stepped over
--- tables: outlines, given_in_part, members
 SELECT q.lane, m.`partition`, m.`offset`, q.producer_id, q.seq, q.cause
 FROM (
   SELECT

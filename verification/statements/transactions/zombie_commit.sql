@@ -6,7 +6,6 @@
 --
 -- unit: transactions of the earlier incarnation
 -- row: its first record
--- tables: outlines, transactions, members
 WITH commits AS (
   SELECT o.*, b.began_ns
   FROM outlines o

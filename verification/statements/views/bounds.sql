@@ -1,7 +1,6 @@
 -- By partition the offset below which log and replicas are compared: some broker knows what is below it to be committed;
 -- without checkpoints.json, every replica or the log has it.
 --
--- tables: log, epochs, checkpoints
 -- keep: yes
 SELECT lane, `partition`, COALESCE(MAX(mark), GREATEST(COALESCE(MIN(held), 0), COALESCE(MAX(logged), 0))) AS bound
 FROM (

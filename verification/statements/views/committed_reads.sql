@@ -1,6 +1,4 @@
 -- The reads of read_committed consumers.
---
--- tables: consumed, isolation
 SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq
 FROM consumed c
 JOIN isolation i ON i.lane = c.lane AND i.consumer = c.consumer

@@ -1,7 +1,6 @@
 -- By partition the contents of the log (`broker` null) and of each replica below `bounds`: how many records, and two sums
 -- of their hashes, which nobody can foresee (`lanes.salt`).
 --
--- tables: log, copies, bounds, lanes
 -- keep: yes
 SELECT
   lane, `partition`, broker, COUNT_IF(is_below) AS n,

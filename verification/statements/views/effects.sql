@@ -1,6 +1,5 @@
 -- The commits of each group as they took effect: one in a transaction ends with it, as the output's producer learned.
 --
--- tables: commits, groups, transactions
 -- keep: yes
 SELECT
   g.judged, g.`group`, c.lane, c.consumer, c.`partition`, c.`offset`, c.invoke_ns,

@@ -1,6 +1,5 @@
 -- By replica and leader epoch the first and the last offset of its records.
 --
--- tables: replicas
 -- keep: yes
 SELECT lane, `partition`, broker, leader_epoch, MIN(`offset`) AS first, MAX(`offset`) AS last
 FROM replicas

@@ -2,7 +2,6 @@
 -- transactional id (`commit`, `abort`), null if there is none. That marker decides what read_committed consumers are
 -- given, whatever the producer learned.
 --
--- tables: log, replicas, writers, lanes
 -- keep: yes
 SELECT lane, `partition`, `offset`, producer_id, seq, fate
 FROM (

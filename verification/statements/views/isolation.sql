@@ -1,5 +1,4 @@
 -- Each consumer's isolation level. One with both levels promises what read_committed does.
 --
--- tables: assignments
 -- keep: yes
 SELECT lane, consumer, MIN(isolation) AS isolation FROM assignments GROUP BY lane, consumer

@@ -1,6 +1,5 @@
 -- The last moment of the history of each transactional lane.
 --
--- tables: produced, consumed, transactions, lanes
 -- keep: yes
 SELECT q.lane, MAX(q.ns) AS ns
 FROM (

@@ -1,6 +1,5 @@
 -- By partition the last offset in the log or in a replica.
 --
--- tables: log, epochs
 -- keep: yes
 SELECT lane, `partition`, MAX(last) AS last
 FROM (

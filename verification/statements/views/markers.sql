@@ -1,6 +1,5 @@
 -- By partition and producer the markers of its transactions in replicas/: how many, and the first offset.
 --
--- tables: replicas
 -- keep: yes
 SELECT lane, `partition`, producer_id, COUNT(*) AS n, MIN(`offset`) AS first
 FROM replicas

@@ -1,6 +1,4 @@
 -- The records of transactions, in transactional lanes. `sent`: not certainly unwritten.
---
--- tables: produced, lanes
 SELECT
   p.lane, p.producer_id, p.`transaction`, p.seq, p.outcome <> 'fail' AS sent, p.invoke_ns, p.complete_ns,
   CASE WHEN p.outcome = 'ok' AND p.`offset` IS NOT NULL THEN p.`partition` END AS `partition`,

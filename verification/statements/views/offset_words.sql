@@ -1,7 +1,6 @@
 -- The words (32 offsets of a partition) of which records of the log or markers of transactions take offsets: how many
 -- different ones, the first and the last.
 --
--- tables: log, replicas
 -- keep: yes
 SELECT
   lane, `partition`, `offset` DIV 32 AS word, MIN(`offset`) AS first, MAX(`offset`) AS last,

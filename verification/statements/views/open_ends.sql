@@ -1,7 +1,6 @@
 -- The first record of each partition that is in an open transaction: what holds the last stable offset back. None if
 -- nothing shows how transactions ended. `last_ns`: when its producer last heard of a record of the transaction.
 --
--- tables: written, outlines, lanes
 -- keep: yes
 SELECT
   q.lane, q.`partition`, q.first.`offset` AS `offset`, q.first.producer_id AS producer_id, q.first.seq AS seq,

@@ -3,7 +3,6 @@
 -- one, the first one sent and the first one sent that is not committed. `sent_ns`: when the last record was sent;
 -- `last_ns`: when its producer last heard of a record.
 --
--- tables: members, written, transactions
 -- keep: yes
 SELECT
   m.lane, m.producer_id, m.`transaction`,

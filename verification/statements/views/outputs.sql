@@ -1,6 +1,5 @@
 -- By input of a loop, how many outputs readers are given.
 --
--- tables: produced, log, visible, groups, lanes
 -- keep: yes
 SELECT g.judged, g.`group`, g.lane, p.source_producer_id AS producer_id, p.source_seq AS seq, COUNT(*) AS n
 FROM produced p

@@ -1,7 +1,6 @@
 -- By partition the last offset of the log, of what every consumer must be given of it (`visible_end`), of all reads, and
 -- of the reads of read_uncommitted consumers; null without any.
 --
--- tables: log, consumed, visible, isolation, lanes
 -- keep: yes
 SELECT
   e.lane, e.`partition`,

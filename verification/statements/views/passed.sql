@@ -2,7 +2,6 @@
 -- it has committed, what it was to be given of the final log. An offset at which members were only given other records
 -- was used again.
 --
--- tables: log, known, visible, progress, processed, groups, lanes
 -- keep: yes
 SELECT
   p.judged, p.`group`, p.lane, p.`partition`, p.`offset`, p.producer_id, p.seq, r.records IS NOT NULL AS is_processed

@@ -1,6 +1,5 @@
 -- The places at which the log or a read shows a record that nobody produced.
 --
--- tables: suspect_reads, suspect_log, suspect_sends
 -- keep: yes
 SELECT q.lane, q.`partition`, q.`offset`, q.producer_id, q.seq
 FROM (

@@ -2,7 +2,6 @@
 -- consumer read before in the partition, and the lowest that it had read by then. Left out are those in the middle of a
 -- range that was read offset by offset.
 --
--- tables: consumed, phantoms
 -- keep: yes
 SELECT lane, consumer, `partition`, `offset`, producer_id, seq, poll_ns, previous, lowest
 FROM (

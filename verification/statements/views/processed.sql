@@ -1,6 +1,5 @@
 -- What the members of each group were given: the reads of its consumers.
 --
--- tables: consumed, group_assignments
 -- keep: yes
 SELECT a.judged, a.`group`, c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq, c.poll_ns
 FROM consumed c

@@ -2,7 +2,6 @@
 -- commit that was acknowledged, and what was committed in the end; null if there is none. `past`: the offset that the
 -- group has committed: in the end, or if that is not known, at most.
 --
--- tables: group_assignments, processed, effects, final, groups
 -- keep: yes
 SELECT
   q.judged, q.`group`, q.`partition`,

@@ -1,7 +1,5 @@
 -- Ranges of offsets without a hole that the log's records and the markers of transactions take: the offsets of a word (32
 -- offsets of a partition) as one range, if they have none, else each as a range of its own.
---
--- tables: offset_words, log, replicas
 SELECT lane, `partition`, first AS begins, last AS ends FROM offset_words WHERE n = last - first + 1
 UNION ALL
 SELECT DISTINCT q.lane, q.`partition`, q.`offset`, q.`offset`

@@ -1,7 +1,6 @@
 -- What each consumer read of each word (`words`): how many records, the sum of their hashes, the first and the last offset.
 -- `is_given_all`: whether it is due what is not committed, too.
 --
--- tables: consumed, isolation, lanes
 -- keep: yes
 SELECT
   c.lane, c.consumer, c.`partition`, c.`offset` DIV 32 AS word, COUNT(*) AS n,

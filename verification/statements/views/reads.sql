@@ -1,6 +1,5 @@
 -- The reads of produced records in doubt: a phantom counts as no other anomaly.
 --
--- tables: suspect_reads, suspect_sends
 -- keep: yes
 SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq, c.poll_ns
 FROM suspect_reads c

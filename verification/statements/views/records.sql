@@ -2,7 +2,6 @@
 --
 -- A place is a struct of partition and offset, null if there is none.
 --
--- tables: suspect_sends, stored, reads
 -- keep: yes
 SELECT k.*, s.first_stored, s.last_stored, r.first_read
 FROM suspect_sends k

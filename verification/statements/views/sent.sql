@@ -2,7 +2,6 @@
 -- the last answer; how many name an input (`sources`), were answered before they were sent (`backwards`), are
 -- acknowledged with and without a time, or are certainly not written and have an offset (`refuted`).
 --
--- tables: produced
 -- keep: yes
 SELECT
   lane, producer_id, `transaction`,

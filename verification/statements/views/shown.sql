@@ -1,7 +1,5 @@
 -- The places at which acknowledgements, reads and the log show produced records in doubt. The place that an outcome in doubt names
 -- counts only once its record was read or is in the log.
---
--- tables: records, stored, reads
 SELECT lane, `partition`, `offset`, producer_id, seq FROM stored
 UNION ALL
 SELECT lane, `partition`, `offset`, producer_id, seq FROM reads

@@ -1,7 +1,6 @@
 -- The places of produced records in doubt in the final log, each once; without a final log, those that reads and
 -- acknowledgements show.
 --
--- tables: suspect_log, suspect_sends, reads, lanes
 -- keep: yes
 SELECT DISTINCT lane, producer_id, seq, `partition`, `offset`
 FROM (

@@ -1,6 +1,5 @@
 -- The rows of the log whose identities are in doubt (`suspects`); in a small run, all.
 --
--- tables: log, suspects
 -- keep: yes
 SELECT g.lane, g.`partition`, g.`offset`, g.producer_id, g.seq
 FROM log g

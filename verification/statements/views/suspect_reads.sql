@@ -1,6 +1,5 @@
 -- The reads of records whose identities are in doubt (`suspects`); in a small run, all.
 --
--- tables: consumed, suspects
 -- keep: yes
 SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq, c.poll_ns
 FROM consumed c

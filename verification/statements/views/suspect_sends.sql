@@ -1,7 +1,6 @@
 -- The produced records in doubt (`suspects`); in a small run, all. One that can't be decoded, (-1, -1), counts as never
 -- produced.
 --
--- tables: known, suspects
 -- keep: yes
 SELECT k.*
 FROM known k

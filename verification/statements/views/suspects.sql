@@ -1,7 +1,6 @@
 -- The identities in doubt: all that has a row in a doubtful word, and all that no acknowledgement places. Of every other
 -- one there is one row in the log, at the place that was acknowledged, and none of its reads is anywhere else.
 --
--- tables: sends, consumed, log, doubtful_words
 -- keep: yes
 SELECT DISTINCT lane, producer_id, seq
 FROM (

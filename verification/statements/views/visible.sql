@@ -1,7 +1,6 @@
 -- The places of transactional lanes that every consumer must be given: those of committed records. Without a final log,
 -- the places of which producers and readers were told that they are committed. In other lanes, that is the whole log.
 --
--- tables: fates, known, consumed, isolation, lanes
 -- keep: yes
 SELECT DISTINCT lane, `partition`, `offset`
 FROM (

@@ -3,7 +3,6 @@
 -- acknowledged. `offsets`: how many different ones the log has; `claims`: records in doubt that name a place there.
 -- `stored` and `content`: number and hashes of the log's records.
 --
--- tables: sends, log, lanes
 -- keep: yes
 SELECT
   q.lane, q.`partition`, q.word,

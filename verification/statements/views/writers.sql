@@ -1,6 +1,4 @@
 -- By producer the lowest producer of its transactional id: incarnations share the markers that end transactions.
---
--- tables: transactions
 SELECT lane, producer_id, MIN(writer) AS writer
 FROM (
   SELECT lane, producer_id, MIN(producer_id) OVER (PARTITION BY lane, transactional_id) AS writer FROM transactions

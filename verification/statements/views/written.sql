@@ -1,6 +1,5 @@
 -- The records of transactions in the final log, with the transaction and its fate (`fates`).
 --
--- tables: fates, members
 -- keep: yes
 SELECT f.lane, f.`partition`, f.`offset`, f.producer_id, f.seq, f.fate, m.`transaction`, m.sent
 FROM fates f
