@@ -8,16 +8,15 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
-from functools import cache
 from types import TracebackType
 from typing import Self
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-import sqlglot
 
 from kafka_chaos.contract.columns import FINDINGS, TABLES, Column, arrow_schema
+from kafka_chaos.verification.engines.duckdb_dialect import MACROS, SETTINGS, in_duckdb
 from kafka_chaos.verification.engines.engine import UNUSED, Row
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.parquet import batches_where
@@ -27,10 +26,6 @@ SHARE_OF_MEMORY = 0.6
 MOST_LOADED = 5_000_000
 """A run of up to so many rows is loaded; of a larger one, every statement reads the columns that it needs."""
 _TYPES = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT"}
-_NUMBERED = ("MONOTONICALLY_INCREASING_ID()", "ROW_NUMBER() OVER ()")
-"""What numbers rows in any order, in Spark's dialect and in DuckDB's."""
-_MACROS = "CREATE MACRO xxhash64(a, b, c, d) AS CAST(hash(a, b, c, d) >> 1 AS BIGINT)"
-"""Functions of Spark that DuckDB lacks."""
 
 
 class DuckDb:
@@ -43,9 +38,13 @@ class DuckDb:
         self.run = run
         self._folder = tempfile.mkdtemp(prefix="kafka-chaos-duckdb-")
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        settings = {"memory_limit": f"{int(total * SHARE_OF_MEMORY) >> 20}MB", "temp_directory": self._folder}
+        settings = {
+            **SETTINGS,
+            "memory_limit": f"{int(total * SHARE_OF_MEMORY) >> 20}MB",
+            "temp_directory": self._folder,
+        }
         self._connection = duckdb.connect(":memory:", config={**settings, "autoinstall_known_extensions": "false"})
-        self._connection.execute(_MACROS)
+        self._connection.execute(MACROS)
         self._names: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -128,9 +127,3 @@ def _list(texts: Sequence[str]) -> str:
 def _literal(file: str) -> str:
     """A name in which DuckDB takes nothing for a pattern."""
     return re.sub(r"[*?\[]", r"[\g<0>]", file)
-
-
-@cache
-def in_duckdb(sql: str) -> str:
-    """A statement of Spark's dialect in DuckDB's."""
-    return sqlglot.transpile(sql, read="spark", write="duckdb")[0].replace(*_NUMBERED)

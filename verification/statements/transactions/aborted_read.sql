@@ -5,10 +5,10 @@
 -- unit: identities
 -- row: where it was read first
 SELECT
-  lane, producer_id, seq, at.`partition` AS `partition`, at.`offset` AS `offset`,
-  'transaction ' || `transaction` || ', read by ' || at.consumer AS cause
+  lane, producer_id, seq, first.`partition` AS `partition`, first.`offset` AS `offset`,
+  'transaction ' || `transaction` || ', read by ' || first.consumer AS cause
 FROM (
-  SELECT r.lane, r.producer_id, r.seq, m.`transaction`, MIN(STRUCT(r.`partition`, r.`offset`, r.consumer)) AS at
+  SELECT r.lane, r.producer_id, r.seq, m.`transaction`, MIN(STRUCT(r.`partition`, r.`offset`, r.consumer)) AS first
   FROM committed_reads r
   JOIN members m ON m.lane = r.lane AND m.producer_id = r.producer_id AND m.seq = r.seq
   JOIN outlines o ON o.lane = m.lane AND o.producer_id = m.producer_id AND o.`transaction` = m.`transaction`
