@@ -98,14 +98,14 @@ def _errors(run: RunDirectory) -> dict[str, dict[str, dict[str, int]]] | None:
     """By lane and table the errors, the most frequent first; None if they can't be counted."""
     if not isinstance(run.path, Path) or any(table.counted for table in run.tables.values()):
         return None
-    import pyarrow.compute as pc
-
     found: dict[str, dict[str, dict[str, int]]] = {}
     for name in ("produced", "transactions"):
         columns = [column for column in TABLES[name] if column.name in _COLUMNS]
         counts: Counter[tuple[str, str]] = Counter()
         for batch in batches_where(run.tables[name].files, columns, {}):
-            failed = batch.filter(pc.is_valid(batch.column("error")))
+            if batch.column("error").null_count == len(batch):
+                continue
+            failed = batch.filter(batch.column("error").is_valid())
             # What a client says behind the name, such as a time, differs each time.
             names = (error.partition(": ")[0] for error in failed.column("error").to_pylist())
             counts.update(zip(failed.column("lane").to_pylist(), names, strict=True))
