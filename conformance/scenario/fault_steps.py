@@ -153,12 +153,13 @@ class FaultSteps(LockStep):
     def cut(self, source: int, target: int, *, channel: str = "replication", action: str = "reject") -> None:
         """Requests from one broker to another no longer arrive: replication (follower → leader) or control."""
         fault = _partition(source, target, channel, action)
-        expected = channel == "replication" and self._follows(source, target)
+        sources = [state.replica(source) for state in self.model.states if channel == "replication"]
+        follows = bool(sources) and all(one.runs and one.role == FOLLOWER and one.leader == target for one in sources)
         nodes = (self.node(target),)
 
         def cut() -> None:
             fault.inject(self.lease.view, nodes)
-            if expected:
+            if follows:
                 # Until its connection breaks, a follower still gets the answer to the fetch that it has sent.
                 wait_until(
                     lambda: fault.proof(self.lease.view, nodes).took_effect,
@@ -260,10 +261,6 @@ class FaultSteps(LockStep):
 
     def _between_controllers(self, controller: int) -> list[Channel]:
         return [(QUORUM, controller, other) for other in self.lease.profile.voters if other != controller]
-
-    def _follows(self, source: int, target: int) -> bool:
-        replicas = [state.replica(source) for state in self.model.states]
-        return all(replica.runs and replica.role == FOLLOWER and replica.leader == target for replica in replicas)
 
 
 def _partition(source: int, target: int, port: str, action: str) -> Fault:

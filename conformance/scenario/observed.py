@@ -75,11 +75,6 @@ def _shut_down_cleanly(stage: Stage, broker: int) -> bool:
     return text is not None and int(json.loads(text)["brokerEpoch"]) > 0
 
 
-def _are_equal(stage: Stage, *brokers: int) -> bool:
-    logs = [stage.log(broker) for broker in brokers or stage.act.replicas]
-    return all(log == logs[0] for log in logs)
-
-
 def _keyless(stage: Stage, broker: int) -> str:
     with stage.ask(broker) as leader:
         return error_name(leader.produce(stage.topic, "no key")[0])
@@ -131,10 +126,6 @@ def _described(stage: Stage) -> tuple[int | None, tuple[int, ...], list[int]]:
 
 
 # --- In files ------------------------------------------------------------------------------------------------------
-
-
-def _epoch_file(stage: Stage, broker: int) -> str:
-    return stage.node(broker).read_file(f"{BROKER_DATA}/{stage.topic}-0/leader-epoch-checkpoint").decode()
 
 
 def _batches(stage: Stage, broker: int) -> list[dict[str, int]]:
@@ -205,7 +196,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "checkpoint line": _checkpoint_line,
     "checkpoint lines": lambda stage: {_checkpoint_line(stage, broker) for broker in stage.act.replicas},
     "acknowledged": lambda stage: stage.seen.acknowledged,
-    "logs are equal": _are_equal,
+    "logs are equal": lambda stage, *of: len({tuple(stage.log(broker)) for broker in of or stage.act.replicas}) == 1,
     "sorted log": lambda stage, broker: sorted(stage.log(broker)),
     "beginning of log": lambda stage, broker, count: stage.log(broker)[:count],
     "leader epochs of log": lambda stage, broker: [epoch for _, _, epoch in stage.replica(broker).log or ()],
@@ -232,7 +223,9 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "error of Fetch 12": lambda stage, broker: _answer_to_any_fetch(stage, broker)[0],
     "answer in the epoch named by": _answer_in_named_epoch,
     "described": _described,
-    "epoch file": _epoch_file,
+    "epoch file": lambda stage, broker: (
+        stage.node(broker).read_file(f"{BROKER_DATA}/{stage.topic}-0/leader-epoch-checkpoint").decode()
+    ),
     "batches": _batches,
     "batches are equal": _batches_are_equal,
     "moment": lambda stage, where, *parts: first_logged(stage, where, *parts)[0],

@@ -73,19 +73,15 @@ class Shrinking:
         key = repr(candidate)
         if key not in self.results:
             self.say(what)
-            results = yield from self._tried(candidate)
+            results: list[bool] = []
+            while 1 / CLEAR_ODDS < self.odds(results) < CLEAR_ODDS and len(results) < MOST_TRIED:
+                results.append((yield from self.trial(candidate)))
             self.results[key] = self.odds(results) > 1
             if self.results[key]:
                 self.smallest = candidate
                 self.shown += sum(results)
                 self.tried += len(results)
         return self.results[key]
-
-    def _tried(self, candidate: Schedule) -> Policy[list[bool]]:
-        results: list[bool] = []
-        while 1 / CLEAR_ODDS < self.odds(results) < CLEAR_ODDS and len(results) < MOST_TRIED:
-            results.append((yield from self.trial(candidate)))
-        return results
 
     def _leave_out(self) -> Policy[None]:
         parts = 2

@@ -94,7 +94,9 @@ class Node:
         try:
             wait_until(self._is_ready, f"{self.name} to log '{self.started_text}'", timeout=timeout)
         except ClusterFailure as failure:
-            raise ClusterFailure(f"{failure}\n{self.status_report()}") from failure
+            state, lines = self.state(), self.log(tail=LOG_LINES_IN_ERRORS).rstrip()
+            status = f"{self.name}: status {state['Status']}, exit code {state['ExitCode']}"
+            raise ClusterFailure(f"{failure}\n{status}; last lines of its log:\n{lines}") from failure
 
     def _is_ready(self) -> bool:
         state = self.state()
@@ -263,9 +265,3 @@ class Node:
             while offset and (before := content.read(min(offset, _PIECE))):
                 offset -= len(before)
             return content.read(length)
-
-    def status_report(self) -> str:
-        """The container's status and its last log lines, for errors."""
-        state = self.state()
-        lines = self.log(tail=LOG_LINES_IN_ERRORS).rstrip()
-        return f"{self.name}: status {state['Status']}, exit code {state['ExitCode']}; last lines of its log:\n{lines}"

@@ -165,8 +165,9 @@ def kafka_chaos_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
     wanted: Wanted = getattr(request, "param", ())
     session = request.config.stash[SESSION]
+    version = request.config.getoption("--kafka-chaos-version")
     yield from running(
-        {**_defaults(request.config), **dict(wanted)},
+        {**({"kafka_version": version} if version else {}), **dict(wanted)},
         keep="cluster" in request.config.getoption("--kafka-chaos-keep"),
         failed=lambda: wanted in session.failed,
         note=session.notes.append,
@@ -228,11 +229,6 @@ def _wanted(node: pytest.Item | Any) -> Wanted:
     plain = {"brokers": 3, "metadata_mode": "zookeeper", "zookeepers": 1, "controllers": 0, "security": "plaintext"}
     plain["disk_mib"] = 0
     return tuple(sorted((key, value) for key, value in wanted.items() if value != plain.get(key)))
-
-
-def _defaults(config: pytest.Config) -> dict[str, Any]:
-    version = config.getoption("--kafka-chaos-version")
-    return {} if version is None else {"kafka_version": version}
 
 
 def _engine(config: pytest.Config) -> str:

@@ -177,7 +177,9 @@ def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: AnyA
     found = int(seen.get("count") or 0)
     in_this_run = str(as_dict(entry.get("in_this_run")).get(anomaly) or predicted)
     note = f"in this run; for these faults it is {predicted}" if in_this_run != predicted else ""
-    state = _state(in_this_run, found, verdict, unread=_unread(evidence, anomaly))
+    # Without a final log, an unseen record may only be unread: unknown, not a violation.
+    unread = anomaly is Anomaly.UNSEEN and not evidence.tables.get("log")
+    state = _state(in_this_run, found, verdict, unread=unread)
     # Only a violation: in a verdict of an older version, `unexplained` means what is `unobserved` now.
     if state == "confirmed" and verdict is Verdict.VIOLATION and as_dict(seen.get("causes")).get(Cause.UNEXPLAINED):
         state, note = "violation", "no behaviour of the model explains all of these"
@@ -194,8 +196,3 @@ def _state(predicted: str, found: int, verdict: Verdict, *, unread: bool) -> str
     if predicted == Status.REQUIRED:
         return "doubtful" if in_doubt else "missing"
     return "possible" if predicted == Status.PERMITTED else "clean"
-
-
-def _unread(evidence: Evidence, anomaly: AnyAnomaly) -> bool:
-    """Without a final log, an unseen record may only be unread: unknown, not a violation."""
-    return anomaly is Anomaly.UNSEEN and not evidence.tables.get("log")

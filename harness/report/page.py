@@ -108,21 +108,18 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
 def summary_of(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str, str]:
     """A lane's counts beside those of its cells, in words; these say what was not recorded."""
     entry = evidence.judged[row.lane]
+    work = as_dict(entry.get("work"))
+    errors = [f"{name} {count:,}" for counts in as_dict(work.get("errors")).values() for name, count in counts.items()]
     over_time = series.lanes.get(row.lane)
     return {
         "longest gap": _longest_gap(over_time),
-        "asked": "not known" if (asked := as_dict(entry.get("work")).get("asked")) is None else f"{int(asked):,}",
+        "asked": "not known" if (asked := work.get("asked")) is None else f"{int(asked):,}",
         "produced": f"{int(entry.get('produced') or 0):,}",
         "acknowledged": f"{int(entry.get('acknowledged') or 0):,}",
         "without a cause": _without_cause(as_dict(entry.get("anomalies"))),
-        "errors": _errors(as_dict(as_dict(entry.get("work")).get("errors"))),
+        "errors": ", ".join(errors),
         "others": f"{over_time.total('fail'):,} / {over_time.total('info'):,}" if over_time else "not recorded",
     }
-
-
-def _errors(errors: Mapping[str, Mapping[str, int]]) -> str:
-    """The errors of records and of transactions by name and count."""
-    return ", ".join(f"{name} {count:,}" for counts in errors.values() for name, count in counts.items())
 
 
 def _without_cause(anomalies: Mapping[str, Any]) -> str:

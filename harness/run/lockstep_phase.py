@@ -82,7 +82,9 @@ class LockstepRun:
 
         def behind() -> list[str]:
             now = self.counts()
-            return [lane for lane in self.topics if _progress(self.acks[lane], before[lane], now[lane])]
+            # Acknowledged records count where a leader alone may acknowledge, else sent ones.
+            counted = {lane: 1 if self.acks[lane] == "1" else 0 for lane in self.topics}
+            return [lane for lane, at in counted.items() if now[lane][at] - before[lane][at] < RECORDS_PER_APPEND]
 
         wait_until(
             lambda: time.monotonic() >= until and not behind(),
@@ -125,9 +127,3 @@ class LockstepRun:
 
     def _heal(self, kind: str) -> None:
         self.injector.heal(self._occurrences[kind])
-
-
-def _progress(acks: str, before: tuple[int, int, int], now: tuple[int, int, int]) -> bool:
-    """Whether a lane still lacks records: acknowledged ones if a leader alone may acknowledge, else sent ones."""
-    counted = 1 if acks == "1" else 0
-    return now[counted] - before[counted] < RECORDS_PER_APPEND

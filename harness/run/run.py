@@ -110,7 +110,12 @@ class Run:
     def start_spark(self) -> None:
         """Let Spark start and warm up on the side, from the first call on."""
         if self._spark is None and self._engine == Engine.SPARK:
-            self._spark = self._starter.submit(_start_spark, _expected_rows(self.experiment))
+            # Each record is produced, read, in the log and in its replicas.
+            rows = sum(
+                round(phase.workload.rate * phase.workload.duration) * (3 + lane.replication_factor)
+                for phase, _, lane in self.experiment.lanes()
+            )
+            self._spark = self._starter.submit(_start_spark, rows)
 
     @property
     def spark(self) -> SparkSession:
@@ -197,14 +202,6 @@ def predicted(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
     # A lock-step phase is all that its lane lives through: it takes the place of the free faults.
     alone = lane if lockstep is None else replace(lane, faults=())
     return predict_cached(alone, lockstep=lockstep).to_json()
-
-
-def _expected_rows(experiment: Experiment) -> int:
-    """About how many rows a run leaves: each record is produced, read, in the log and in its replicas."""
-    return sum(
-        round(phase.workload.rate * phase.workload.duration) * (3 + lane.replication_factor)
-        for phase, _, lane in experiment.lanes()
-    )
 
 
 def _start_spark(rows: int) -> SparkSession:

@@ -55,7 +55,10 @@ def write_document(paths: Sequence[Path], out: Path) -> list[Path]:
     files = document_files(collect(results), known, differences(), former=former, page=out.name, root=root)
     for name, text in files.items():
         write_or_refuse(out.parent / name, text)
-    _remove_stale(out, [*files, *(f"{out.stem}/{one.scenario}.md" for one in former)])
+    kept = {*files, *(f"{out.stem}/{one.scenario}.md" for one in former)}
+    for page in sorted((out.parent / out.stem).glob("*.md")):
+        if f"{out.stem}/{page.name}" not in kept and page.read_text(encoding="utf-8").startswith(_GENERATED):
+            page.unlink()
     return [out.parent / name for name in files]
 
 
@@ -98,14 +101,6 @@ def document_files(
         folder=folder,
     )
     return files
-
-
-def _remove_stale(out: Path, files: Sequence[str]) -> None:
-    """Remove the generated pages of scenarios that are gone."""
-    for page in sorted((out.parent / out.stem).glob("*.md")):
-        stale = f"{out.stem}/{page.name}" not in files
-        if stale and page.read_text(encoding="utf-8").startswith(_GENERATED):
-            page.unlink()
 
 
 def _markdown(template: str, **values: Any) -> str:

@@ -97,14 +97,10 @@ class KRaftMode:
         for node in nodes:
             if not node.is_running():
                 node.start()
-        if self._has_quorum(members):
+        voters = [node.state() for node in members.nodes if node.name in self.voters.values()]
+        if 2 * sum(state["Running"] and not state["Paused"] for state in voters) > len(voters):
             for node in nodes:
                 node.await_ready(timeout)
-
-    def _has_quorum(self, members: Members) -> bool:
-        voters = [node for node in members.nodes if node.name in self.voters.values()]
-        serving = [state for state in (node.state() for node in voters) if state["Running"] and not state["Paused"]]
-        return 2 * len(serving) > len(voters)
 
     def _container(self, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> DockerContainer:
         container = self._build.container(

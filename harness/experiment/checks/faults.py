@@ -51,15 +51,13 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
     for index, entry in enumerate(phase.schedule):
         place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry(index))
         fault = entry.build()
-        for check in (*_CHECKS, *((_power,) if number else ()), _end):
+        for check in (*_CHECKS, *((_power,) if number else ())):
             raise_first(place, check(cluster, phase, fault))
+        if fault.at >= phase.workload.duration:
+            message = f"{fault.at:g} s is past the load of {phase.workload.duration:g} s"
+            raise ExperimentError((*place, "at"), message)
     if phase.steps is not None:
         raise_first(("phases", number, "steps"), _lockstep(cluster, phase))
-
-
-def _end(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    if fault.at >= phase.workload.duration:
-        yield ("at",), f"{fault.at:g} s is past the load of {phase.workload.duration:g} s"
 
 
 def _kraft(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:

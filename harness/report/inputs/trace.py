@@ -87,19 +87,12 @@ def read_trace(run_dir: Path) -> list[Traced]:
             f"{path}: there is no trace: connections pass links where a fault acts on single requests, or with "
             "`links: true` in the experiment's cluster"
         )
-    start = _start_of(run_dir)
     lines = [line for _, line in json_lines(path, torn=True)]
-    if start is None:
+    try:
+        start = next(int(event["ts_ns"]) for _, event in json_lines(run_dir / EVENTS_FILE))
+    except (StopIteration, ValueError, KeyError):
         start = min((line["ns"] for line in lines), default=0)
     return sorted((_traced(line, start) for line in lines), key=lambda traced: traced.asked)
-
-
-def _start_of(run_dir: Path) -> int | None:
-    """When the run's first event was, on the same clock."""
-    try:
-        return next(int(event["ts_ns"]) for _, event in json_lines(run_dir / EVENTS_FILE))
-    except (StopIteration, ValueError, KeyError):
-        return None
 
 
 def _traced(line: dict[str, Any], start: int) -> Traced:

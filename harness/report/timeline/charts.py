@@ -235,18 +235,14 @@ def _draw_lane(frame: Frame, series: LaneSeries | None, strips: Sequence[Strip],
 
 
 def _of_records(frame: Frame, series: LaneSeries) -> Iterator[Row]:
-    draws, highest = shapes("timeline"), _highest_rate(series)
+    rates = sorted(series.per_second(bucket) for bucket in series.buckets if bucket.ok) or [1e9 / series.width_ns]
+    # A lone burst does not flatten all the rest.
+    draws, highest = shapes("timeline"), round_up(min(rates[-1], 4 * rates[len(rates) // 2]))
     yield Row(90, draws.rates(frame, series, highest, list(_bursts(frame, series, highest))))
     if others := max(bucket.fail + bucket.info for bucket in series.buckets):
         yield Row(36, draws.others(frame, series, others))
     if any(bucket.max_ns is not None for bucket in series.buckets):
         yield Row(86, draws.latencies(frame, series, *_latency_axis(series)))
-
-
-def _highest_rate(series: LaneSeries) -> float:
-    """Where the axis of acknowledgements per second ends: a lone burst does not flatten all the rest."""
-    rates = sorted(series.per_second(bucket) for bucket in series.buckets if bucket.ok) or [1e9 / series.width_ns]
-    return round_up(min(rates[-1], 4 * rates[len(rates) // 2]))
 
 
 def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[float, float, str]]:
