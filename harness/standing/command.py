@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +20,13 @@ from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.command_line import console
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, UsageFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.events import Event
+from kafka_chaos.contract.lane.metadata import KRAFT
+from kafka_chaos.harness.cluster.containers.labels import owner_is_alive
+from kafka_chaos.harness.event_bus import EventBus, Listener
 from kafka_chaos.harness.standing.place import Standing, find, log_of, run_id_of, standing
 
 if TYPE_CHECKING:
+    from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
     from kafka_chaos.harness.experiment.specs import Experiment
     from kafka_chaos.harness.run.run import RunResult
 
@@ -39,35 +44,28 @@ def cluster_command() -> None:
 @cluster_command.command("up")
 @click.argument("name", default="kafka")
 @click.option("--brokers", type=int, help="How many brokers; 3 by default.")
-@click.option("--kraft", is_flag=True, help="Keep the metadata in KRaft, as Kafka 4 does anyway.")
+@click.option("--kraft", "metadata_mode", flag_value=KRAFT, help="Keep the metadata in KRaft, as Kafka 4 does anyway.")
 @click.option("--controllers", type=int, help="KRaft controllers that are no brokers: 1 or 3; by default brokers are.")
 @click.option("--zookeepers", type=int, help="Servers of the ZooKeeper ensemble: 1 or 3.")
-@click.option("--version", metavar="VERSION", help="Version of Kafka; by default the version that runs use.")
-@click.option("--secured", type=click.Choice(["sasl_ssl", "mtls"]), help="What clients need to connect.")
+@click.option("--version", "kafka_version", metavar="VERSION", help="Version of Kafka; by default that of runs.")
+@click.option("--secured", "security", type=click.Choice(["sasl_ssl", "mtls"]), help="What clients need to connect.")
 @click.option("--links", is_flag=True, help="Let every connection pass a link, as faults of single requests need it.")
 @click.option("--disks", is_flag=True, help="Give each broker a disk of its own, as faults of disks need it; as root.")
 @click.option("--clocks", is_flag=True, help="Give each node a wall clock that can be moved.")
 @click.option("--like", type=click.Path(path_type=Path, dir_okay=False), metavar="EXPERIMENT",
               help="Start what an experiment file asks for; other options come on top.")  # fmt: skip
-def up_command(
-    name: str,
-    kraft: bool,
-    version: str | None,
-    secured: str | None,
-    disks: bool,
-    clocks: bool,
-    like: Path | None,
-    **numbers: Any,
-) -> None:
+def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: Any) -> None:
     """Start a cluster of this NAME, and leave it running."""
-    from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-    from kafka_chaos.harness.standing.supervisor import layout
+    from kafka_chaos.harness.cluster.containers.versions import known_version
+    from kafka_chaos.harness.standing.keeper import layout
 
     if not _NAME.fullmatch(name):
         raise UsageFailure(f"{name}: expected a name of small letters, digits and '-', of 31 characters at most")
-    if any(one.name == name for one in standing()):
+    if any(cluster.name == name for cluster in standing()):
         raise UsageFailure(f"{name}: this cluster stands already: `kafka-chaos cluster down {name}` removes it")
-    spec: dict[str, Any] = {key: value for key, value in numbers.items() if value is not None and value is not False}
+    spec = {key: value for key, value in keys.items() if value is not None and value is not False}
+    if "kafka_version" in spec and known_version(spec["kafka_version"]).modes == (KRAFT,):
+        spec["metadata_mode"] = KRAFT
     if like is not None:
         from kafka_chaos.harness.experiment.file import load_experiment
 
@@ -75,28 +73,12 @@ def up_command(
         needed: ClusterLayout = experiment.layout
         spec = {**experiment.cluster.model_dump(mode="json"), "links": needed.links, **spec}
         disks, clocks = disks or bool(needed.disk_mib), clocks or needed.clocks
-    spec |= _chosen(kraft=kraft, version=version, secured=secured)
     wanted = layout(spec, disks=disks, clocks=clocks)
     _start(name, {"cluster": spec, "disks": disks, "clocks": clocks}, wanted)
     _show(find(name))
 
 
-def _chosen(*, kraft: bool, version: str | None, secured: str | None) -> dict[str, Any]:
-    from kafka_chaos.contract.lane.metadata import KRAFT
-    from kafka_chaos.harness.cluster.containers.versions import known_version
-
-    chosen: dict[str, Any] = {}
-    if version is not None:
-        chosen["kafka_version"] = known_version(version).number
-        kraft = kraft or known_version(version).modes == (KRAFT,)
-    if kraft:
-        chosen["metadata_mode"] = KRAFT
-    if secured is not None:
-        chosen["security"] = secured
-    return chosen
-
-
-def _start(name: str, wanted: dict[str, Any], layout: Any) -> None:
+def _start(name: str, asked: dict[str, Any], layout: ClusterLayout) -> None:
     """Build what is missing, start the process that keeps the cluster, and wait until it serves."""
     from kafka_chaos.harness.cluster.containers.cleanup import remove_run
     from kafka_chaos.harness.cluster.containers.engine import docker_client
@@ -104,37 +86,33 @@ def _start(name: str, wanted: dict[str, Any], layout: Any) -> None:
     from kafka_chaos.harness.report.listeners.waiting import Waiting
 
     remove_run(docker_client(), run_id_of(name))
-    with Waiting() as waiting:
-        for version in (layout.version, *layout.versions):
-            ensure_image(version.number, clock=layout.clocks, say=waiting.say)
-        waiting.say(f"starting {layout.described}")
-        _start_process(name, wanted)
-
-
-def _start_process(name: str, wanted: dict[str, Any]) -> None:
     log = log_of(name)
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    command = command_of("kafka_chaos.harness.standing.supervisor", name)
-    with log.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=output, stderr=output, text=True, start_new_session=True
-        )
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(wanted) + "\n")
-    process.stdin.close()
 
     def serves() -> bool:
         if process.poll() is not None:
             words = log.read_text(encoding="utf-8").strip().removeprefix("kafka-chaos: ")
             raise EnvironmentFailure(f"{name} did not start: {words or f'exit code {process.returncode}'}")
-        return any(one.name == name for one in standing())
+        return any(cluster.name == name for cluster in standing())
 
-    try:
-        wait_until(serves, f"the cluster {name} to serve", timeout=_START_TIMEOUT, interval=0.1)
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
+    with Waiting() as waiting:
+        for version in (layout.version, *layout.versions):
+            ensure_image(version.number, clock=layout.clocks, say=waiting.say)
+        waiting.say(f"starting {layout.described}")
+        command = command_of("kafka_chaos.harness.standing.keeper", name)
+        with log.open("w", encoding="utf-8") as output:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=output, stderr=output, text=True, start_new_session=True
+            )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(asked) + "\n")
+        process.stdin.close()
+        try:
+            wait_until(serves, f"the cluster {name} to serve", timeout=_START_TIMEOUT, interval=0.1)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
     # It goes on without this process, which is not to warn of that.
     process.returncode = 0
 
@@ -142,10 +120,10 @@ def _start_process(name: str, wanted: dict[str, Any]) -> None:
 @cluster_command.command("status")
 def status_command() -> None:
     """List the clusters that stand."""
-    found = standing()
-    for one in found:
-        _show(one)
-    if not found:
+    clusters = standing()
+    for cluster in clusters:
+        _show(cluster)
+    if not clusters:
         click.echo("no cluster stands; `kafka-chaos cluster up` starts one")
 
 
@@ -153,12 +131,11 @@ def status_command() -> None:
 @click.argument("name", required=False)
 def down_command(name: str | None) -> None:
     """Heal and remove a cluster; NAME may be left out where one stands alone."""
-    one = find(name)
-    start = time.monotonic()
-    one.ask("down")
-    gone: Callable[[], bool] = lambda: not Path(one.folder).exists() and one.name not in [x.name for x in standing()]  # noqa: E731
-    wait_until(gone, f"the cluster {one.name} to be removed", timeout=_END_TIMEOUT, interval=0.1)
-    click.echo(f"removed {one.name} in {time.monotonic() - start:.1f} s")
+    cluster, start = find(name), time.monotonic()
+    os.kill(cluster.pid, signal.SIGTERM)
+    gone: Callable[[], bool] = lambda: not Path(cluster.folder).exists() and not owner_is_alive(cluster.labels)  # noqa: E731
+    wait_until(gone, f"the cluster {cluster.name} to be removed", timeout=_END_TIMEOUT, interval=0.1)
+    click.echo(f"removed {cluster.name} in {time.monotonic() - start:.1f} s")
 
 
 @click.command("break")
@@ -182,11 +159,10 @@ def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | Non
 def _values(keys: tuple[str, ...]) -> dict[str, Any]:
     from kafka_chaos.harness.experiment.file import document_of
 
-    for one in keys:
-        if not re.match(r"[a-z_]+=", one):
-            raise UsageFailure(f"{one}: expected KEY=VALUE")
-    pairs = (one.partition("=") for one in keys)
-    text = "\n".join(f"{key}: {value}" for key, _, value in pairs)
+    for pair in keys:
+        if not re.match(r"[a-z_]+=", pair):
+            raise UsageFailure(f"{pair}: expected KEY=VALUE")
+    text = "\n".join(pair.replace("=", ": ", 1) for pair in keys)
     return document_of(text or "{}", "keys", "a fault")[1]
 
 
@@ -204,16 +180,14 @@ def heal_command(faults: tuple[str, ...], name: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def state_command(name: str | None, as_json: bool) -> None:
     """Print what runs, who leads, and what is broken."""
-    one = find(name)
-    state = one.ask("state")
+    cluster = find(name)
+    state = _state(cluster)
     if as_json:
-        click.echo(json.dumps({"name": one.name, **state}))
+        click.echo(json.dumps({"name": cluster.name, **state}))
         return
-    _show(one)
+    _show(cluster)
     nodes = ", ".join(f"{node} {how}" for node, how in state["nodes"].items())
     click.echo(f"  nodes: {nodes}\n  controller: {state['controller'] or 'nobody'}")
-    if state["busy"]:
-        click.echo(f"  busy: {state['busy']}")
     for fault_id, (target, hit, proof) in state["faults"].items():
         click.echo(f"  broken: {fault_id} at {target} = {', '.join(hit)}, {proof}")
     table = Table("topic", "partition", "leader", "ISR", box=None, padding=(0, 2, 0, 2))
@@ -224,31 +198,61 @@ def state_command(name: str | None, as_json: bool) -> None:
         console().print(table)
 
 
+def _state(cluster: Standing) -> dict[str, Any]:
+    """The nodes, leaders and faults in effect, as containers, brokers and the journal tell."""
+    from kafka_chaos.harness.cluster.admin import ClusterAdmin
+    from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
+    from kafka_chaos.harness.cluster.containers.engine import docker_client
+    from kafka_chaos.harness.cluster.containers.labels import ROLE, RUN
+
+    run_id, configs = run_id_of(cluster.name), cluster.configs
+    servers = configs.pop("bootstrap.servers")
+    nodes = {}
+    for container in docker_client().containers.list(
+        all=True, filters={"label": f"{RUN}={run_id}"}, ignore_removed=True
+    ):
+        # Containers of former versions of a node have other names.
+        if (node := container.labels.get(ROLE)) is not None and container.name == f"kafka-chaos-{run_id}-{node}":
+            status = container.attrs["State"]
+            nodes[node] = "frozen" if status["Paused"] else "running" if status["Running"] else "down"
+    admin = ClusterAdmin(servers, configs=configs)
+    if cluster.mode == KRAFT:
+        quorums = answers(servers.split(","), BrokerClient.quorum, timeout=1.0, configs=configs)
+        controller = next((quorum.leader for quorum in quorums if quorum is not None and quorum.leader >= 0), None)
+    else:
+        controller = admin.controller()
+    return {
+        "nodes": dict(sorted(nodes.items())),
+        "controller": controller,
+        "topics": {
+            topic: [(number, state.leader, state.isr) for number, state in sorted(admin.partitions(topic).items())]
+            for topic in admin.topics()
+        },
+        "faults": {
+            fault_id: (target, hit, "took effect" if proven else "without a proof")
+            for fault_id, (target, hit, proven) in cluster.faults().items()
+        },
+    }
+
+
 def run_on(
-    experiment: Experiment, name: str, *, root: Path, listeners: list[Callable[[Event], None]], accept_known: Any
+    experiment: Experiment, name: str, *, root: Path, listeners: Sequence[Listener], accept_known: tuple[str, ...]
 ) -> RunResult:
     """Run an experiment on a cluster that stands; the arguments as those of `run_experiment`."""
-
-    def listen(event: Event) -> None:
-        for listener in listeners:
-            listener(event)
-
-    values = experiment.model_dump(mode="json")
-    result: RunResult = find(name).ask(
-        "run", listen, values=values, root=str(root.resolve()), accept_known=tuple(accept_known)
-    )
+    asked = {"values": experiment.model_dump(mode="json"), "root": str(root.resolve()), "accept_known": accept_known}
+    result: RunResult = find(name).ask("run", EventBus(*listeners).emit, **asked)
     return result
 
 
-def _with_events(one: Standing, what: str, doing: str, **arguments: Any) -> Any:
+def _with_events(cluster: Standing, what: str, doing: str, **arguments: Any) -> Any:
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 
     with TerminalListener(console(), doing=doing) as listener:
-        return one.ask(what, listener, **arguments)
+        return cluster.ask(what, listener, **arguments)
 
 
-def _show(one: Standing) -> None:
+def _show(cluster: Standing) -> None:
     click.echo(
-        f"{one.name}: {one.described}\n  bootstrap.servers={one.bootstrap_servers}\n  clients' settings: "
-        f"{one.client_config}"
+        f"{cluster.name}: {cluster.described}\n  bootstrap.servers={cluster.configs['bootstrap.servers']}\n"
+        f"  clients' settings: {cluster.client_config}"
     )

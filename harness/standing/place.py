@@ -1,4 +1,4 @@
-"""Where clusters that stand are noted, and how a command asks the process that keeps one.
+"""Where standing clusters are noted, and how a command asks the process that keeps one.
 
 Guarantee: a cluster is noted once it serves, and its note goes with it. The note of a process that died counts as none.
 Note and socket are for this user alone.
@@ -6,9 +6,12 @@ Note and socket are for this user alone.
 
 from __future__ import annotations
 
+import fcntl
+import os
+import signal
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from multiprocessing.connection import Client, Connection
+from dataclasses import dataclass, field
+from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
 
@@ -25,53 +28,73 @@ EVENT, DONE, FAILED = "event", "done", "failed"
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """A cluster that stands. `cluster`: its layout as an experiment's `cluster` has it. `ports` of the brokers, by id.
+    """A standing cluster. `cluster`: its layout as an experiment's `cluster` has it; `mode`: where its metadata is.
 
-    `folder` holds the socket and `client_config`, a file of librdkafka's keys.
+    `folder` holds the socket and `client_config`, a file of librdkafka's keys. `pid`: the process that keeps it.
     """
 
     name: str
     described: str
     cluster: dict[str, Any]
+    mode: str
     folder: str
-    bootstrap_servers: str
     client_config: str
-    ports: dict[str, int]
+    pid: int
     labels: dict[str, str] = field(repr=False)
 
-    def note(self) -> None:
-        """Let others find it."""
-        JournalFile(_KIND, self.name).begin(asdict(self))
+    @property
+    def journal(self) -> JournalFile:
+        """The note, followed by a line for each fault that was broken or healed by hand."""
+        return JournalFile(_KIND, self.name)
 
-    def forget(self) -> None:
-        """It is no longer there."""
-        JournalFile(_KIND, self.name).end()
+    @property
+    def configs(self) -> dict[str, str]:
+        """Clients' configuration, address included, in librdkafka's keys. Secret."""
+        lines = Path(self.client_config).read_text(encoding="utf-8").splitlines()
+        return {key: value for key, _, value in (line.partition("=") for line in lines)}
+
+    def faults(self) -> dict[str, tuple[str, tuple[str, ...], bool]]:
+        """What is broken by hand: by the fault's name its target, the nodes that it hits, and whether it is proven."""
+        faults = {}
+        for line in self.journal.lines()[1:]:
+            if "broken" in line:
+                target, nodes, proven = line["at"]
+                faults[line["broken"]] = (target, tuple(nodes), proven)
+            else:
+                faults.pop(line["healed"], None)
+        return faults
 
     def ask(self, what: str, listener: Callable[[Event], None] = lambda _: None, **arguments: Any) -> Any:
         """Let the cluster's process do this, and pass on the events on the way; raises what it refuses with."""
         try:
-            with Client(str(Path(self.folder, SOCKET)), "AF_UNIX") as connection:
-                connection.send((what, arguments))
-                return _answer(connection, listener)
+            with (
+                Path(self.folder, "lock").open("w") as lock,
+                Client(str(Path(self.folder, SOCKET)), "AF_UNIX") as connection,
+            ):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                try:
+                    connection.send((what, arguments))
+                    while (answer := connection.recv())[0] == EVENT:
+                        listener(answer[1])
+                except KeyboardInterrupt:
+                    # Sent while no other command can begin a job.
+                    os.kill(self.pid, signal.SIGINT)
+                    raise
+        except BlockingIOError:
+            message = f"{self.name}: busy with another command; try again when that has ended"
+            raise EnvironmentFailure(message) from None
         except (EOFError, OSError) as error:
             raise EnvironmentFailure(
-                f"the process that keeps the cluster {self.name} has ended; its last words are in {log_of(self.name)}, "
-                "and `kafka-chaos clean` removes what it left"
+                f"the process that keeps the cluster {self.name} has ended; its last words are in "
+                f"{log_of(self.name)}, and `kafka-chaos clean` removes what it left"
             ) from error
-
-
-def _answer(connection: Connection[Any, Any], listener: Callable[[Event], None]) -> Any:
-    while True:
-        kind, value = connection.recv()
-        if kind == EVENT:
-            listener(value)
-        elif kind == DONE:
+        kind, value = answer
+        if kind == DONE:
             return value
-        else:
-            message, code = value
-            failure = KafkaChaosError(message)
-            failure.exit_code = ExitCode(code)
-            raise failure
+        message, code = value
+        failure = KafkaChaosError(message)
+        failure.exit_code = ExitCode(code)
+        raise failure
 
 
 def run_id_of(name: str) -> str:
@@ -86,18 +109,19 @@ def log_of(name: str) -> Path:
 
 def standing() -> list[Standing]:
     """All of this user's clusters that stand, by name."""
-    found = [JournalFile(_KIND, name).lines() for name in journaled_runs(_KIND)]
-    clusters = [Standing(**lines[0]) for lines in found if lines]
-    return [one for one in clusters if owner_is_alive(one.labels)]
+    journals = [JournalFile(_KIND, name).lines() for name in journaled_runs(_KIND)]
+    clusters = [Standing(**lines[0]) for lines in journals if lines]
+    return [cluster for cluster in clusters if owner_is_alive(cluster.labels)]
 
 
 def find(name: str | None) -> Standing:
     """The cluster of this name, or without one the only one; raises `UsageFailure`."""
-    known = standing()
-    names = ", ".join(one.name for one in known) or "none: `kafka-chaos cluster up` starts one"
-    if name is None and len(known) != 1:
+    clusters = {cluster.name: cluster for cluster in standing()}
+    names = ", ".join(clusters) or "none: `kafka-chaos cluster up` starts one"
+    if name is None and len(clusters) == 1:
+        return next(iter(clusters.values()))
+    if name is None:
         raise UsageFailure(f"--on: expected the name of a cluster; those that stand: {names}")
-    for one in known:
-        if name in (None, one.name):
-            return one
-    raise UsageFailure(f"{name}: no such cluster; those that stand: {names}")
+    if name not in clusters:
+        raise UsageFailure(f"{name}: no such cluster; those that stand: {names}")
+    return clusters[name]

@@ -1,0 +1,199 @@
+"""The process that keeps a standing cluster: links, disks and faults by hand live in it, and go with it.
+
+Guarantee: it does what one command asks after the other; a command that ends before its job does ends the job. SIGTERM
+heals and removes everything. Commands that only look, such as `state`, do not ask it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from kafka_chaos.contract.command.command_line import failure_of, run_and_exit
+from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.events import Event
+from kafka_chaos.faults.injector import Injector
+from kafka_chaos.faults.occurrence import Occurrence
+from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
+from kafka_chaos.harness.cluster.containers.labels import SecretFolder, run_labels
+from kafka_chaos.harness.cluster.fault_control import ClusterView
+from kafka_chaos.harness.event_bus import EventBus
+from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+from kafka_chaos.harness.experiment.file import experiment_of
+from kafka_chaos.harness.experiment.specs import Experiment, dotted
+from kafka_chaos.harness.experiment.values import refusals
+from kafka_chaos.harness.run.observing.fault_events import FaultEvents
+from kafka_chaos.harness.run.run import RunResult
+from kafka_chaos.harness.run.runner import require_available, run_experiment
+from kafka_chaos.harness.run.shared_cluster import restore, topic_name
+from kafka_chaos.harness.signals import end_on_signals
+from kafka_chaos.harness.standing.place import DONE, EVENT, FAILED, SOCKET, Standing, run_id_of
+
+_A_DAY = 86_400
+"""The planned duration of a fault by hand, in seconds: `heal` ends it."""
+
+
+class Keeper:
+    """Breaks, heals and runs on a cluster what commands ask for, over `note`'s socket."""
+
+    def __init__(self, note: Standing, cluster: Cluster, injector: Injector, view: ClusterView[Any]) -> None:
+        self._note, self._cluster, self._injector, self._view = note, cluster, injector, view
+        self._faults: dict[str, Occurrence] = {}
+        self._asking: Connection[Any, Any] | None = None
+        self.ended = False
+
+    def serve(self, listener: Listener) -> None:
+        """Do one job after the other, until `ended`."""
+        while not self.ended:
+            # An interrupt is for the job that there is, and may come when that has just ended.
+            with suppress(KeyboardInterrupt):
+                while not self.ended:
+                    # A command may end before it is heard or answered.
+                    with suppress(EOFError, OSError), listener.accept() as asking:
+                        try:
+                            self._asking = asking
+                            asking.send(self._answer(*asking.recv()))
+                        finally:
+                            self._asking = None
+
+    def end(self, *_: object) -> None:
+        """Interrupt the job that there is, and serve no other; a handler of SIGTERM."""
+        self.ended = True
+        raise KeyboardInterrupt
+
+    def see(self, event: Event) -> None:
+        """Pass an event to the command whose job it is. Called from several threads."""
+        if (asking := self._asking) is not None:
+            try:
+                asking.send((EVENT, event))
+            except OSError:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    def _answer(self, what: str, arguments: Mapping[str, Any]) -> tuple[str, object]:
+        try:
+            jobs: dict[str, Callable[..., object]] = {"break": self._break, "heal": self._heal, "run": self._run}
+            return DONE, jobs[what](**arguments)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the cluster stays and the command is told
+            known = error if isinstance(error, KafkaChaosError) else failure_of(error)
+            if known is None:
+                traceback.print_exc()
+            code = ExitCode.BUG if known is None else known.exit_code
+            return FAILED, (str(known or f"internal error: {error!r}"), code)
+
+    def _break(self, *, fault: str, target: str, keys: Mapping[str, Any]) -> bool:
+        """Break something until it is healed; whether it was proven."""
+        admin = self._cluster.admin()
+        entry = {**keys, "fault": fault, "target": target, "at": 0, "duration": _A_DAY}
+        topics = {topic: admin.partitions(topic) for topic in admin.topics()}
+        # The fault is the only one of an experiment on the topics that there are: the same rules check it.
+        lanes = [
+            {
+                "lane": topic,
+                "partitions": len(partitions),
+                "replication_factor": min(len(partition.replicas) for partition in partitions.values()),
+                "min_insync_replicas": 1,
+                "acks": "all",
+            }
+            for topic, partitions in topics.items()
+            if partitions
+        ] or [{"lane": "no-topic", "replication_factor": 1, "min_insync_replicas": 1}]
+        values = {"name": self._note.name, "cluster": self._note.cluster, "lanes": lanes, "schedule": [entry]}
+        experiment: Experiment = experiment_of(values, "break")
+        require_available(experiment)
+        if lacking := self._cluster.spec.lacks(experiment.layout):
+            raise UsageFailure(f"{fault}: {lacking}")
+        self._view.topics = list(topics)
+        occurrence = self._injector.inject(experiment.phases[0].faults()[0])
+        self._faults[occurrence.fault_id] = occurrence
+        nodes = tuple(node.name for node in occurrence.nodes)
+        self._note.journal.note({"broken": occurrence.fault_id, "at": [target, nodes, occurrence.proven]})
+        return occurrence.proven
+
+    def _heal(self, *, faults: tuple[str, ...]) -> list[str]:
+        """Heal these faults, or all without any, the latest first; what was healed."""
+        for fault_id in faults:
+            if fault_id not in self._faults:
+                raise UsageFailure(f"{fault_id}: no such fault; there are: {', '.join(self._faults) or 'none'}")
+        healed = list(reversed(faults or tuple(self._faults)))
+        for fault_id in healed:
+            self._injector.heal(self._faults[fault_id])
+            del self._faults[fault_id]
+            self._note.journal.note({"healed": fault_id})
+        return healed
+
+    def _run(self, *, values: Mapping[str, Any], root: str, accept_known: tuple[str, ...]) -> RunResult:
+        """Run an experiment here; lanes without a `topic` get topics that no other run has."""
+        if self._faults:
+            raise UsageFailure(f"{', '.join(self._faults)}: the run's prediction would not know of it: heal it first")
+        for lane in (lane for phase in values["phases"] for lane in phase["lanes"]):
+            lane["topic"] = lane.get("topic") or topic_name(lane["lane"])
+        experiment = experiment_of(values, "run")
+        restore(self._cluster)
+        return run_experiment(
+            experiment, root=Path(root), listeners=[self.see], cluster=self._cluster, accept_known=accept_known
+        )
+
+
+def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayout:
+    """The layout of an experiment's `cluster`, with disks and clocks where asked for; raises `UsageFailure`."""
+    try:
+        cluster = ClusterSpec(**spec)
+    except ValidationError as error:
+        place, message = refusals(error, ClusterSpec)[0]
+        raise UsageFailure(f"{dotted(place)}: {message}") from None
+    return replace(cluster.spec(), disk_mib=USUAL_DISK_MIB if disks else 0, clocks=clocks)
+
+
+def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool) -> int:
+    """Start the cluster and serve until SIGTERM."""
+    run_id = run_id_of(name)
+    with Cluster(layout(spec, disks=disks, clocks=clocks), run_id=run_id) as cluster:
+        folder = SecretFolder(run_id)
+        configs = {"bootstrap.servers": cluster.bootstrap_servers, **cluster.client_configs}
+        note = Standing(
+            name=name,
+            described=cluster.spec.described,
+            cluster=dict(spec),
+            mode=cluster.spec.metadata_mode,
+            folder=str(folder.path),
+            client_config=folder.write("client.properties", "".join(f"{k}={v}\n" for k, v in configs.items())),
+            pid=os.getpid(),
+            labels=run_labels(run_id, keep=False),
+        )
+        events, view = EventBus(), ClusterView(cluster, cluster.admin())
+        with (
+            Injector(view, FaultEvents(events, phase=name, lanes=()), seed=0) as injector,
+            Listener(str(folder.path / SOCKET), "AF_UNIX") as listener,
+        ):
+            keeper = Keeper(note, cluster, injector, view)
+            events.add(keeper.see)
+            signal.signal(signal.SIGTERM, keeper.end)
+            try:
+                note.journal.begin(asdict(note))
+                keeper.serve(listener)
+            finally:
+                note.journal.end()
+    return 0
+
+
+def main() -> None:
+    """`python -m kafka_chaos.harness.standing.keeper NAME`, with the layout as a line of JSON on standard input."""
+    end_on_signals()
+    asked = json.loads(sys.stdin.readline())
+    run_and_exit(lambda: keep(sys.argv[1], asked["cluster"], asked["disks"], asked["clocks"]))
+
+
+if __name__ == "__main__":
+    main()

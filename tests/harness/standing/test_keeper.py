@@ -1,0 +1,276 @@
+"""The process of a standing cluster does what commands ask, refuses and is interrupted, with fakes for the cluster."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from multiprocessing.connection import Client, Listener
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import pytest
+
+from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.events import Event, FaultHealed, FaultProven, FaultRequested
+from kafka_chaos.faults.injector import Injector
+from kafka_chaos.harness.cluster.admin import PartitionState
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+from kafka_chaos.harness.cluster.containers.labels import OWNER, remove_secrets, run_labels
+from kafka_chaos.harness.event_bus import EventBus
+from kafka_chaos.harness.run.observing.fault_events import FaultEvents
+from kafka_chaos.harness.standing import keeper as module
+from kafka_chaos.harness.standing.keeper import Keeper, layout
+from kafka_chaos.harness.standing.place import SOCKET, Standing, find, standing
+from tests.faults.fakes import FakeCluster
+
+
+class Admin:
+    """Knows one topic."""
+
+    def topics(self) -> list[str]:
+        return ["orders"]
+
+    def partitions(self, topic: str) -> dict[int, PartitionState]:
+        return {0: PartitionState(1, (1, 2, 3), (1, 2, 3))}
+
+
+class Running(FakeCluster):
+    """A fake cluster with what the supervisor asks of a real one."""
+
+    spec = ClusterLayout()
+
+    bootstrap_servers = "127.0.0.1:1"
+    client_configs: Mapping[str, str] = MappingProxyType({})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def nodes(self) -> list[Any]:
+        return list(self.brokers.values())
+
+    def admin(self) -> Admin:
+        return Admin()
+
+    def controller(self, admin: object = None) -> int | None:
+        return 1
+
+
+def noted(name: str, folder: Path, labels: dict[str, str] | None = None) -> Standing:
+    cluster = Standing(
+        name=name,
+        described="3 brokers",
+        cluster={},
+        mode="zookeeper",
+        folder=str(folder),
+        client_config="",
+        pid=os.getpid(),
+        labels=labels or run_labels(f"cluster-{name}", keep=False),
+    )
+    cluster.journal.begin(asdict(cluster))
+    return cluster
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_CHAOS_STATE", str(tmp_path / "state"))
+
+
+@pytest.fixture
+def served() -> Iterator[Standing]:
+    # The path of a socket is short.
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    cluster, events = Running(leaders={("orders", 0): 1}), EventBus()
+    note = noted("test", folder)
+    with (
+        Injector(cluster, FaultEvents(events, phase="test", lanes=()), seed=0) as injector,  # type: ignore[arg-type]
+        Listener(str(folder / SOCKET), "AF_UNIX") as listener,
+    ):
+        keeper = Keeper(note, cluster, injector, cluster)  # type: ignore[arg-type]
+        events.add(keeper.see)
+        working = threading.Thread(target=keeper.serve, args=[listener])
+        working.start()
+        yield note
+        with suppress(KeyboardInterrupt):
+            keeper.end()
+        # Wakes it.
+        Client(str(folder / SOCKET), "AF_UNIX").close()
+        working.join(10)
+        assert not working.is_alive()
+    shutil.rmtree(folder)
+
+
+def test_a_fault_by_hand_is_proven_noted_and_healed(served: Standing) -> None:
+    events: list[Event] = []
+    assert served.ask("break", events.append, fault="pause", target="leader(orders)", keys={}) is True
+    assert [type(event) for event in events] == [FaultRequested, FaultProven]
+    assert served.faults() == {"pause-1": ("leader(orders)", ("broker-1",), True)}
+    assert served.ask("heal", events.append, faults=()) == ["pause-1"]
+    assert isinstance(events[-1], FaultHealed)
+    assert served.faults() == {}
+    assert served.ask("heal", faults=()) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "target", "keys", "refusal"),
+    [
+        ("bomb", "broker:1", {}, "'bomb' is not a fault kind"),
+        ("pause", "leader(bills)", {}, "there is no lane bills; the lanes are orders"),
+        ("pause", "broker:7", {}, "the cluster's brokers are numbered 1 to 3"),
+        ("pause", "broker:1", {"colour": "red"}, "a fault of kind pause has no such key"),
+        ("hold", "broker:1", {"api": "Fetch"}, "the cluster has no links: start it with links"),
+        ("clock-step", "broker:1", {"seconds": 60.0}, "start it with clocks"),
+        ("client-kill", "member(orders)", {}, "the lane orders has no group and no loop"),
+    ],
+)
+def test_what_the_cluster_cannot_have_is_refused_by_name(
+    served: Standing, fault: str, target: str, keys: dict[str, Any], refusal: str
+) -> None:
+    with pytest.raises(KafkaChaosError, match=refusal) as raised:
+        served.ask("break", fault=fault, target=target, keys=keys)
+    assert raised.value.exit_code == ExitCode.USAGE
+    assert served.faults() == {}
+
+
+def test_only_what_is_broken_is_healed(served: Standing) -> None:
+    assert served.ask("heal", faults=()) == []
+    with pytest.raises(KafkaChaosError, match="pause-2: no such fault; there are: none"):
+        served.ask("heal", faults=("pause-2",))
+
+
+def running(served: Standing, monkeypatch: pytest.MonkeyPatch, run: Callable[..., object]) -> None:
+    """Let `run` take the place of running an experiment."""
+    monkeypatch.setattr(module, "restore", lambda _: None)
+    monkeypatch.setattr(module, "experiment_of", lambda values, _: values)
+    monkeypatch.setattr(module, "run_experiment", run)
+
+
+PROCESS = """
+import sys, time
+from kafka_chaos.contract.events import FaultHealed
+from kafka_chaos.harness.signals import end_on_signals
+from kafka_chaos.harness.standing import keeper
+from tests.harness.standing.test_keeper import Running
+
+def run(experiment, *, listeners, **_):
+    for number in range(1000):
+        listeners[0](FaultHealed(fault_id=str(number)))
+        time.sleep(0.01)
+
+keeper.Cluster = lambda layout, run_id: Running(leaders={("orders", 0): 1})
+read = keeper.experiment_of
+keeper.experiment_of = lambda values, source: values if source == "run" else read(values, source)
+keeper.restore, keeper.run_experiment = lambda _: None, run
+end_on_signals()
+keeper.keep("test", {}, disks=False, clocks=False)
+"""
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """The process that keeps a cluster `test`, which is a fake; a run on it takes ten seconds."""
+    with subprocess.Popen([sys.executable, "-c", PROCESS], cwd=Path(__file__).parents[3]) as process:
+        wait_until(standing, "the cluster to serve", timeout=30)
+        yield process
+        process.kill()
+    remove_secrets("cluster-test")
+
+
+def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(process: subprocess.Popen[bytes]) -> None:
+    cluster = find("test")
+
+    def hear(event: Event) -> None:
+        with pytest.raises(EnvironmentFailure, match="test: busy with another command"):
+            cluster.ask("heal", faults=())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cluster.ask("run", hear, values={"phases": []}, root="runs", accept_known=())
+    start = time.monotonic()
+    assert cluster.ask("heal", faults=()) == []
+    assert time.monotonic() - start < 5, "the run has ended"
+
+
+def test_a_command_that_was_killed_ends_its_job_at_the_next_event(process: subprocess.Popen[bytes]) -> None:
+    with Client(str(Path(find("test").folder, SOCKET)), "AF_UNIX") as connection:
+        connection.send(("run", {"values": {"phases": []}, "root": "runs", "accept_known": ()}))
+        assert connection.recv()[0] == "event"
+    start = time.monotonic()
+    assert find("test").ask("heal", faults=()) == []
+    assert time.monotonic() - start < 5, "the run has ended"
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_sigterm_ends_the_process_and_its_note(process: subprocess.Popen[bytes], is_busy: bool) -> None:
+    cluster = find("test")
+    assert cluster.ask("break", fault="pause", target="broker:2", keys={}) is True
+    if is_busy:
+        assert cluster.ask("heal", faults=()) == ["pause-1"]
+        connection = Client(str(Path(cluster.folder, SOCKET)), "AF_UNIX")
+        connection.send(("run", {"values": {"phases": []}, "root": "runs", "accept_known": ()}))
+        assert connection.recv()[0] == "event"
+    os.kill(cluster.pid, signal.SIGTERM)
+    assert process.wait(10) == 0
+    assert standing() == []
+    with pytest.raises(EnvironmentFailure, match="the process that keeps the cluster test has ended"):
+        cluster.ask("heal", faults=())
+
+
+def test_an_error_of_ours_is_told_and_the_cluster_stays(served: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    running(served, monkeypatch, lambda *_, **__: 1 / 0)
+    with pytest.raises(KafkaChaosError, match="internal error: ZeroDivisionError") as raised:
+        served.ask("run", values={"phases": []}, root="runs", accept_known=())
+    assert raised.value.exit_code == ExitCode.BUG
+    assert served.ask("heal", faults=()) == []
+
+
+def test_a_cluster_whose_process_died_does_not_stand(tmp_path: Path) -> None:
+    dead = {**run_labels("cluster-old", keep=False)}
+    machine, boot, _, start = dead[OWNER].split(":")
+    noted("old", tmp_path, {**dead, OWNER: f"{machine}:{boot}:{os.getpid()}:{int(start) - 1}"})
+    assert standing() == []
+    with pytest.raises(UsageFailure, match="--on: expected the name of a cluster; those that stand: none: "):
+        find(None)
+    here = noted("new", tmp_path)
+    assert find(None).name == find("new").name == "new"
+    with pytest.raises(UsageFailure, match="other: no such cluster; those that stand: new"):
+        find("other")
+    with pytest.raises(EnvironmentFailure, match="the process that keeps the cluster new has ended"):
+        here.ask("heal", faults=())
+    noted("third", tmp_path)
+    with pytest.raises(UsageFailure, match="--on: expected the name of a cluster; those that stand: new, third"):
+        find(None)
+    here.journal.end()
+    assert not here.journal.path.exists()
+
+
+def test_layouts_are_those_of_experiments() -> None:
+    wanted = layout({"metadata_mode": "kraft", "kafka_version": "4.3.1", "brokers": 1}, disks=True, clocks=True)
+    assert (wanted.metadata_mode, wanted.brokers, wanted.clocks) == ("kraft", 1, True)
+    assert wanted.disk_mib > 0
+    with pytest.raises(UsageFailure, match="brokers: expected at most 9, got 12"):
+        layout({"brokers": 12}, disks=False, clocks=False)
+    with pytest.raises(UsageFailure, match="controllers: 2 is not valid: expected 0, 1 or 3"):
+        layout({"controllers": 2, "metadata_mode": "kraft"}, disks=False, clocks=False)
+
+
+def test_lanes_without_a_topic_get_one_of_their_own(served: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+    running(served, monkeypatch, lambda experiment, **_: experiment)
+    values = {"phases": [{"lanes": [{"lane": "a", "topic": None}, {"lane": "b", "topic": "mine"}]}], "name": "x"}
+    runs = [served.ask("run", values=values, root="runs", accept_known=()) for _ in range(2)]
+    first, second = ([lane["topic"] for lane in run["phases"][0]["lanes"]] for run in runs)
+    assert first[0] != second[0]
+    assert first[0].startswith("a-")
+    assert first[1] == second[1] == "mine"
