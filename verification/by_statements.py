@@ -5,10 +5,10 @@ Guarantee: facts, cases, findings and refusals are the same, row by row, whichev
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
 
+import numpy as np
 import pyarrow as pa
 
 from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, anomaly_named
@@ -24,8 +24,8 @@ from kafka_chaos.verification.judging.conclusion import Examined
 from kafka_chaos.verification.judging.known_defects import is_watched
 from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Observation
 from kafka_chaos.verification.statements.library import ANOMALIES, Statement, statement, statements
-from kafka_chaos.verification.tables.facts import LaneFacts
-from kafka_chaos.verification.transactions.components import cycles_of
+from kafka_chaos.verification.tables.facts import LaneFacts, TransactionFacts
+from kafka_chaos.verification.transactions.components import cycles_among
 
 _CASE = ("anomaly", "partition", "offset", "producer_id", "seq")
 _ORDER = "`partition`, `offset`, producer_id, seq, cause"
@@ -39,6 +39,8 @@ _CYCLES = pa.schema(
         ("producers", pa.string()),
     ]
 )
+MOST_SEARCHED = 5_000_000
+"""Among so many dependencies of transactions cycles are searched, in memory."""
 FILTERED_FROM = 300_000
 """In a run of so many rows, those of identities that are proven clean are left out."""
 Skipped = Mapping[str, Mapping[AnyAnomaly, str]]
@@ -59,7 +61,9 @@ def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
     read = Facts(engine, run)
     facts = {lane.lane: read.of(lane) for lane in run.lanes}
     skipped = {lane.lane: not_applied(run, lane, facts[lane.lane]) for lane in run.lanes}
-    _find(engine, run, skipped)
+    for lane, count in _find(engine, run, skipped).items():
+        transactions = facts[lane].transactions or TransactionFacts()
+        facts[lane] = replace(facts[lane], transactions=replace(transactions, entangled=count))
     columns = ", ".join(f"`{name}`" for name in _CASE)
     findings = f"SELECT lane, {columns}, cause FROM findings ORDER BY lane, anomaly, {_ORDER}"
     return Examined(
@@ -91,9 +95,16 @@ def _rows_of_groups(engine: SqlEngine, run: RunDirectory, facts: Mapping[str, La
     return {name: engine.rows(f"SELECT COUNT(*) FROM {name}")[0][0] for name in ("assignments", "commits")}
 
 
-def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> None:
-    """Define `cases`, those of the lanes in which their anomaly is judged, and `findings`, with their causes."""
-    selected = [_cases(engine, one, skipped) for one in _wanted(engine, run, skipped)]
+def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> dict[str, int]:
+    """Define `cases`, those of the lanes in which their anomaly is judged, and `findings`, with their causes.
+
+    Of lanes whose cycles were not all searched (`_add_cycles`), the number of dependencies.
+    """
+    wanted = _wanted(run, skipped)
+    entangled = _add_cycles(engine) if any("cycles" in one.tables for one in wanted) else {}
+    for one in wanted:
+        prepare(engine, one.tables)
+    selected = [_cases(engine, one, skipped) for one in wanted]
     none = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in _TYPES.items())
     selected.append(f"SELECT '' AS lane, '' AS anomaly, {none}, CAST(1 AS BIGINT) AS units WHERE FALSE")
     numbered = "SELECT *, MONOTONICALLY_INCREASING_ID() AS number FROM"
@@ -101,9 +112,10 @@ def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> None:
     explained = statement("explained")
     prepare(engine, explained.tables)
     engine.define("findings", explained.sql, keep=True)
+    return entangled
 
 
-def _wanted(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> list[Statement]:
+def _wanted(run: RunDirectory, skipped: Skipped) -> list[Statement]:
     """The statements of the anomalies that are judged in some lane."""
     families = {
         "records": True,
@@ -115,9 +127,6 @@ def _wanted(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> list[Stat
         for one in statements(family).values() if families[family] else ():
             is_judged = any(anomaly_named(one.name) not in reasons for reasons in skipped.values())
             if is_judged and (not one.needs or run.has(one.needs)):
-                if "cycles" in one.tables:
-                    _add_cycles(engine)
-                prepare(engine, one.tables)
                 wanted.append(one)
     return wanted
 
@@ -130,23 +139,41 @@ def _cases(engine: SqlEngine, one: Statement, skipped: Skipped) -> str:
     )
     units = "CAST(units AS BIGINT)" if "units" in there else "CAST(1 AS BIGINT)"
     left_out = [lane for lane, reasons in skipped.items() if anomaly_named(one.name) in reasons]
-    names = ", ".join("'" + lane.replace("\\", "\\\\").replace("'", "\\'") + "'" for lane in left_out)
+    names = ", ".join(map(_literal, left_out))
     judged = f" WHERE lane NOT IN ({names})" if left_out else ""
     return f"SELECT lane, '{one.name}' AS anomaly, {values}, {units} AS units FROM ({one.sql}) q{judged}"
 
 
-def _add_cycles(engine: SqlEngine) -> None:
-    """Add the cycles among the dependencies of transactions, which no SELECT finds."""
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _add_cycles(engine: SqlEngine) -> dict[str, int]:
+    """Add the cycles among the dependencies of transactions, which no SELECT finds.
+
+    Of each lane in which not all were searched and none was found, how many dependencies there are.
+    """
     prepare(engine, ["dependencies"])
-    columns = "lane, producer_id, `transaction`, to_producer_id, to_transaction"
-    edges = engine.rows(f"SELECT {columns} FROM dependencies ORDER BY lane")
-    found = []
-    for lane, of_lane in groupby(edges, key=itemgetter(0)):
-        for cycle in cycles_of([edge[1:] for edge in of_lane]):
+    ends = ("producer_id", "transaction", "to_producer_id", "to_transaction")
+    listed = ", ".join(f"`{name}`" for name in ends)
+    edges = engine.arrow(f"SELECT lane, {listed} FROM dependencies LIMIT {MOST_SEARCHED}")
+    is_cut = edges.num_rows == MOST_SEARCHED
+    counts: dict[str, int] = (
+        dict(engine.rows("SELECT lane, COUNT(*) FROM dependencies GROUP BY lane")) if is_cut else {}
+    )
+    entangled, cycles = {}, []
+    lanes, *columns = (edges[name].to_numpy() for name in ("lane", *ends))
+    for lane in sorted({*lanes, *counts}):
+        of_lane = lanes == lane
+        found = cycles_among(*(column[of_lane].astype(np.int64) for column in columns))
+        if not found and np.count_nonzero(of_lane) < counts.get(lane, 0):
+            entangled[lane] = counts[lane]
+        for cycle in found:
             producers = ", ".join(str(producer) for producer in sorted({producer for producer, _ in cycle})[:5])
-            found.append((lane, *cycle[0], len(cycle), producers))
-    rows = [dict(zip(_CYCLES.names, row, strict=True)) for row in found]
+            cycles.append((lane, *cycle[0], len(cycle), producers))
+    rows = [dict(zip(_CYCLES.names, row, strict=True)) for row in cycles]
     engine.add("cycles", pa.Table.from_pylist(rows, schema=_CYCLES))
+    return entangled
 
 
 def _observed(engine: SqlEngine, met: Collection[str]) -> dict[tuple[str, AnyAnomaly], Observation]:

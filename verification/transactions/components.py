@@ -1,6 +1,5 @@
 """The cycles among dependencies: strongly connected components, found in memory."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,6 @@ Nodes = np.ndarray[Any, np.dtype[np.int64]]
 
 MANY = 10
 """While trimming removes at least one edge in so many, it is faster than the search."""
-
-
-def cycles_of(edges: Sequence[Sequence[int]]) -> list[list[tuple[int, int]]]:
-    """The cycles among rows of producer_id, transaction, to_producer_id, to_transaction, each as `cycles_among`."""
-    columns = np.array(edges, dtype=np.int64).reshape(-1, 4)
-    return cycles_among(*columns.T)
 
 
 def cycles_among(

@@ -12,14 +12,14 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
-from kafka_chaos.verification import RunDirectoryError, verify_frames
+from kafka_chaos.verification import RunDirectoryError, by_statements, verify, verify_frames
 from kafka_chaos.verification.tables import blocks, evidence
 from kafka_chaos.verification.tables.history import joined_runs
 from kafka_chaos.verification.tables.scope import Method
 from kafka_chaos.verification.transactions import dependencies
 from tests.verification.oracle.rows import LaneHistory, case_order
 from tests.verification.samples.engines import Verified, counted, verified_by_both
-from tests.verification.samples.planted_transactions import PLANTS, clean, torn_transaction
+from tests.verification.samples.planted_transactions import PLANTS, clean, dependency_cycle, torn_transaction
 from tests.verification.samples.random_histories import random_history
 from tests.verification.samples.random_transactions import random_transactions
 from tests.verification.samples.run_dirs import read_cases, read_causes, write_histories
@@ -45,6 +45,20 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
     assert verdict.lane("clean").reasons == ()
     verdicts = {lane.lane: lane.verdict for lane in verdict.lanes}
     assert verdicts == {name: Verdict.VIOLATION if cases else Verdict.CONFORMS for name, (_, cases) in planted.items()}
+
+
+def test_where_not_all_dependencies_are_searched_no_cycle_is_no_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = write_histories(tmp_path / "run", {name: dependency_cycle()[0] for name in "ab"})
+    verdict = verify(run_dir, engine="duckdb")
+    assert [lane.count(TransactionAnomaly.DEPENDENCY_CYCLE) for lane in verdict.lanes] == [1, 1]
+    monkeypatch.setattr(by_statements, "MOST_SEARCHED", 1)
+    verdict = verify(run_dir, engine="duckdb")
+    assert [lane.not_judged[TransactionAnomaly.DEPENDENCY_CYCLE].partition(" of ")[0] for lane in verdict.lanes] == [
+        "among the first",
+        "among the first",
+    ]
 
 
 def test_findings_say_why(tmp_path: Path, verified: Verified) -> None:
