@@ -25,9 +25,10 @@ def faults_command(as_json: bool) -> None:
     for heading in ("kind", "what it does, and its proof", "keys", "here"):
         table.add_column(heading)
     for kind in kinds:
-        keys = "\n".join(f"{key}: {_plain(default)}" for key, default in kind["keys"].items())
+        defaults = {key: "none" if value is None else value for key, value in kind["keys"].items()}
+        texts = [f"{key}: {value if isinstance(value, str) else json.dumps(value)}" for key, value in defaults.items()]
         here = Text("yes", "green") if kind["unavailable"] is None else Text(f"no: {kind['unavailable']}", "yellow")
-        table.add_row(Text(kind["kind"], "bold"), Text(kind["description"]), Text(keys or "–"), here)
+        table.add_row(Text(kind["kind"], "bold"), Text(kind["description"]), Text("\n".join(texts) or "–"), here)
     console().print(table)
 
 
@@ -46,7 +47,3 @@ def described_kinds() -> list[dict[str, Any]]:
         }
         for name, kind in fault_kinds().items()
     ]
-
-
-def _plain(value: object) -> str:
-    return "none" if value is None else json.dumps(value) if not isinstance(value, str) else value

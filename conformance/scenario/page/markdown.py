@@ -26,12 +26,11 @@ def code(value: Any) -> str:
     return f"{fence}{space}{text}{space}{fence}"
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:
-    """A table whose cells are Markdown; the columns in `right` hold numbers."""
-    numbers = set(right)
-    ruler = ["---:" if place in numbers else "---" for place in range(len(headings))]
-    lines = [list(headings), ruler, *(list(row) for row in rows)]
-    return [f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines]
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table whose cells are Markdown."""
+    # A `|` that is not escaped ends the cell, even in code.
+    cells = ([re.sub(r"(?<!\\)\|", r"\\|", cell) for cell in row] for row in (headings, ["---"] * len(headings), *rows))
+    return [f"| {' | '.join(row)} |" for row in cells]
 
 
 def fact(name: str, value: Any) -> list[str]:
@@ -76,8 +75,3 @@ def _block(name: str, lines: Sequence[str], language: str) -> list[str]:
 def _fence(text: str, *, least: int) -> str:
     """More backticks than the text has in a row."""
     return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
-
-
-def _cell(text: str) -> str:
-    """In a table, a `|` that is not escaped ends the cell, even in code."""
-    return re.sub(r"(?<!\\)\|", r"\\|", text)

@@ -123,10 +123,10 @@ class Span:
     group: str = ""
 
 
-def condense(tables: Mapping[str, Sequence[Path]], spans: Mapping[str, Span], *, buckets: int = BUCKETS) -> Series:
+def condense(tables: Mapping[str, Sequence[Path]], spans: Mapping[str, Span]) -> Series:
     """Aggregate the tables; `spans` names the lanes and their phases (`group`)."""
     produced = tables.get("produced", ())
-    frames = _frames(_extents(produced), spans, buckets)
+    frames = _frames(_extents(produced), spans)
     ranges = find_ranges(tables.get("findings", ()))
     concerned = {one.lane for one in ranges}
     return Series(
@@ -160,7 +160,7 @@ def _with_done(piece: Any) -> Any:
     return piece.append_column("done", pc.coalesce(piece["complete_ns"], piece["invoke_ns"]))
 
 
-def _frames(extents: Mapping[str, tuple[int, int]], spans: Mapping[str, Span], buckets: int) -> Frames:
+def _frames(extents: Mapping[str, tuple[int, int]], spans: Mapping[str, Span]) -> Frames:
     """Start and bucket width per lane: lanes of one phase share both, so that their charts can be compared."""
     edges: defaultdict[str, list[int]] = defaultdict(list)
     of_lane = {lane: spans[lane] for lane in extents if lane in spans}
@@ -168,7 +168,7 @@ def _frames(extents: Mapping[str, tuple[int, int]], spans: Mapping[str, Span], b
         edges[span.group] += [edge for edge in (span.start_ns, span.end_ns, *extents[lane]) if edge is not None]
     starts = {group: min(of_group) // SLOT_NS * SLOT_NS for group, of_group in edges.items()}
     return {
-        lane: (starts[span.group], bucket_width(max(edges[span.group]) - starts[span.group] + 1, buckets))
+        lane: (starts[span.group], bucket_width(max(edges[span.group]) - starts[span.group] + 1, BUCKETS))
         for lane, span in of_lane.items()
     }
 

@@ -142,7 +142,7 @@ def test_text_stays_text_in_markdown() -> None:
     assert code("`a`") == "`` `a` ``"
     assert code({"ä": [1, None]}) == '`{"ä": [1, null]}`'
     assert code("x" * 1000).endswith("…`")
-    assert table(["a", "b"], [["`x|y`", "z"]], right=[1]) == ["| a | b |", "| --- | ---: |", r"| `x\|y` | z |"]
+    assert table(["a", "b"], [["`x|y`", "z"]]) == ["| a | b |", "| --- | --- |", r"| `x\|y` | z |"]
 
 
 def test_the_differences_name_the_documents_and_scenarios_that_exist() -> None:
