@@ -226,8 +226,16 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
 
 
 def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
-    """Why the lane can't conform: its run has time-outs without its own. What else recovery lacks is not judged."""
-    if lane.lane in run.timings or not run.is_planned or run.path is None or not is_given(run.path / TIMINGS_FILE):
+    """Why the lane can't conform: its run has time-outs without its own, or a call had no answer within its bound, and
+    only the time in which the harness had no processor excuses that. What else recovery lacks is not judged."""
+    if lane.lane in run.timings:
+        return [
+            f"{one.outage.anomaly} can be neither shown nor excluded: {one.described}"
+            for one in Recovery(run, lane, facts).measured
+            if one.outage.awaited and not one.outage.over and not one.is_too_long
+            if one.counted > one.bound.seconds * 1e9
+        ]
+    if not run.is_planned or run.path is None or not is_given(run.path / TIMINGS_FILE):
         return []
     return ["timings.json does not name this lane, though its run has planned it"]
 

@@ -623,6 +623,17 @@ def test_a_call_without_an_answer_counts_to_the_end_of_the_phase(tmp_path: Path,
     assert found(judged(called(rows, call, 100, 110), tmp_path / "answered", verified)) == {}
 
 
+def test_a_call_without_an_answer_is_no_conformity_because_the_harness_had_no_processor(
+    tmp_path: Path, verified: Verified
+) -> None:
+    rows = called(healthy(), "commit_transaction", 100, None)
+    rows.event("harness_paused", seconds=95.0, ts_ns=at(199))
+    lane = judged(rows, tmp_path / "run", verified)
+    assert (lane.verdict, found(lane)) == (Verdict.UNKNOWN, {})
+    assert "a-0 waited for commit_transaction: longest gap 101.0 s, with no end seen" in lane.reasons[0]
+    assert "the harness had no processor for 95.0 s" in lane.reasons[0]
+
+
 def test_a_call_within_a_transaction_whose_end_is_awaited_is_no_outage_of_its_own(
     tmp_path: Path, verified: Verified
 ) -> None:
