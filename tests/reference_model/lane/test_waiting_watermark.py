@@ -106,12 +106,6 @@ OF_READS = {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}
 EVERY_MIX = [pytest.param(faults, id="+".join(faults)) for faults in (*((kind,) for kind in FAULT_KINDS), KILLS)]
 
 
-@pytest.mark.parametrize(("name", "unclean"), [("acks1", True), ("idempotent", False), ("idempotent", True)])
-def test_under_a_kill_three_replicas_show_the_same_in_either_form(name: str, unclean: bool) -> None:
-    lane = replace(LANES[name], faults=("kill",), unclean_leader_election=unclean)
-    assert shown_while_waiting(lane) == predicted(lane)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("faults", EVERY_MIX)
 @pytest.mark.parametrize(("name", "unclean"), CONFIGURATIONS)
