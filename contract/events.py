@@ -88,9 +88,13 @@ class PhaseStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseEnded(Event):
-    """The load of a phase has ended and every record has an outcome."""
+    """The load of a phase has ended and every record has an outcome.
+
+    `load`: from when to when clients were to attempt what the phase asks for, once each lane had an acknowledgement.
+    """
 
     phase: str
+    load: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,6 +325,14 @@ class ReaderStarted(Event):
 
     What it reads again tells nothing of how long the lane's own consumer waited.
     """
+
+    lane: str
+    consumer: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderEnded(Event):
+    """A consumer that comes and goes reads no more: it has left, or was ended."""
 
     lane: str
     consumer: str

@@ -50,13 +50,18 @@ class Bound:
         return f"{self.seconds:g} s ({parts}{allowed})"
 
 
-def bounds_of(lane: Lane, timings: Timings, kinds: Iterable[str]) -> Mapping[RecoveryAnomaly, Bound]:
-    """The bounds of a lane amid and after faults of these kinds; none where a time-out is not known."""
+def bounds_of(
+    lane: Lane, timings: Timings, kinds: Iterable[str], *, followers_hang: bool = True
+) -> Mapping[RecoveryAnomaly, Bound]:
+    """The bounds of a lane amid and after faults of these kinds; none where a time-out is not known.
+
+    `followers_hang`: whether these faults may keep a follower from fetching.
+    """
     given = frozenset(kinds)
     hangs = not given or not given <= BREAKS_CONNECTIONS
     group = lane.group or (None if lane.loop is None else lane.loop.group)
     failover: Parts = (("session", timings.session_ms), ("election", timings.election_ms))
-    lag: Parts = (("lag of a follower", round(timings.lag_ms * _LOOKS)),) if hangs else ()
+    lag: Parts = (("lag of a follower", round(timings.lag_ms * _LOOKS)),) if hangs and followers_hang else ()
     transaction: Parts = ()
     if lane.transactional is not None:
         transaction = (("transaction", lane.transactional.timeout_ms), ("check for it", timings.abort_check_ms))

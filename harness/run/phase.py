@@ -96,7 +96,7 @@ class PhaseRun:
             if self.brokers:
                 text = f"settled; the brokers reported {high_watermarks.reports:,} high watermarks"
                 self.events.emit(event_types.Step(text=text))
-            self.events.emit(event_types.PhaseEnded(phase=self.phase.phase))
+            self.events.emit(event_types.PhaseEnded(phase=self.phase.phase, load=load.span_ns))
 
     def _creates(self, lane: LaneSpec) -> bool:
         """Ask for a lane's topic amid faults; returns whether it is there."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, cast
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.events import ClientFailed, ReaderStarted
+from kafka_chaos.contract.events import ClientFailed, ReaderEnded, ReaderStarted
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -225,6 +225,7 @@ def _follower(
             from_start=lane.cleanup_policy is None and not start_offsets,
             member=f"{lane.lane}-{CONSUMER}-{number}" if number else None,
             on_name=lambda found: load.on_client(ReaderStarted(lane=lane.lane, consumer=found)) if number else None,
+            on_end=lambda found: load.on_client(ReaderEnded(lane=lane.lane, consumer=found)) if number else None,
         )
     if lane.client != IN_PROCESS:
         settings = {"start_offsets": start_offsets or {}, "isolation": isolation}

@@ -68,6 +68,8 @@ class PhaseLoad:
         self.lanes: Mapping[str, LaneLoad] = {lane.lane: load_of(lane) for lane in lanes if lane.created_at is None}
         self._create, self._load_of = create, load_of
         self._late = sorted((lane.created_at, lane.lane, lane) for lane in lanes if lane.created_at is not None)
+        self.span_ns: tuple[int, int] | None = None
+        """From when to when times counted, once the load has ended."""
         self._has_ended = threading.Event()
         self._creation = Worker(self._create_late, name="creation-of-topics")
 
@@ -170,6 +172,8 @@ class PhaseLoad:
 
     def stop(self) -> None:
         """End the load and wait until every record has an outcome."""
+        if self._clock.began is not None:
+            self.span_ns = (round(self._clock.began * 1e9), time.monotonic_ns())
         self._has_ended.set()
         self._creation.join()
         self._creation.raise_error()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.events import CallNoted, ClientFailed, ClientStarted, ReaderStarted
+from kafka_chaos.contract.events import CallNoted, ClientFailed, ClientStarted, ReaderEnded, ReaderStarted
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
@@ -22,7 +22,7 @@ _SILENT = logging.Logger("kafka_chaos.transactional_producer")
 _SILENT.addHandler(logging.NullHandler())
 _DELIVERY_TIMEOUT_MS = 60_000
 
-OnClient = Callable[[ClientStarted | ClientFailed | ReaderStarted | CallNoted], None]
+OnClient = Callable[[ClientStarted | ClientFailed | ReaderStarted | ReaderEnded | CallNoted], None]
 
 
 @dataclass

@@ -64,7 +64,8 @@ class Work:
 
 def work_of(run: RunDirectory, counts: Mapping[str, tuple[int, int]]) -> dict[str, Work]:
     """The work of each lane. `counts`: by lane, the records attempted and acknowledged, as an engine counted them."""
-    asked = {} if run.path is None else asked_of(run.path / EXPERIMENT_FILE)
+    spans = {name: phase.load for name, phase in run.events.phases.items()}
+    asked = {} if run.path is None else asked_of(run.path / EXPERIMENT_FILE, spans)
     errors = _errors(run)
     return {
         lane: Work(attempted, acknowledged, asked.get(lane), None if errors is None else errors.get(lane, {}))
@@ -72,9 +73,10 @@ def work_of(run: RunDirectory, counts: Mapping[str, tuple[int, int]]) -> dict[st
     }
 
 
-def asked_of(path: RunPath) -> dict[str, int]:
+def asked_of(path: RunPath, loads: Mapping[str, tuple[int, int] | None]) -> dict[str, int]:
     """By lane, how many records an experiment.yaml asks for: rate × duration, from when the lane's topic is created.
 
+    `loads`: by phase from when to when it loaded its lanes, which is longer than planned where faults took longer.
     A phase in steps loads until they are done, and a loop sends what it reads: neither has a number. Nor has a file of
     another form: what a run was to be does not decide what it was.
     """
@@ -84,7 +86,7 @@ def asked_of(path: RunPath) -> dict[str, int]:
         try:
             phases = parsed_yaml(file.read())["phases"]
             return {
-                lane["lane"]: max(0, round(load["rate"] * (load["duration"] - (lane.get("created_at") or 0))))
+                lane["lane"]: max(0, round(load["rate"] * (_seconds(phase, loads) - (lane.get("created_at") or 0))))
                 for phase in phases
                 if (load := phase.get("workload")) and not phase.get("steps")
                 for lane in phase["lanes"]
@@ -92,6 +94,12 @@ def asked_of(path: RunPath) -> dict[str, int]:
             }
         except (ValueError, TypeError, KeyError, AttributeError):
             return {}
+
+
+def _seconds(phase: Mapping[str, Any], loads: Mapping[str, tuple[int, int] | None]) -> float:
+    """For how long a phase was to load its lanes, and did if that was longer."""
+    since, until = loads.get(phase.get("phase", "")) or (0, 0)
+    return max(float(phase["workload"]["duration"]), (until - since) / 1e9)
 
 
 def _errors(run: RunDirectory) -> dict[str, dict[str, dict[str, int]]] | None:

@@ -19,10 +19,10 @@ from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly
 from kafka_chaos.contract.ledger import RecoveryLedger
 from kafka_chaos.contract.run_directory import TIMINGS_FILE
 from kafka_chaos.reference_model.recovery import BREAKS_CONNECTIONS, Bound, bounds_of
-from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.documents.faults import LEADER_TRANSFER, FaultRecord
 from kafka_chaos.verification.inputs.documents.reading import is_given
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, READ, Outage, outages
+from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, READ, Outage, attempts, outages, usual_pause_ns
 from kafka_chaos.verification.tables.facts import LaneFacts
 
 NOBODY_KNOWS = "timings.json does not say which time-outs its clients have, and the lane has no recover_within"
@@ -48,11 +48,21 @@ class Measured:
         return self.counted > self.bound.seconds * 1e9 + self.paused
 
     @property
+    def is_hidden(self) -> bool:
+        """Whether the harness's lack of a processor alone excuses it, and for longer than it may.
+
+        That is as long as the bound itself; of a call without an answer, nobody saw the end, and it may never have one.
+        """
+        most = 1 if self.outage.awaited and not self.outage.over else 2
+        return not self.is_too_long and self.counted > most * self.bound.seconds * 1e9
+
+    @property
     def described(self) -> str:
         """For people: the gap, the bound and its derivation."""
         paused = f", and the harness had no processor for {self.paused / 1e9:.1f} s" if self.paused else ""
         ended = "" if self.outage.over else ", with no end seen"
-        waited = f"{self.outage.client} waited for {self.outage.awaited}: " if self.outage.awaited else ""
+        client, awaited = self.outage.client, self.outage.awaited
+        waited = f"{client} waited for {awaited}: " if client else f"{awaited}: " if awaited else ""
         return f"{waited}longest gap {self.counted / 1e9:.1f} s{ended}, bound {self.bound.described}{paused}"
 
 
@@ -144,13 +154,15 @@ class Recovery:
         span = (outage.start_ns, outage.end_ns)
         reach = self._longest_ns(outage.anomaly)
         faults = [fault for fault in self._faults if _overlap((_span(fault)[0], _span(fault)[1] + reach), [span])]
-        bound = self.bounds(fault.kind for fault in faults)
-        excused = [_span(fault) for fault in faults if not self._is_survived(outage, fault)]
+        spared = bool(faults) and all(fault.spares_followers for fault in faults)
+        bound = self.bounds((fault.kind for fault in faults), followers_hang=not spared)
+        excused = [_excused(fault) for fault in faults if not self._is_survived(outage, fault)]
+        without = _overlap(span, excused)
         return Measured(
             outage,
             bound[outage.anomaly],
-            outage.end_ns - outage.start_ns - _overlap(span, excused),
-            _overlap(span, self.run.events.pauses),
+            outage.end_ns - outage.start_ns - without,
+            _overlap(span, [*excused, *self.run.events.pauses]) - without,
         )
 
     def _is_survived(self, outage: Outage, fault: FaultRecord) -> bool:
@@ -177,10 +189,11 @@ class Recovery:
         left = self.lane.replication_factor - len(hit)
         return left >= needed and self._was_whole(outage.partition, start) and self._least_isr(outage, start) >= left
 
-    def bounds(self, faults: Iterable[str] = ()) -> Mapping[RecoveryAnomaly, Bound]:
+    def bounds(self, faults: Iterable[str] = (), *, followers_hang: bool = True) -> Mapping[RecoveryAnomaly, Bound]:
         """The bounds of what the lane's time-outs are known for, amid faults of these kinds."""
         timings = self.run.timings[self.lane.lane]
-        return bounds_of(self.lane, replace(timings, **self.run.events.timeouts.get(self.lane.lane, {})), faults)
+        said = replace(timings, **self.run.events.timeouts.get(self.lane.lane, {}))
+        return bounds_of(self.lane, said, faults, followers_hang=followers_hang)
 
     def _longest_ns(self, anomaly: RecoveryAnomaly) -> int:
         return round(self.bounds()[anomaly].seconds * 1e9)
@@ -226,18 +239,28 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
 
 
 def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
-    """Why the lane can't conform: its run has time-outs without its own, or a call had no answer within its bound, and
-    only the time in which the harness had no processor excuses that. What else recovery lacks is not judged."""
-    if lane.lane in run.timings:
-        return [
-            f"{one.outage.anomaly} can be neither shown nor excluded: {one.described}"
-            for one in Recovery(run, lane, facts).measured
-            if one.outage.awaited and not one.outage.over and not one.is_too_long
-            if one.counted > one.bound.seconds * 1e9
-        ]
+    """Why the lane can't conform: its run has time-outs without its own, only the time in which the harness had no
+    processor excuses an outage, or a fault met no load. What else recovery lacks is not judged."""
+    hidden = [one for one in Recovery(run, lane, facts).measured if one.is_hidden] if lane.lane in run.timings else []
+    found = [f"{one.outage.anomaly} can be neither shown nor excluded: {one.described}" for one in hidden]
     if not run.is_planned or run.path is None or not is_given(run.path / TIMINGS_FILE):
-        return []
-    return ["timings.json does not name this lane, though its run has planned it"]
+        return found
+    if lane.lane not in run.timings:
+        return ["timings.json does not name this lane, though its run has planned it"]
+    return [*found, *_untested(run, lane, facts)]
+
+
+def _untested(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[str]:
+    """The faults in whose time clients of the lane attempted nothing; one of a later topic has nothing to do before."""
+    spans = attempts(run, lane, facts)
+    slack = 3 * usual_pause_ns(spans)
+    for fault in run.events.concerning(lane.lane):
+        if fault.kind == LOCKSTEP or not fault.requested or not spans:
+            continue
+        start, end = _span(fault)
+        is_before = lane.created_late and end < spans[0][0]
+        if not is_before and not any(begin <= end + slack and start - slack <= until for begin, until in spans):
+            yield f"fault {fault.fault_id} has not tested this lane: its clients attempted nothing meanwhile"
 
 
 def too_long(recovery: Recovery) -> Mapping[AnyAnomaly, list[Measured]]:
@@ -280,6 +303,12 @@ def recovery_ledger(recovery: Recovery) -> tuple[RecoveryLedger, ...]:
 def _span(fault: FaultRecord) -> Span:
     """From when to when a fault held; one that was never healed holds for ever."""
     return fault.requested[0], fault.healed[-1] if fault.healed else _NEVER
+
+
+def _excused(fault: FaultRecord) -> Span:
+    """The time of a fault that does not count. Once leadership has moved, all replicas serve on."""
+    start, end = _span(fault)
+    return start, fault.proven[-1] if fault.kind == LEADER_TRANSFER and fault.proven else end
 
 
 def _overlap(span: Span, others: Iterable[Span]) -> int:

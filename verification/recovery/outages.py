@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from operator import attrgetter
+from statistics import median
 from typing import NamedTuple
 
 from kafka_chaos.contract.events import CallNoted, HighWatermark, IsrChanged, LastStableOffset, LeaderElected
@@ -21,13 +22,16 @@ from kafka_chaos.verification.tables.facts import GroupPartitionFacts, LaneFacts
 
 SENT, ACKNOWLEDGED, GIVEN_UP, UNANSWERED, READ = "sent", "acknowledged", "given up", "unanswered", "read"
 FLUSH = "flush"
+_WRITES = (RecoveryAnomaly.STALLED_PRODUCER, RecoveryAnomaly.TRANSACTION_NOT_ENDED)
+_SECOND_NS = 1_000_000_000
 
 
 class Outage(NamedTuple):
     """Something was unavailable from `start_ns` to `end_ns`; `over`: it was seen to be available then.
 
-    `client`: who waited for an answer to a call, named by `awaited`: it is an outage of all partitions.
-    What clients ask for ends when they no longer do; all else, when nobody observed the lane any more.
+    `client`: who waited for an answer to a call, named by `awaited`: it is an outage of all partitions. Without
+    a client, `awaited` says what else is to be told of it. What clients ask for ends when they no longer do; all else,
+    when nobody observed the lane any more.
     """
 
     anomaly: RecoveryAnomaly
@@ -44,7 +48,9 @@ def outages(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Outage]
     last = _observed_to(run, lane, facts)
     flushes = any(call.call == FLUSH and call.ended_ns is None for call in run.events.calls.get(lane.lane, ()))
     yield from _producers(facts, awaited_to=last if flushes else 0)
-    yield from _consumers(lane, facts, final_log=run.has_log)
+    yield from _consumers(lane, facts, last, final_log=run.has_log)
+    yield from _passing(run, lane, facts, last)
+    yield from _idle(run, lane, facts)
     yield from _groups(lane, facts)
     yield from _isrs(run, lane, last)
     yield from _transactions(run, lane, last)
@@ -119,9 +125,8 @@ def _unacknowledged(answers: Sequence[Pulse], failed: Sequence[Pulse], last: int
         yield from waits
 
 
-def _consumers(lane: Lane, facts: LaneFacts, *, final_log: bool) -> Iterator[Outage]:
+def _consumers(lane: Lane, facts: LaneFacts, last: int, *, final_log: bool) -> Iterator[Outage]:
     due, reads = _by_place(facts.pulses, ACKNOWLEDGED), _by_place(facts.pulses, READ)
-    last = max((one.last_ns for one in facts.pulses), default=0)
     groups = [group for group, source in groups_of_lane(lane).items() if source == lane.lane]
     come_and_go = {place for place in reads if place[0] not in ("", *groups)}
     for reader in ("", *groups):
@@ -134,6 +139,68 @@ def _consumers(lane: Lane, facts: LaneFacts, *, final_log: bool) -> Iterator[Out
                 # Those who come and go have not read it for the lane's own reader.
                 if gap[2] or not (reader or owns) or not _has_read_all(facts, reader, partition, final_log=final_log):
                     yield Outage(RecoveryAnomaly.STALLED_CONSUMER, partition, *gap)
+
+
+def _passing(run: RunDirectory, lane: Lane, facts: LaneFacts, last: int) -> Iterator[Outage]:
+    """The consumers that come and go: each awaits all records from its begin to its end, where somebody says when."""
+    due, reads = _by_place(facts.pulses, ACKNOWLEDGED), _by_place(facts.pulses, READ)
+    for reader, (began, ended) in run.events.passing.get(lane.lane, {}).items():
+        until = 0 if ended is None else min(ended, last)
+        for (_, partition), acknowledged in due.items():
+            read = reads.get((reader, partition), [])
+            due_to = max((pulse.last_offset or 0 for pulse in acknowledged if pulse.first_ns < until), default=-1)
+            has_read = max((pulse.last_offset or 0 for pulse in read), default=-1) >= due_to
+            for since, to, over in _unread(acknowledged, read, until):
+                if max(since, began) < to and (over or not has_read):
+                    start = max(since, began)
+                    yield Outage(RecoveryAnomaly.STALLED_CONSUMER, partition, start, to, over, reader, "records")
+
+
+def attempts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[tuple[int, int]]:
+    """From when to when clients of a lane attempted something, merged: they sent, or waited for an answer."""
+    last = _observed_to(run, lane, facts)
+    spans = [
+        (pulse.first_ns if pulse.asked_ns is None else pulse.asked_ns, pulse.last_ns)
+        for pulse in facts.pulses
+        if pulse.what != READ
+    ]
+    waits = [(one.began_ns, one.ended_ns) for one in run.events.calls.get(lane.lane, ()) if CALLS[one.call] in _WRITES]
+    waits += [(one.begin_ns, one.end_ns) for one in facts.awaited]
+    spans += [(begin, last if end is None else end) for begin, end in waits]
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def usual_pause_ns(spans: Sequence[tuple[int, int]]) -> int:
+    """How much time usually passes between two attempts: a lane of big transactions may attempt one every minute."""
+    return max(_SECOND_NS, int(median([later[0] - earlier[1] for earlier, later in pairwise(spans)] or [0])))
+
+
+def _idle(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Outage]:
+    """While the harness was to load the lane, nothing was attempted for longer than usual.
+
+    That is none of a client that has failed for good, and said so, nor of one that broke the client protocol.
+    """
+    loads = [phase.load for phase in run.events.phases_of(lane.lane).values() if phase.load is not None]
+    source = lane.lane if lane.loop is None else lane.loop.source
+    failed = [one for name in (lane.lane, source) for one in run.events.calls.get(name, ()) if one.error is not None]
+    if not loads or failed or run.events.doubts.get(lane.lane) or run.timings[lane.lane].request_ms is None:
+        return
+    spans = attempts(run, lane, facts)
+    usual = 3 * usual_pause_ns(spans)
+    for begin, end in loads:
+        if lane.created_late and spans:
+            begin = max(begin, spans[0][0])
+        within = [(max(since, begin), min(to, end)) for since, to in spans if to > begin and since < end]
+        for (_, since), (until, _) in pairwise([(begin, begin), *within, (end, end)]):
+            if until - since > usual:
+                over, nobody = until < end, "nothing was attempted"
+                yield Outage(RecoveryAnomaly.STALLED_PRODUCER, None, since, until, over, awaited=nobody)
 
 
 def _has_read_all(facts: LaneFacts, reader: str, partition: int, *, final_log: bool) -> bool:

@@ -38,7 +38,8 @@ def behind(position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, tu
 class Among:
     """That a consumer is one of several of its lane. `on_problem` learns of one in process what it did not read.
 
-    `member`: what its names begin with, if it comes and goes; `on_name` learns each of them. `from_start`: whether the
+    `member`: what its names begin with, if it comes and goes; `on_name` learns each of them, `on_end` when it reads no
+    more. `from_start`: whether the
     first record of each partition has the offset at which it starts.
     """
 
@@ -46,6 +47,7 @@ class Among:
     from_start: bool
     member: str | None = None
     on_name: Callable[[str], None] = lambda name: None
+    on_end: Callable[[str], None] = lambda name: None
 
 
 class Follower(ABC):
@@ -110,6 +112,8 @@ class Follower(ABC):
             end_ns = max(self._last_ns, time.monotonic_ns())
             for number, start_ns in self._begun_ns.items():
                 self._assignments.add({**of, "partition": number, "start_ns": start_ns, "end_ns": end_ns})
+        if self._begun_ns and self._among is not None:
+            self._among.on_end(self.name)
         self._begun_ns = {}
 
     def reads(

@@ -64,4 +64,4 @@ def test_what_is_asked_of_lanes_that_begin_later_or_send_what_they_read(
 ) -> None:
     path = tmp_path / "experiment.yaml"
     path.write_text(EXPERIMENT.format(duration=2.0).replace("{lane: a}", f"{{lane: a, {more}}}"))
-    assert asked_of(path).get("a") == asked
+    assert asked_of(path, {}).get("a") == asked

@@ -701,3 +701,122 @@ def test_time_outs_that_no_client_has_are_refused(tmp_path: Path, verified: Veri
     path = healthy(client="own").event("client_started", **started, ts_ns=at(0)).write(tmp_path / "run")
     with pytest.raises(RunDirectoryError, match="timeouts: milliseconds were expected"):
         verified(path)
+
+
+def loaded(rows: Rows, until: float = SECONDS) -> Rows:
+    """The load lasted from the first second until then."""
+    for event in rows.events or ():
+        if event["type"] == "phase_ended":
+            event["load"] = [at(0), at(until)]
+    return rows
+
+
+def planned(folder: Path) -> None:
+    folder.mkdir()
+    (folder / EXPERIMENT_FILE).write_text("phases: []\n")
+
+
+def unsent(rows: Rows, since: float, until: float) -> Rows:
+    """Nothing is attempted meanwhile."""
+    for table in (rows.produced, rows.consumed, rows.log):
+        assert table is not None
+        table[:] = [row for row in table if not since <= row["seq"] < until]
+        for row in table:
+            if row["seq"] >= until:
+                row |= {name: row[name] - round(until - since) for name in ("seq", "offset")}
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("until", "more", "is_found"),
+    [
+        (160, {}, True),
+        (SECONDS, {}, True),
+        (160, {"retries": "a producer that failed for good"}, False),
+        (100 + HANGING - 2, {}, False),
+    ],
+)
+def test_a_lane_under_load_whose_clients_attempt_nothing_has_stalled(
+    tmp_path: Path, verified: Verified, until: float, more: dict[str, str], is_found: bool
+) -> None:
+    rows = loaded(unsent(healthy(), 100, until))
+    if more:
+        call = {"lane": "a", "client": "a-0", "call": "send", "began_ns": at(100), "ended_ns": at(100)}
+        rows.event("call_noted", **call, error=more["retries"], ts_ns=at(100))
+    lane = judged(rows, tmp_path / "run", verified)
+    assert found(lane) == ({PRODUCER: 1} if is_found else {}), lane.reasons
+    assert not is_found or "nothing was attempted: longest gap" in lane.reasons[0]
+
+
+def test_a_fault_in_whose_time_nothing_was_attempted_has_not_tested_the_lane(
+    tmp_path: Path, verified: Verified
+) -> None:
+    """A lane whose client waits for an answer meanwhile has been tested."""
+    planned(tmp_path / "run")
+    rows = fault(loaded(unsent(healthy(), 95, 120)), "pause", 100, 110)
+    lane = judged(rows, tmp_path / "run", verified)
+    assert "fault pause-100 has not tested this lane: its clients attempted nothing meanwhile" in lane.reasons
+    assert lane.verdict is Verdict.UNKNOWN
+    for name, rows in {
+        "sent": fault(loaded(unsent(healthy(), 95, 109)), "pause", 100, 110),
+        "awaited": called(fault(loaded(unsent(healthy(), 95, 120)), "pause", 100, 110), "commit_transaction", 97, 111),
+    }.items():
+        planned(tmp_path / name)
+        lane = judged(rows, tmp_path / name, verified)
+        assert not any("has not tested" in reason for reason in lane.reasons), lane.reasons
+
+
+@pytest.mark.parametrize(
+    ("paused", "expected"),
+    [(60, (Verdict.UNKNOWN, {})), (30, (Verdict.VIOLATION, {PRODUCER: 1})), (0, (Verdict.VIOLATION, {PRODUCER: 1}))],
+)
+def test_a_slow_machine_excuses_no_more_than_the_bound_itself(
+    tmp_path: Path, verified: Verified, paused: int, expected: tuple[Verdict, dict[RecoveryAnomaly, int]]
+) -> None:
+    """Beyond, a stall is not found, and the lane does not conform either."""
+    planned(tmp_path / "run")
+    rows = silent(healthy(), 50, 50 + 2 * HANGING + 10.5)
+    if paused:
+        rows.event("run_started", run_id="r", lanes=["a"], collects=[], ts_ns=at(-2))
+        rows.event("harness_paused", seconds=float(paused), ts_ns=at(51 + paused))
+    lane = judged(rows, tmp_path / "run", verified)
+    assert (lane.verdict, found(lane)) == expected, lane.reasons
+    hidden = "stalled_producer can be neither shown nor excluded: longest gap 75."
+    assert any(reason.startswith(hidden) for reason in lane.reasons) == (paused == 60)
+
+
+def test_no_processor_in_the_time_of_a_fault_excuses_nothing_twice(tmp_path: Path, verified: Verified) -> None:
+    rows = fault(silent(healthy(), 50, 50 + HANGING + 25), "pause", 49, 70)
+    rows.event("harness_paused", seconds=15.0, ts_ns=at(69))
+    assert found(judged(rows, tmp_path / "run", verified)) == {PRODUCER: 1}
+
+
+@pytest.mark.parametrize(
+    ("ended", "read", "is_found"),
+    [(SECONDS, 0, True), (40, 0, False), (SECONDS, SECONDS, False), (None, 0, False), (SECONDS, 60, True)],
+)
+def test_a_consumer_that_comes_and_goes_awaits_what_it_is_not_given(
+    tmp_path: Path, verified: Verified, ended: float | None, read: int, is_found: bool
+) -> None:
+    """The lane's own consumer is given everything."""
+    rows = healthy()
+    for seq in range(read):
+        again = {"consumer": "a-consumer-1-1", "poll_ns": max(at(30), at(seq + 0.3)) + seq}
+        rows.consumed.append({**rows.consumed[seq], **again})
+    rows.event("reader_started", lane="a", consumer="a-consumer-1-1", ts_ns=at(20))
+    if ended is not None:
+        rows.event("reader_ended", lane="a", consumer="a-consumer-1-1", ts_ns=at(ended))
+    lane = judged(rows, tmp_path / "run", verified)
+    assert found(lane) == ({CONSUMER: 1} if is_found else {}), lane.reasons
+    assert not is_found or "a-consumer-1-1 waited for records: longest gap" in lane.reasons[0]
+
+
+@pytest.mark.parametrize(("kind", "is_found"), [("leader-transfer", True), ("pause", False)])
+def test_leadership_that_has_moved_excuses_nothing_and_hangs_no_follower(
+    tmp_path: Path, verified: Verified, kind: str, is_found: bool
+) -> None:
+    """15 s of the bound are for a follower that hangs."""
+    rows = fault(silent(healthy(), 50, 50 + HANGING - 10), kind, 49, 90)
+    rows.lanes[0]["faults"] = ["pause"]
+    lane = judged(rows, tmp_path / "run", verified)
+    assert found(lane) == ({PRODUCER: 1} if is_found else {}), lane.reasons

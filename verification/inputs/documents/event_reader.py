@@ -31,6 +31,7 @@ OfClient = contract.DefectPrecondition | contract.ClientFailed | contract.Client
 Others = (
     contract.OutsideFaults
     | contract.ReaderStarted
+    | contract.ReaderEnded
     | contract.ConfigurationUnread
     | contract.HarnessPaused
     | contract.CallNoted
@@ -71,7 +72,7 @@ class _Reader:
     stable: dict[Place, list[contract.LastStableOffset]] = field(default_factory=dict)
     pauses: list[tuple[int, int]] = field(default_factory=list)
     kept: dict[Place, list[Kept]] = field(default_factory=dict)
-    passing: dict[str, list[str]] = field(default_factory=dict)
+    passing: dict[str, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
     calls: dict[str, dict[tuple[str, str, int], contract.CallNoted]] = field(default_factory=dict)
     timeouts: dict[str, dict[str, int]] = field(default_factory=dict)
     begun_ns: int | None = None
@@ -98,7 +99,12 @@ class _Reader:
                 for lane in self._concerned(event.lanes) or self.lanes:
                     self.outside[lane] = (*self.outside.get(lane, ()), *event.kinds)
             case contract.ReaderStarted():
-                self.passing.setdefault(self._lane(event.lane), []).append(event.consumer)
+                self.passing.setdefault(self._lane(event.lane), {})[event.consumer] = (event.ts_ns, None)
+            case contract.ReaderEnded():
+                began = self.passing.get(self._lane(event.lane), {}).get(event.consumer)
+                if began is None:
+                    raise ValueError(f"the consumer {quoted(event.consumer)} ended and never began to read")
+                self.passing[event.lane][event.consumer] = (began[0], event.ts_ns)
             case contract.CallNoted():
                 self._take_call(event)
             case contract.HarnessPaused():
@@ -151,7 +157,9 @@ class _Reader:
                     return
                 if phase.ended_ns is not None:
                     self._doubt_all(f"phase {event.phase} ended twice")
-                self.phases[event.phase] = replace(phase, ended_ns=event.ts_ns)
+                if event.load is not None and not event.load[0] <= event.load[1] <= event.ts_ns:
+                    raise ValueError("load: its begin, its end and ts_ns were expected in this order")
+                self.phases[event.phase] = replace(phase, ended_ns=event.ts_ns, load=event.load)
 
     def _take_of_client(self, event: OfClient, lane: str) -> None:
         match event:
@@ -176,6 +184,7 @@ class _Reader:
                 _require_known("model_faults", event.model_faults, FAULT_KINDS)
                 fault.kind, fault.target, fault.resolved = event.kind, event.target, event.resolved
                 fault.lanes, fault.model_faults = self._concerned(event.lanes), event.model_faults
+                fault.of_client = bool(event.parameters.get("client_id"))
                 fault.steps = tuple(map(str, event.parameters.get("steps") or ()))
                 fault.requested.append(event.ts_ns)
             case contract.FaultProven():

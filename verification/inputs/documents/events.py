@@ -40,11 +40,13 @@ _USUAL_VOTERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """When the load of a phase began and ended (None: it did not), and its lanes (None: all)."""
+    """When a phase began and ended (None: it did not), its lanes (None: all), and from when to when it was to load them
+    (None: nobody says)."""
 
     lanes: tuple[str, ...] | None
     started_ns: int
     ended_ns: int | None = None
+    load: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Events:
     its replicas dropped. `reports`: by lane and partition those of its high watermark. `preconditions`: by lane those
     of known defects, each with the time at which it occurred. `doubts`: by lane why it can't conform. `stable`: by lane
     and partition the reports of its last stable offset. `pauses`: from when to when the harness did not run. `kept`: by
-    lane and partition what the cluster kept of it. `passing`: by lane the names of consumers that come and go.
+    lane and partition what the cluster kept of it. `passing`: by lane the consumers that come and go, with
+    when each began and ended to read (None: nobody says).
     `calls`: by lane those of its clients that took a second or more. `timeouts`: by lane what its clients said.
     """
 
@@ -71,7 +74,7 @@ class Events:
     stable: Mapping[Place, Sequence[contract.LastStableOffset]] = field(default_factory=dict)
     pauses: tuple[tuple[int, int], ...] = ()
     kept: Mapping[Place, Sequence[Kept]] = field(default_factory=dict)
-    passing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    passing: Mapping[str, Mapping[str, tuple[int, int | None]]] = field(default_factory=dict)
     calls: Mapping[str, Sequence[contract.CallNoted]] = field(default_factory=dict)
     timeouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     begun_ns: int | None = None

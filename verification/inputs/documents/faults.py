@@ -9,6 +9,8 @@ from kafka_chaos.contract.ledger import FaultLedger
 
 MISTIMED = frozenset({"clock-step", "clock-drift"})
 """The kinds that move the clocks by which brokers' logs are timed."""
+LEADER_TRANSFER = "leader-transfer"
+_SPARES_FOLLOWERS = frozenset({LEADER_TRANSFER, "client-kill", "client-pause", "connection-reset"})
 _NO_BROKERS = ("zookeeper-", "controller-")
 """How the names of servers begin that are no brokers."""
 _NUMBERED = re.compile(r"(?P<role>broker|zookeeper|controller)s?:(?P<numbers>\d+(?:,\d+)*)")
@@ -42,6 +44,8 @@ class FaultRecord:
     denied: str | None = None
     model_faults: tuple[str, ...] = ()
     target: str = ""
+    of_client: bool = False
+    """Whether it hit the connections of one `client_id` alone."""
 
     def concerns(self, lane: str) -> bool:
         """Whether this fault concerned `lane`."""
@@ -51,6 +55,11 @@ class FaultRecord:
     def brokers(self) -> frozenset[str]:
         """The brokers that it hit, as far as the events name them."""
         return frozenset(name for name in self.resolved if not name.startswith(_NO_BROKERS))
+
+    @property
+    def spares_followers(self) -> bool:
+        """Whether no follower can hang by it: brokers go on replicating."""
+        return self.of_client or self.kind in _SPARES_FOLLOWERS
 
     @property
     def counts_as(self) -> tuple[str, ...]:
