@@ -1,7 +1,7 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
 .PHONY: demo test test-unit test-spark test-cluster test-examples test-night test-all mutation sensitivity tla walk scenarios random-schedules atlas-record \
 	nightly nightly-turn atlas \
-	keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions bench-bare-machine lint \
+	newer-releases keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions bench-bare-machine lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
@@ -110,6 +110,10 @@ atlas: setup
 atlas-record: .venv/.installed
 	$(BIN)/python benchmarks/atlas_record.py $(RECORD)
 
+# Which releases of Kafka and of clients are out that were not run here; a line for each in the summary of the job.
+newer-releases: .venv/.installed
+	$(BIN)/python benchmarks/newer_releases.py
+
 # Adds the summaries of this checkout's nights to those in NIGHTLY_HISTORY, which the next night's trend is made from.
 keep-summaries:
 	mkdir -p "$${NIGHTLY_HISTORY:?names no folder}"
@@ -145,6 +149,7 @@ bench: demo
 # Verification of 10 million records beside DuckDB on the same files; the last line is the ratio as JSON.
 bench-verify: setup
 	$(BIN)/python benchmarks/verify_bench.py
+	$(BIN)/python benchmarks/duckdb_cold.py
 
 # Time and memory from 10⁴ to 10⁸ records, then 10⁷ that are dirty everywhere: half an hour and 20 GB, for nights.
 bench-verify-sizes: setup

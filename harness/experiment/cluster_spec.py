@@ -8,7 +8,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
-from kafka_chaos.harness.cluster.containers.versions import known_version
+from kafka_chaos.harness.cluster.containers.versions import known_version, usual_version
 from kafka_chaos.harness.experiment.values import Spec
 
 
@@ -34,7 +34,9 @@ class ClusterSpec(Spec):
         default=0,
         description="KRaft controllers that are no brokers: 1 or 3; with 0, up to three of the brokers are controllers",
     )
-    kafka_version: KafkaVersion = Field(default=KAFKA_VERSION, description="version of Kafka that the cluster runs")
+    kafka_version: KafkaVersion = Field(
+        default=KAFKA_VERSION, description="version of Kafka that the cluster runs; in KRaft mode the newest by default"
+    )
     broker_versions: dict[int, KafkaVersion] = Field(
         default_factory=dict,
         description="versions of single brokers, by number, in a mixed cluster; all speak the oldest one's protocol, "
@@ -69,10 +71,10 @@ class ClusterSpec(Spec):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_zookeeper(cls, value: Any) -> Any:
-        """In KRaft mode there is no ensemble unless one is asked for, which is refused later."""
+    def _of_kraft(cls, value: Any) -> Any:
+        """In KRaft mode the newest version is the default, and no ensemble: one that is asked for is refused later."""
         if isinstance(value, dict) and value.get("metadata_mode") == KRAFT:
-            return {"zookeepers": 0, **value}
+            return {"zookeepers": 0, "kafka_version": usual_version(KRAFT), **value}
         return value
 
     def spec(self) -> ClusterLayout:

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep, kept_event
+from kafka_chaos.harness.cluster.containers.versions import usual_version
 from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
 from kafka_chaos.harness.run.shared_cluster import delete_topics, topic_name
 
@@ -27,7 +29,7 @@ def running(
     """A cluster that lives as long as the generator. At the end it is kept if `keep` and `failed()` are true."""
     cluster = refusal = None
     try:
-        options = dict(wanted)
+        options = {"kafka_version": usual_version(wanted.get("metadata_mode", ZOOKEEPER)), **wanted}
         for key in ("broker_configs", "broker_versions"):
             if key in options:
                 options[key] = dict(options[key])

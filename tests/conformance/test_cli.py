@@ -124,7 +124,7 @@ def test_in_kraft_mode_every_cluster_is_one_with_a_controller_of_its_own(run: An
     ("arguments", "message"),
     [
         (("good", "fine", "--kraft", "4.3.1"), f"fine: {BOUND}"),
-        (("good", "--kraft", "2.8.2"), "can't be run in KRaft mode here: expected one of 4.3.1, 4.2.0"),
+        (("good", "--kraft", "2.8.2"), "can't be run in KRaft mode here: expected one of 4.4.0, 4.3.1"),
         (("good", "--kraft", "9.9"), "version '9.9' of Kafka is not known"),
     ],
 )

@@ -24,6 +24,7 @@ SLOW = [
     "benchmarks",
     "sizes",
     "mutation",
+    "newer-releases",
 ]
 
 

@@ -15,8 +15,8 @@ from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.reference_model.lockstep.cluster_model import step
 
-FROM, TO = "3.9.2", "4.3.1"
-RELEASE = "4.3"
+FROM, TO = "3.9.2", "4.4.0"
+RELEASE = "4.4"
 BROKERS = (1, 2, 3)
 SAFE = Topic(BROKERS, min_insync_replicas=2)
 LANES = (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.command.files import toml_of
-from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, ZOOKEEPER, elects_from_elr
+from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, USUAL_VERSION, ZOOKEEPER, elects_from_elr
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,11 @@ VERSIONS = {
     number: KafkaVersion(number, tuple(of["modes"]), of.get("scala", "2.13"), tuple(of.get("extra_jars", ())))
     for number, of in toml_of(__package__, "versions.toml").items()
 }
+
+
+def usual_version(mode: str) -> str:
+    """The version of a cluster in this metadata mode where none is named: in KRaft mode the newest."""
+    return USUAL_VERSION if mode == ZOOKEEPER else next(iter(VERSIONS))
 
 
 def oldest_of(versions: Iterable[KafkaVersion]) -> KafkaVersion:

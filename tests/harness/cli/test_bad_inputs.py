@@ -45,7 +45,7 @@ INPUTS = [
     ("run good.yaml --attach x:1 --client-config nowhere", 64, "nowhere: "),
     ("run good.yaml --colour red", 64, "No such option '--colour'"),
     ("image --kafka-version 4.0.1", 64, "version '4.0.1' of Kafka is not known"),
-    ("image --kafka-version 9.9.9", 64, "version '9.9.9' of Kafka is not known: expected one of 4.3.1, 4.2.0, 4.1.1"),
+    ("image --kafka-version 9.9.9", 64, "version '9.9.9' of Kafka is not known: expected one of 4.4.0, 4.3.1, 4.2.2"),
     ("verify nowhere[1]", 64, "nowhere[1]"),
     ("verify file", 64, "file"),
     ("verify run", 64, "lanes.json: not valid JSON"),
