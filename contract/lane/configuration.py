@@ -57,6 +57,11 @@ def _holds(rule: str, bound: Any, value: object) -> bool:
 UNCLASSIFIED = Classified(UNMODELLED, "nobody has said what it changes", frozenset(ALL_ANOMALIES))
 
 
+def dotted(key: str) -> str:
+    """A key as Kafka writes it: clients in Python have `linger_ms` for `linger.ms`."""
+    return key.replace("_", ".")
+
+
 def groups_with(kind: str, key: str) -> Iterator[Classified]:
     """The groups of configuration.toml that a key of a kind is in; exactly one, for every key of Kafka's."""
     of = (kind, _CLIENT) if kind in KINDS[2:] else (kind,)
@@ -73,7 +78,7 @@ def groups_with(kind: str, key: str) -> Iterator[Classified]:
 @cache
 def classified(kind: str, key: str) -> Classified:
     """How the model treats a key of a `broker`, `topic`, `producer` or `consumer`."""
-    return next(groups_with(kind, key), UNCLASSIFIED)
+    return next(groups_with(kind, key), None) or next(groups_with(kind, dotted(key)), UNCLASSIFIED)
 
 
 def _named(names: Iterable[str]) -> Iterator[AnyAnomaly]:

@@ -53,8 +53,8 @@ class ClientKind:
 
     `asks`: the command by which its registry is asked for a version. `needs`: programs that fetch and start it.
     `idempotent_in_flight`: how many requests an idempotent producer may have in flight. `of_groups`: by key of a
-    `group`, the values that its members can have. `secured`: translates keys of librdkafka for a secured listener,
-    where it has any use of them.
+    `group`, the values that its members can have. `separator`: of the words in the names of its configs. `secured`:
+    translates keys of librdkafka for a secured listener, where it has any use of them.
     """
 
     name: str
@@ -68,6 +68,7 @@ class ClientKind:
     idempotent_in_flight: Sequence[int] = range(1, 6)
     of_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     has_configs: bool = True
+    separator: str = "."
     secured: Secured | None = None
 
     def lacks(self) -> list[str]:
@@ -112,8 +113,8 @@ _ALL = (*_MORE, MEMBER, LOOP)
 _BY_HAND = {"commits": (AFTER, BEFORE)}
 _OWN: tuple[ClientKind, ...] = (
     _python(IN_PROCESS, "2.16.0", "confluent-kafka", roles=_ALL, secured=dict),
-    _python("kafka-python", "3.0.12", "kafka-python"),
-    _python("aiokafka", "0.14.0", "aiokafka"),
+    _python("kafka-python", "3.0.12", "kafka-python", separator="_"),
+    _python("aiokafka", "0.14.0", "aiokafka", separator="_"),
     ClientKind(
         name="java",
         version="3.9.1",

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.configuration import dotted
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, Loop, with_brokers_assigning
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import DAY_MS
@@ -23,6 +24,15 @@ OWNED_CLIENT_KEYS = frozenset(
     | {"max.in.flight.requests.per.connection", "metadata.broker.list"}
     | {"transactional.id", "transaction.timeout.ms"}
 )
+OWNED_CONSUMER_KEYS = frozenset(
+    {"bootstrap.servers", "metadata.broker.list", "group.id", "isolation.level", "enable.partition.eof"}
+    | {"enable.auto.commit", "auto.commit.enable", "enable.auto.offset.store", "group.protocol", "group.instance.id"}
+    | {"partition.assignment.strategy", "group.remote.assignor", "session.timeout.ms", "max.poll.interval.ms"}
+    | {"key.deserializer", "value.deserializer"}
+)
+"""What the lane's own keys decide: `group` and `loop`, and of its other consumers that they read every record."""
+OF_MEMBERS = frozenset({"auto.offset.reset", "auto.commit.interval.ms", "heartbeat.interval.ms"})
+"""What only members of a group have a use of: other consumers say themselves where they begin, and commit nothing."""
 
 
 def _acks(value: object) -> object:
@@ -105,6 +115,11 @@ class LaneSpec(Spec):
     producer_configs: dict[str, Any] = Field(
         default_factory=dict, description="other configs of the producer, with the names of the lane's `client`"
     )
+    consumer_configs: dict[str, Any] = Field(
+        default_factory=dict,
+        description="other configs of its consumers, those of its group and of its loop included, with the names of "
+        "the lane's `client`",
+    )
 
     _first_partitions: int | None = PrivateAttr(default=None)
     _cluster: ClusterLayout | None = PrivateAttr(default=None)
@@ -113,6 +128,11 @@ class LaneSpec(Spec):
     @classmethod
     def _as_it_is_meant(cls, value: Any) -> Any:
         return _with_implied(value) if isinstance(value, dict) else value
+
+    @property
+    def reader_configs(self) -> dict[str, Any]:
+        """Those of `consumer_configs` that are of use to a consumer without a group."""
+        return {key: value for key, value in self.consumer_configs.items() if dotted(key) not in OF_MEMBERS}
 
     def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None, *, crashes: int = 0) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.

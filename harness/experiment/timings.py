@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from kafka_chaos.contract.lane.configuration import dotted
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.contract.lane.recovery import DAY_MS, USUAL_TIMINGS, Timings
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
@@ -82,8 +83,18 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
     chosen_client = chosen(lane.client)
     kind = IN_PROCESS if chosen_client is None else chosen_client.kind.name
     usual = _USUAL_OF.get(kind, ()) if known else ()
-    own = {key: value for key, value in configs.items() if kind == IN_PROCESS or key not in _OF_LIBRDKAFKA}
-    clients = {name: int(str(own.get(_KEYS[name], value))) for name, value in zip(_KEYS, usual, strict=False)}
+    producers, consumers = (
+        {dotted(key): value for key, value in of_role.items() if kind == IN_PROCESS or key not in _OF_LIBRDKAFKA}
+        for of_role in (configs, lane.consumer_configs)
+    )
+    if kind != IN_PROCESS and "request.timeout.ms" in consumers:
+        # Only librdkafka has one for all requests: other libraries time a fetch out as they do every request.
+        consumers["socket.timeout.ms"] = consumers["request.timeout.ms"]
+    clients = {}
+    for name, value in zip(_KEYS, usual, strict=False):
+        roles = (producers,) if name == "request_ms" else (producers, consumers)
+        given = (int(str(of_role[_KEYS[name]])) for of_role in roles if _KEYS[name] in of_role)
+        clients[name] = max(given, default=value)
     delivery = None
     if known and chosen_client is None:
         message = configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)

@@ -120,7 +120,7 @@ _OF_A_RUN = (
     *("client", "flushes", "verifies_transactions", "consumer_offsets", "transaction_state", "created_late"),
 )
 """The keys of a lane that a test does not choose."""
-_OF_CLIENTS = ("client", "leader", "topic_configs", "producer_configs")
+_OF_CLIENTS = ("client", "leader", "topic_configs", "producer_configs", "consumer_configs")
 LANE_KEYS = (*(one.name for one in fields(Lane) if one.name not in _OF_A_RUN), *_OF_CLIENTS)
 """The arguments of `lane` besides the name."""
 
@@ -130,8 +130,8 @@ def lane(name: str, **keys: Any) -> PlannedLane:
 
     `keys` are those of a lane in an experiment file, but None is as if not given. The defaults: acks=all without
     idempotence, one partition, three replicas (fewer if the cluster has fewer brokers), min.insync.replicas 1.
-    `topic_configs` takes Kafka's keys, `producer_configs` those of the `client`; `assume` lists keys of theirs that the
-    model does not know and that may have any value. `transactional`, `group` and `loop`
+    `topic_configs` takes Kafka's keys, `producer_configs` and `consumer_configs` those of the `client`; `assume` lists
+    keys of theirs that the model does not know and that may have any value. `transactional`, `group` and `loop`
     take mappings, such as `{"size": 10, "timeout_ms": 10_000}`, `{"commits": "before"}` and
     `{"source": "orders", "offsets": "after"}`.
     """

@@ -229,13 +229,14 @@ def _follower(
         )
     if lane.client != IN_PROCESS:
         settings = {"start_offsets": start_offsets or {}, "isolation": isolation}
-        return ProcessConsumer(load.start(lane, CONSUMER, name, settings, {}), partitions=lane.partitions, **common)
+        start = load.start(lane, CONSUMER, name, settings, lane.reader_configs)
+        return ProcessConsumer(start, partitions=lane.partitions, **common)
     return RecordedConsumer(
         topic=lane.topic_name,
         partitions=lane.first_partitions,
         grows_to=lane.partitions,
         bootstrap_servers=load.bootstrap_servers,
-        configs=load.client_configs,
+        configs={**lane.reader_configs, **load.client_configs},
         on_error=load.on_notice,
         start_offsets=start_offsets,
         calls=load.calls,

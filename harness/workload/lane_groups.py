@@ -64,7 +64,8 @@ def _group(
         partitions=read.partitions,
         isolation=READ_COMMITTED,
         bootstrap_servers=load.bootstrap_servers,
-        client_configs={**load.client_configs, **(_LEARNS_SOON if read.grows else {})},
+        configs={**(_LEARNS_SOON if read.grows else {}), **lane.consumer_configs},
+        client_configs=load.client_configs,
         duration=load.workload.duration - (lane.created_at or 0.0),
         output=output,
     )

@@ -4,9 +4,13 @@ Every refusal is an `ExperimentError` with its place, before anything starts. Th
 refuse: the keys below the lane, and why.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from kafka_chaos.contract.command.errors import LaneError, UsageFailure
+from kafka_chaos.contract.lane.configuration import dotted, groups_with
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lane.groups import CONSUMER
+from kafka_chaos.contract.lane.groups import CLASSIC, CONSUMER
 from kafka_chaos.faults.fault import concerns
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS, check_keys
@@ -15,7 +19,13 @@ from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.checks.faults import check_entries, check_faults
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.known_configs import refused, refused_of
-from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS, OWNED_TOPIC_KEYS, LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import (
+    OF_MEMBERS,
+    OWNED_CLIENT_KEYS,
+    OWNED_CONSUMER_KEYS,
+    OWNED_TOPIC_KEYS,
+    LaneSpec,
+)
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec, Refusals, raise_first
 from kafka_chaos.harness.signals import new_client
 
@@ -104,29 +114,53 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
     if cluster.security != PLAINTEXT and kind.secured is None:
         message = f"{client} can't connect to a secured listener here: expected librdkafka, java or one of your own"
         yield ("client",), message
-    if lane.producer_configs and not kind.has_configs:
-        yield ("producer_configs",), f"{client} takes no other configs: leave them out"
+    other = "." if kind.separator == "_" else "_"
+    for role in ("producer", "consumer"):
+        name = f"{role}_configs"
+        if getattr(lane, name) and not kind.has_configs:
+            yield (name,), f"{client} takes no other configs: leave them out"
+        for key in getattr(lane, name):
+            # Some names of librdkafka's have underscores.
+            if other in key and (other == "." or not any(groups_with(role, key))):
+                yield (name, key), f"{client} calls it {key.replace(other, kind.separator)}"
 
 
 def _client_keys(lane: LaneSpec) -> Refusals:
-    from confluent_kafka import KafkaException, Producer
+    from confluent_kafka import Consumer, Producer
 
-    for key in lane.producer_configs:
-        if key in OWNED_CLIENT_KEYS:
-            message = "set it with the lane's own key, or leave it out: the harness sets it"
-            yield ("producer_configs", key), message
+    for name, owned in (("producer_configs", OWNED_CLIENT_KEYS), ("consumer_configs", OWNED_CONSUMER_KEYS)):
+        for key in getattr(lane, name):
+            if dotted(key) in owned:
+                yield (name, key), "set it with the lane's own key, or leave it out: the harness sets it"
+    for key in lane.consumer_configs if lane.group is None and lane.loop is None else ():
+        if dotted(key) in OF_MEMBERS:
+            message = "expected a group or a loop: a lane's other consumers begin at the start and commit nothing"
+            yield ("consumer_configs", key), message
+    if lane.consumer_configs and lane.client == IN_PROCESS:
+        group = lane.group or (lane.loop and lane.loop.group)
+        # Where brokers assign (KIP-848), the client refuses what members of the classic protocol decide.
+        protocol = {"group.protocol": group.protocol} if group and group.protocol != CLASSIC else {}
+        configs = {**lane.consumer_configs, **protocol, "group.id": lane.lane}
+        yield from _refused_by(Consumer, "consumer_configs", configs)
     if lane.producer_configs and lane.client == IN_PROCESS:
-        configs = {**lane.producer_configs, "enable.idempotence": lane.idempotence, "log_level": 0}
+        configs = {**lane.producer_configs, "enable.idempotence": lane.idempotence}
         if lane.transactional is not None:
             # Whatever the lane gives, its records time out before their transaction (workload.settings).
             timeout_ms = lane.transactional.timeout_ms
             configs |= {"transactional.id": lane.lane, "transaction.timeout.ms": timeout_ms}
             configs["message.timeout.ms"] = timeout_ms
-        try:
-            new_client(Producer, configs).close()
-        except (KafkaException, ValueError, TypeError) as error:
-            reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-            yield ("producer_configs",), f"the client refuses it: {reason}"
+        yield from _refused_by(Producer, "producer_configs", configs)
+
+
+def _refused_by(kind: Any, name: str, configs: Mapping[str, object]) -> Refusals:
+    """Why a client in process does not start with these configs, if it does not."""
+    from confluent_kafka import KafkaException
+
+    try:
+        new_client(kind, {**configs, "log_level": 0}).close()
+    except (KafkaException, ValueError, TypeError) as error:
+        reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        yield (name,), f"the client refuses it: {reason}"
 
 
 def _configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
@@ -134,7 +168,8 @@ def _configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
     layout = cluster.spec()
     for index, lane in enumerate(phase.lanes):
         known = lane.as_lane(phase.lane_faults(layout, lane), layout)
-        for kind, name in (("topic", "topic_configs"), ("producer", "producer_configs")):
+        for kind in ("topic", "producer", "consumer"):
+            name = f"{kind}_configs"
             for key, message in refused_of(kind, getattr(lane, name), known, recovers=True):
                 yield ("phases", number, "lanes", index, name, key), message
         for key, message in refused(layout, known):

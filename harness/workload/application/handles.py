@@ -74,8 +74,9 @@ class Handle:
                     f"for that only: give it to the lane, as lane({self.lane!r}, {key}={{...}})"
                 )
         _check_known("consumer", self._lane, {**given, **settled})
-        usual = {"auto.offset.reset": "earliest", "reconnect.backoff.max.ms": 500, "log_level": 0}
+        usual: dict[str, object] = {"auto.offset.reset": "earliest", "reconnect.backoff.max.ms": 500, "log_level": 0}
         own = {"bootstrap.servers": self.bootstrap_servers}
+        usual |= self._lane.consumer_configs
         return recorder.client({"group.id": group_id, **usual, **self.client_configs, **given, **settled, **own})
 
 

@@ -1,7 +1,7 @@
 """The work of a group: what its members read, write and are told when they begin, and what it has committed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -26,6 +26,7 @@ OnChange = Callable[[str, str, str], None]
 class GroupWork:
     """A group and what it reads: `group_id` of the members in `settings`, partitions 0 to `partitions` of `lane`.
 
+    `configs`: of its consumers, over the usual ones; `client_configs`: those for a secured listener.
     `output`: what a loop writes; its `configs` get a `transactional.id` of each member's own if it uses transactions.
     """
 
@@ -38,6 +39,7 @@ class GroupWork:
     bootstrap_servers: str
     client_configs: Mapping[str, str]
     duration: float
+    configs: Mapping[str, Any] = field(default_factory=dict)
     output: OutputSettings | None = None
 
 
@@ -46,6 +48,8 @@ def _consumer_configs(work: GroupWork, place: int) -> dict[str, Any]:
     group = work.settings
     return {
         **member_configs(group),
+        **work.configs,
+        **group_configs(group),
         "group.id": work.group_id,
         **({"group.instance.id": f"{work.group_id}-{place}"} if group.static else {}),
         "isolation.level": work.isolation,

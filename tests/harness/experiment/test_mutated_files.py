@@ -50,6 +50,7 @@ phases:
         assume: [queuing.strategy]
         client: librdkafka
         producer_configs: {linger.ms: 5}
+        consumer_configs: {fetch.min.bytes: 5}
       - {lane: made, loop: {source: safe, offsets: before, group: {joins: 1, leaves: 1, session_timeout_ms: 6000}}}
       - {lane: created, created_at: 3, recover_within: 40, producer_configs: {linger.ms: 2}}
     schedule:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
-from kafka_chaos.harness.workload.groups.work import GroupWork
+from kafka_chaos.harness.workload.groups.work import GroupWork, member_settings
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.tables import LoadTables
 
@@ -40,6 +41,13 @@ for line in sys.stdin:
     if json.loads(line)["order"] == "leave":
         sys.exit(0)
 """
+
+
+def test_members_have_the_lanes_configs_but_for_what_its_group_decides() -> None:
+    given = {"fetch.min.bytes": 5, "auto.offset.reset": "latest", "group.id": "other", "session.timeout.ms": 1}
+    configs = member_settings(replace(WORK, configs=given), place=0, number=1).configs
+    assert (configs["fetch.min.bytes"], configs["auto.offset.reset"]) == (5, "latest")
+    assert (configs["group.id"], configs["session.timeout.ms"]) == ("orders-group", WORK.settings.session_timeout_ms)
 
 
 class ForeignGroup:
