@@ -98,7 +98,7 @@ def in_any_order(code: int, output: bytes) -> tuple[int, list[bytes]]:
 
 
 def test_a_command_of_the_network_runs_beside_a_frozen_container(container: Any) -> None:
-    read = ["sh", "-c", "readlink /proc/self/ns/net; ls /nowhere"]
+    read = ["sh", "-c", "readlink /proc/self/ns/net; echo wrong >&2; exit 2"]
     inside = in_any_order(*execute_inside(container.id, read))
     assert in_any_order(*execute_in_network(container, read)) == inside
     freeze(container)

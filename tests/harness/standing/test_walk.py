@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[3]
 SMALL = str(ROOT / "tests/harness/run/small.yaml")
 Command = Callable[..., str]
 LAYOUTS = {
-    ("--kraft", "--brokers", "3"): "3 brokers that are controllers too, of Kafka 3.9.1 (KRaft)",
-    ("--kraft", "--controllers", "3", "--secured", "sasl_ssl"): "3 controllers and 3 brokers of Kafka 3.9.1 (KRaft)",
+    ("--kraft", "--brokers", "3"): "3 brokers that are controllers too, of Kafka 4.4.0 (KRaft)",
+    ("--kraft", "--controllers", "3", "--secured", "sasl_ssl"): "3 controllers and 3 brokers of Kafka 4.4.0 (KRaft)",
 }
 """Combined roles by day, dedicated ones behind a secured listener at night; and how each is described."""
 
@@ -70,8 +70,9 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Command:
 def cluster(command: Command, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
     """The name of a cluster that stands, and how it is described."""
     name = f"walk-{os.getpid()}"
-    assert f"starting {LAYOUTS[request.param]}" in command("cluster", "up", name, *request.param)
+    shown = command("cluster", "up", name, *request.param)
     try:
+        assert f"starting {LAYOUTS[request.param]}" in shown
         yield name, LAYOUTS[request.param]
     finally:
         assert f"removed {name} in " in command("cluster", "down", name)
