@@ -27,7 +27,13 @@ USER = "kafka-chaos"
 MECHANISM = "SCRAM-SHA-512"
 _PEM_FOLDER = "/etc/kafka-chaos/pem"
 _USER_FILE = "/etc/kafka-chaos/user.properties"
-_CONFIG_COMMAND = "java -Xmx128m -XX:TieredStopAtLevel=1 -cp '/opt/kafka/jars/*' kafka.admin.ConfigCommand"
+_CONFIG_COMMAND = """
+main=kafka.admin.ConfigCommand
+# It moved in 4.4. A jar has the names of its classes in plain text.
+if grep -qs org/apache/kafka/tools/ConfigCommand.class /opt/kafka/jars/kafka-tools-*.jar; then
+  main=org.apache.kafka.tools.ConfigCommand
+fi
+java -Xmx128m -XX:TieredStopAtLevel=1 -cp '/opt/kafka/jars/*' $main"""
 
 
 @dataclass(frozen=True)

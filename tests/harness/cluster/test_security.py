@@ -231,7 +231,8 @@ def test_attach_mode_verifies_topics_behind_it(secured: Cluster, tmp_path: Path)
     configs = read_client_config(secured.client_config_file)
     assert configs == dict(secured.client_configs)
     cluster = Attached(secured.bootstrap_servers, configs)
-    result = run_attached(parse_experiment(ATTACHED, "attached.yaml"), cluster, root=tmp_path)
+    text = f"{ATTACHED}cluster: {{metadata_mode: {secured.spec.metadata_mode}}}\n"
+    result = run_attached(parse_experiment(text, "attached.yaml"), cluster, root=tmp_path)
     assert result.verdict.verdict is Verdict.CONFORMS, result.verdict.lane("orders").reasons
     assert result.verdict.lane("orders").produced > 100
     assert found_in(secrets_of(configs), files_below(tmp_path)) == []
