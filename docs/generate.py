@@ -35,26 +35,21 @@ def pages() -> dict[str, str]:
 def write() -> None:
     """Write the pages that have changed, so that Sphinx builds only those."""
     REFERENCE.mkdir(exist_ok=True)
-    for name, text in pages().items():
-        path = REFERENCE / name
+    written = {REFERENCE / name: text for name, text in pages().items()}
+    written[ANOMALIES] = with_tables(ANOMALIES.read_text(encoding="utf-8"))
+    for path, text in written.items():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
-    ANOMALIES.write_text(with_tables(ANOMALIES.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def with_tables(page: str) -> str:
     """docs/anomalies.md with its tables anew, each of the statements of a family."""
-    from kafka_chaos.contract.anomalies import Anomaly
-    from kafka_chaos.contract.lane.groups import GroupAnomaly
-    from kafka_chaos.contract.lane.transactions import TransactionAnomaly
     from kafka_chaos.verification.statements.library import statements
-
-    kinds = {"records": Anomaly, "transactions": TransactionAnomaly, "groups": GroupAnomaly}
 
     def table(found: re.Match[str]) -> str:
         family = found["family"]
         rows = []
-        for anomaly in kinds[family]:
+        for anomaly in anomalies_of(family):
             statement = statements(family)[anomaly.value]
             holds = " ".join(statement.specification.partition("\n\n")[0].split()).rstrip(".")
             rows.append((f"`{anomaly}`", holds, statement.unit, statement.row))
@@ -62,6 +57,15 @@ def with_tables(page: str) -> str:
         return "\n".join((found["begin"], "", *lines, found["end"]))
 
     return _TABLE.sub(table, page)
+
+
+def anomalies_of(family: str) -> type[StrEnum]:
+    """The anomalies that the statements of a family find, in the order of the pages."""
+    from kafka_chaos.contract.anomalies import Anomaly
+    from kafka_chaos.contract.lane.groups import GroupAnomaly
+    from kafka_chaos.contract.lane.transactions import TransactionAnomaly
+
+    return {"records": Anomaly, "transactions": TransactionAnomaly, "groups": GroupAnomaly}[family]
 
 
 def command_line() -> str:
@@ -154,9 +158,6 @@ def faults() -> str:
 
 def anomalies() -> str:
     """Every anomaly with its short meaning, its specification, and the statement that finds it."""
-    from kafka_chaos.contract.anomalies import Anomaly
-    from kafka_chaos.contract.lane.groups import GroupAnomaly
-    from kafka_chaos.contract.lane.transactions import TransactionAnomaly
     from kafka_chaos.verification.statements.library import statements
 
     lines = [
@@ -167,14 +168,14 @@ def anomalies() -> str:
         "verdicts come about.",
         "",
     ]
-    parts: tuple[tuple[str, type[StrEnum], str], ...] = (
-        ("records", Anomaly, ""),
-        ("transactions", TransactionAnomaly, f"The next are for transactional lanes. {_prose(COMMITTED_RECORD)}"),
-        ("groups", GroupAnomaly, "The next are for lanes with a consumer group, the first two for loops."),
-    )
-    for family, kind, introduction in parts:
+    introductions = {
+        "records": "",
+        "transactions": f"The next are for transactional lanes. {_prose(COMMITTED_RECORD)}",
+        "groups": "The next are for lanes with a consumer group, the first two for loops.",
+    }
+    for family, introduction in introductions.items():
         lines += [introduction, ""]
-        for anomaly in kind:
+        for anomaly in anomalies_of(family):
             found = statements(family)[anomaly.value]
             lines += [f"## {anomaly}", "", f"*{anomaly.meaning.capitalize()}.*", "", found.specification, ""]
             lines += [f"Counted in {found.unit}. The row in findings/ names: {found.row}.", ""]

@@ -52,9 +52,7 @@ def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
 
     Raises `RunDirectoryError` for rows that break the contract.
     """
-    engine.read()
-    for name, table in documents.tables(run).items():
-        engine.add(name, table)
+    documents.read(engine, run)
     refuse_stray_rows(engine, run)
     if not run.has_log or run.rows < FILTERED_FROM:
         _suspect_everything(engine)

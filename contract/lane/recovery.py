@@ -27,10 +27,12 @@ class RecoveryAnomaly(AnyName):
 
 CALLS: Mapping[str, RecoveryAnomaly] = {
     **dict.fromkeys(
-        ["init_transactions", "begin_transaction", "send_offsets_to_transaction", "commit_transaction"],
+        [
+            *("init_transactions", "begin_transaction", "send_offsets_to_transaction", "commit_transaction"),
+            *("abort_transaction", "transaction", "send", "flush"),
+        ],
         RecoveryAnomaly.STALLED_PRODUCER,
     ),
-    **dict.fromkeys(["abort_transaction", "transaction", "send", "flush"], RecoveryAnomaly.STALLED_PRODUCER),
     "poll": RecoveryAnomaly.STALLED_CONSUMER,
     "commit": RecoveryAnomaly.STALLED_CONSUMER,
     "join": RecoveryAnomaly.GROUP_NOT_STABLE,

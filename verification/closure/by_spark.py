@@ -16,7 +16,5 @@ def unresolved_by_spark(session: SparkSession, run: RunDirectory, frames: Frames
     """What does not resolve in the run."""
     are_local = isinstance(run.path, Path) and not any(table.counted for table in run.tables.values())
     with DuckDb(run) if are_local else Spark(run, session, {**frames.tables(), **frames.whole}) as engine:
-        engine.read()
-        for name, table in documents.tables(run).items():
-            engine.add(name, table)
+        documents.read(engine, run)
         return unresolved(engine, run)

@@ -10,6 +10,7 @@ from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
 from kafka_chaos.reference_model.protocol.rules import as_obeyed
+from kafka_chaos.verification.engines.engine import SqlEngine
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
@@ -42,6 +43,13 @@ reads; whether it commits in transactions, by itself, and only after it has read
 broker's checkpoints, and by elections; `isr`: how many are in it. `explanations`: what may explain a case, see
 `judging.causes.PartitionCauses`; `number`: the best ones first.
 """
+
+
+def read(engine: SqlEngine, run: RunDirectory) -> None:
+    """Let the engine read the run: its tables, and its documents as further ones."""
+    engine.read()
+    for name, table in tables(run).items():
+        engine.add(name, table)
 
 
 def tables(run: RunDirectory) -> Mapping[str, pa.Table]:

@@ -41,7 +41,6 @@ class Spark:
         self.session = session
         self._frames = frames or {}
         self._names: dict[str, str] = {}
-        self._kept: list[DataFrame] = []
         self._prefix = f"kafka_chaos_{uuid.uuid4().hex}_"
 
     def __enter__(self) -> Self:
@@ -52,8 +51,6 @@ class Spark:
     ) -> None:
         for name in self._names.values():
             self.session.catalog.dropTempView(name)
-        for frame in self._kept:
-            frame.unpersist()
 
     def read(self) -> None:
         """Read the tables of the run."""

@@ -20,13 +20,14 @@ from xml.etree import ElementTree
 
 from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure
 from kafka_chaos.contract.command.progress import progress
+from kafka_chaos.contract.lane.metadata import USUAL_VERSION
 from kafka_chaos.harness.cluster.containers.engine import archived_file, docker_client
 from kafka_chaos.harness.cluster.containers.versions import known_version
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-KAFKA_VERSION = "3.9.1"
+KAFKA_VERSION = USUAL_VERSION
 REPOSITORY = "kafka-chaos/broker"
 PUBLIC_BASE = os.environ.get("KAFKA_CHAOS_BASE_IMAGE", "eclipse-temurin:17-jre")
 _STEP = re.compile(r"Step (?P<number>\d+)/(?P<of>\d+) : (?P<what>\S+ ?\S*)")

@@ -49,6 +49,7 @@ def _consumer_configs(work: GroupWork, place: int) -> dict[str, Any]:
     return {
         **member_configs(group),
         **work.configs,
+        # What the group decides goes before what the lane gives.
         **group_configs(group),
         "group.id": work.group_id,
         **({"group.instance.id": f"{work.group_id}-{place}"} if group.static else {}),
