@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from kafka_chaos.conformance.clients.checks import CHECKS, checked
-from kafka_chaos.conformance.clients.kit import Kit
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.clients.kinds import TRANSACTIONAL, ChosenClient, OwnClient
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
+from tests.conformance.clients.checks import CHECKS, checked
+from tests.conformance.clients.kit import Kit
 
 
 def kit_for(client: ChosenClient | OwnClient, cluster: Cluster, admin: ClusterAdmin, folder: Path) -> Kit:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.conformance.clients.checks import CHECKS, TRANSACTIONS
 from kafka_chaos.harness.clients.fetching import required
 from kafka_chaos.harness.clients.kinds import ChosenClient, OwnClient, chosen
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
+from tests.conformance.clients.checks import CHECKS, TRANSACTIONS
 from tests.conformance.clients.kits import kit_for, played
 
 pytest_plugins = ["pytester"]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.conformance.clients.checks import CHECKS, TRANSACTIONS
 from kafka_chaos.harness.clients.kinds import KINDS, TRANSACTIONAL, chosen
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from tests.clusters import NEWEST, PLAIN, mode_of
+from tests.conformance.clients.checks import CHECKS, TRANSACTIONS
 from tests.conformance.clients.kits import kit_for, played
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kafka_chaos.conformance.clients.checks import CHECKS, TRANSACTIONS, checked
-from kafka_chaos.conformance.clients.kit import Kit
 from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.signals import new_client
+from tests.conformance.clients.checks import CHECKS, TRANSACTIONS, checked
+from tests.conformance.clients.kit import Kit
 
 LEADER_FREEZES = "errors that leave the outcome open"
 WRITES = "identities and offsets of a producer"
@@ -79,7 +79,7 @@ def test_transactions_are_checked_only_where_there_are_some(
 ) -> None:
     played: list[str] = []
     noted = {name: (lambda kit, name=name: played.append(name)) for name in CHECKS}
-    monkeypatch.setattr("kafka_chaos.conformance.clients.checks.CHECKS", noted)
+    monkeypatch.setattr("tests.conformance.clients.checks.CHECKS", noted)
     plain = replace(kit(), is_transactional=False)
     assert dict(checked(plain)).keys() == CHECKS.keys() - {TRANSACTIONS}
     assert played == [name for name in CHECKS if name != TRANSACTIONS]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.conformance.clients.checks import TRANSACTIONS
 from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.clients.kinds import OwnClient
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
+from tests.conformance.clients.checks import TRANSACTIONS
 from tests.conformance.clients.kits import kit_for, played
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

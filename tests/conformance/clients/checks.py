@@ -1,7 +1,7 @@
-"""Plays the client protocol against a real cluster, and says what is wrong with a client (`kafka-chaos client check`).
+"""The client protocol, played to a client on a cluster: what is wrong with the client?
 
-Guarantee: what a client says is taken by the supervisor and the recorders of a run, and compared with what the brokers
-hold. Each check either passes, or says in a sentence what the client did and what was expected.
+What a client says is taken by the supervisor and the recorders of a run, and compared with what the brokers hold. Each
+check either passes, or says in a sentence what the client did and what was expected.
 """
 
 import time
@@ -11,13 +11,13 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from kafka_chaos.conformance.clients.kit import PARTITIONS, SIZE, TICK, Failed, Kit
 from kafka_chaos.contract.identity import IDENTITY_HEADER, UNDECODABLE
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
+from tests.conformance.clients.kit import PARTITIONS, SIZE, TICK, Failed, Kit
 
 RECORDS = 200
 TRANSACTIONS = "transactions"
