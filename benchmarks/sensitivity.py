@@ -2,8 +2,8 @@
 
     python benchmarks/sensitivity.py [--jobs N] [--longest-first]
 
-Lanes that differ in their faults alone are searched together for what their predictions forbid (`sensitivity.py` of the
-model), under every mix of faults that a schedule may come to; so are those whose transactions and groups ask the same.
+Lanes that differ in their faults alone are searched together for what their predictions forbid (`larger_scopes.py`),
+under every mix of faults that a schedule may come to; so are those whose transactions and groups ask the same.
 sensitivity.json, beside this file, has every answer, each with the digest of the model that gave it, and keeps those of
 a run that ended early: the next one continues. Answers of another model are searched again, and stay until then, unless
 nobody asks for them any more. The largest searches are those of idempotent producers with clean elections: half a
@@ -19,28 +19,26 @@ import sys
 import time
 from collections.abc import Collection, Hashable
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from larger_scopes import (  # noqa: E402
+    machines_of,
+    searched_together,
+    sensitivity_of_machine,
+    sensitivity_of_phase,
+    sensitivity_together,
+)
+
 from kafka_chaos.contract.command.files import write_whole  # noqa: E402
 from kafka_chaos.contract.lane.lanes import Lane  # noqa: E402
 from kafka_chaos.reference_model import Lockstep  # noqa: E402
-from kafka_chaos.reference_model.lane.state import Scope  # noqa: E402
 from kafka_chaos.reference_model.predict.answers import MODEL_VERSION  # noqa: E402
 from kafka_chaos.reference_model.predict.cache import predict_cached, question_key  # noqa: E402
 from kafka_chaos.reference_model.predict.defects import plain_lane  # noqa: E402
-from kafka_chaos.reference_model.sensitivity import (  # noqa: E402
-    larger_scopes,
-    machines_of,
-    searched_together,
-    sensitivity,
-    sensitivity_of_machine,
-    sensitivity_together,
-)
 from tests.reference_model.standard_lanes import of_experiments  # noqa: E402
 
 RECORD = ROOT / "benchmarks" / "sensitivity.json"
@@ -92,8 +90,7 @@ def answer(group: list[tuple[Lane, Lockstep | None]]) -> dict[str, Any]:
     elif lockstep is None:
         larger = list(sensitivity_together(prediction, [lane for lane, _ in group], MAX_STATES))
     else:
-        bounds = len(list(larger_scopes(lane, Scope())))
-        larger = list(islice(sensitivity(prediction, lane, lockstep, MAX_STATES), bounds))
+        larger = list(sensitivity_of_phase(prediction, lane, lockstep, MAX_STATES))
     return {
         "model": MODEL_VERSION,
         "interpreter": f"{platform.python_implementation()} {platform.python_version()}",

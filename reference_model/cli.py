@@ -47,7 +47,6 @@ from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.recovery import bounds_of
 from kafka_chaos.reference_model.search import Budget, tell_progress
-from kafka_chaos.reference_model.sensitivity import sensitivity as enlarge
 
 
 @click.command("predict")
@@ -78,7 +77,6 @@ from kafka_chaos.reference_model.sensitivity import sensitivity as enlarge
 @click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End the search after this time."
 )
-@click.option("--sensitivity", is_flag=True, help="Also enlarge each bound of the scope by one: what changes?")
 @click.option("--story", type=click.Choice([str(anomaly) for anomaly in CHECKS]), metavar="ANOMALY",
               help="Print its shortest story instead, as a file for `kafka-chaos scenario run`.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -91,7 +89,6 @@ def predict_command(
     kept_isr: bool,
     max_states: int,
     timeout: float | None,
-    sensitivity: bool,
     story: str | None,
     as_json: bool,
     no_cache: bool,
@@ -130,14 +127,7 @@ def predict_command(
     answer = found.to_json()
     bounds = bounds_of(lane, USUAL_TIMINGS, lane.faults)
     answer["recovery"] = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
-    enlarged = []
-    if sensitivity and isinstance(found, Prediction):
-        enlarged = list(enlarge(found, lane, steps, max_states, timeout))
-        answer["sensitivity"] = {larger.bound: larger.to_json() for larger in enlarged}
-    if as_json:
-        click.echo(json.dumps(answer, indent=2))
-    else:
-        click.echo("\n".join([render(answer), *map(str, enlarged)]))
+    click.echo(json.dumps(answer, indent=2) if as_json else render(answer))
     if isinstance(found, Unfinished):
         click.echo(
             f"kafka-chaos: not exhausted: {found.reason}. Anomalies found are permitted, the others not known.",

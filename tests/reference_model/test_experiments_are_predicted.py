@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from larger_scopes import searched_together, sensitivity_together
 
 from kafka_chaos.reference_model import Lane, Prediction, predict, predict_cached
 from kafka_chaos.reference_model.compare import Cluster, compare
@@ -17,7 +18,6 @@ from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES, UPGRADES
 from kafka_chaos.reference_model.predict import cache as cache_module
 from kafka_chaos.reference_model.predict.answers import FILE, MODEL_VERSION, shipped
 from kafka_chaos.reference_model.predict.cache import question_key
-from kafka_chaos.reference_model.sensitivity import searched_together, sensitivity_together
 from tests.reference_model.standard_lanes import EXPERIMENTS, standard
 
 SHIPPED = json.loads((files("kafka_chaos.reference_model.predict") / FILE).read_text("utf-8"))["answers"]

@@ -244,19 +244,3 @@ def test_a_known_defect_stands_beside_the_status_that_it_contradicts() -> None:
     assert "Known defect librdkafka-4953" in output
     assert "Known defect KAFKA-15591" in output
     assert "allows nothing more" in output
-
-
-def test_one_more_record_or_attempt_changes_nothing_and_one_more_fault_may() -> None:
-    """An idempotent producer duplicates across two unclean elections, not across one."""
-    lane = ("--idempotence", "--unclean-leader-election", "--replication-factor", "2", "--faults", "kill")
-    result = run_predict(*lane, "--sensitivity", "--json")
-    enlarged = json.loads(result.stdout)["sensitivity"]
-    assert set(enlarged) == {"records", "attempts", "brokers", "faults, one more kill"}
-    assert all(entry["complete"] for entry in enlarged.values())
-    assert enlarged["records"]["changes"] == enlarged["attempts"]["changes"] == {}
-    assert enlarged["faults, one more kill"]["changes"]["duplicate"] == "permitted"
-    group = json.loads(run_predict("--group", "--members", "1", "--sensitivity", "--json").stdout)["sensitivity"]
-    assert {"records", "groups: records", "groups: members"} < set(group)
-    said = run_predict(*lane, "--sensitivity", "--max-states", "1000").output
-    assert "records: nothing changes (" in said
-    assert "not exhausted: more than 1,000 states" in said

@@ -1,8 +1,7 @@
 """Whether a larger scope changes an answer: each bound enlarged by one, the others as they are.
 
 More records or attempts should change nothing: otherwise the usual scope is too small. Where a lane has transactions or
-a group, so should more transactions, late requests or members. One more broker or one more fault is another lane, and
-may.
+a group, so should more transactions, late requests or members.
 """
 
 from __future__ import annotations
@@ -62,35 +61,26 @@ class Enlarged:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The form of `predict --sensitivity --json`."""
+        """Its entry in the record."""
         changes = {str(anomaly): str(status) for anomaly, status in self.changes.items()}
         return {"changes": changes, "states": self.states, "complete": not self.reason}
 
-    def __str__(self) -> str:
-        said = ", ".join(f"{anomaly} becomes {status}" for anomaly, status in self.changes.items()) or "nothing changes"
-        end = f"; not exhausted: {self.reason}" if self.reason else ""
-        return f"{self.bound}: {said} ({self.states} states{end})"
 
-
-def sensitivity(
-    prediction: Prediction,
-    lane: Lane,
-    lockstep: Sequence[LockstepStep] | None = None,
-    max_states: int = 1_000_000,
-    timeout: float | None = None,
+def sensitivity_of_phase(
+    prediction: Prediction, lane: Lane, lockstep: Sequence[LockstepStep], max_states: int
 ) -> Iterator[Enlarged]:
-    """The changes in a lane's prediction with each bound enlarged; each search may take so many states and seconds."""
-    usual = usual_scope(lane, lockstep)
-    for bound, scope in larger_scopes(lane, usual):
-        budget = Budget(max_states, timeout)
-        if lockstep is None:
-            yield _searched_besides(bound, prediction, [lane], scope, budget)
-        else:
-            yield _predicted(bound, prediction, lane, lockstep, scope, budget)
-    for machine, questions, forbidden in machines_of(prediction, lane, lockstep):
-        yield from sensitivity_of_machine(machine, questions, forbidden, max_states, timeout)
-    for bound, larger in _other_lanes(lane):
-        yield _predicted(bound, prediction, larger, lockstep, usual, Budget(max_states, timeout))
+    """The changes in a lane's prediction for a lock-step phase with each bound enlarged."""
+    for bound, scope in larger_scopes(lane, usual_scope(lane, lockstep)):
+        budget = Budget(max_states)
+        try:
+            found = predict(lane, lockstep=lockstep, budget=budget, scope=scope)
+            statuses = {anomaly: answer.status for anomaly, answer in found.anomalies.items()}
+        except PredictionNotExhausted as error:
+            statuses = dict.fromkeys(error.found.stories, Status.PERMITTED)
+        changes: dict[AnyAnomaly, Status] = {
+            anomaly: status for anomaly, status in statuses.items() if status != prediction.status(anomaly)
+        }
+        yield Enlarged(bound, changes, budget.states, budget.reason)
 
 
 def sensitivity_together(
@@ -122,16 +112,12 @@ def machines_of(
 
 
 def sensitivity_of_machine(
-    machine: AnyMachine,
-    questions: Iterable[AnyQuestion],
-    forbidden: frozenset[AnyAnomaly],
-    max_states: int = 1_000_000,
-    timeout: float | None = None,
+    machine: AnyMachine, questions: Iterable[AnyQuestion], forbidden: frozenset[AnyAnomaly], max_states: int = 1_000_000
 ) -> Iterator[Enlarged]:
     """Those of the forbidden anomalies that become reachable with each bound of the searches enlarged."""
     searches = [one for question in questions for one in question.searches() if one[1] & forbidden]
     for bound, (name, least) in _BOUNDS[machine.name].items():
-        budget = Budget(max_states, timeout)
+        budget = Budget(max_states)
         shown: set[AnyAnomaly] = set()
         enlarged = [(setup, answers) for setup, answers in searches if getattr(setup, name) >= least]
         for setup, answers in enlarged:
@@ -159,12 +145,6 @@ def larger_scopes(lane: Lane, usual: Scope) -> Iterator[tuple[str, Scope]]:
         yield "attempts", replace(usual, attempts=usual.attempts + 1)
 
 
-def _other_lanes(lane: Lane) -> Iterator[tuple[str, Lane]]:
-    yield "brokers", replace(lane, replication_factor=lane.replication_factor + 1)
-    for kind in dict.fromkeys(lane.faults):
-        yield f"faults, one more {kind}", replace(lane, faults=(*lane.faults, kind))
-
-
 def _forbidden(prediction: Prediction) -> frozenset[Anomaly]:
     return _forbidden_in(prediction.anomalies)
 
@@ -181,21 +161,4 @@ def _searched_besides(
     except PredictionNotExhausted as error:
         shown = _forbidden(prediction) & error.found.stories.keys()
     changes: dict[AnyAnomaly, Status] = dict.fromkeys(shown, Status.PERMITTED)
-    return Enlarged(bound, changes, budget.states, budget.reason)
-
-
-def _predicted(
-    bound: str,
-    prediction: Prediction,
-    lane: Lane,
-    lockstep: Sequence[LockstepStep] | None,
-    scope: Scope,
-    budget: Budget,
-) -> Enlarged:
-    try:
-        found = predict(lane, lockstep=lockstep, budget=budget, scope=scope)
-        statuses = {anomaly: answer.status for anomaly, answer in found.anomalies.items()}
-    except PredictionNotExhausted as error:
-        statuses = dict.fromkeys(error.found.stories, Status.PERMITTED)
-    changes: dict[AnyAnomaly, Status] = {a: status for a, status in statuses.items() if status != prediction.status(a)}
     return Enlarged(bound, changes, budget.states, budget.reason)

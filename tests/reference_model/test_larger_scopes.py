@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 
+from larger_scopes import machines_of, sensitivity_of_machine
+
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model import Lane, predict_cached
-from kafka_chaos.reference_model.sensitivity import machines_of, sensitivity_of_machine
 from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS
 from kafka_chaos.reference_model.transactions.rules import V1_UNVERIFIED, Kind
 from kafka_chaos.reference_model.transactions.state import Setup
