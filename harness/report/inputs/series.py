@@ -207,8 +207,9 @@ def _by_lane(acknowledged: Any) -> Iterable[tuple[str, _Times]]:
     lanes = acknowledged["lane"].combine_chunks().dictionary_encode()
     codes, done = lanes.indices.to_numpy(), acknowledged["done"].to_numpy()
     order = np.lexsort((done, codes))
-    bounds = np.searchsorted(codes[order], np.arange(1, len(lanes.dictionary)))
-    return zip(lanes.dictionary.to_pylist(), np.split(done[order], bounds), strict=True)
+    starts = np.searchsorted(codes[order], np.arange(len(lanes.dictionary)))
+    # In front of the first lane's start, 0, is nothing; where no record was acknowledged, there is no lane either.
+    return zip(lanes.dictionary.to_pylist(), np.split(done[order], starts)[1:], strict=True)
 
 
 def _apart(spans: Sequence[_Spans]) -> _Spans:

@@ -220,6 +220,12 @@ def test_the_log_tells_the_ends_of_partitions_with_findings(tmp_path: Path) -> N
     assert condense(tables, {}).ends == {("a", 0): 8}
 
 
+def test_a_lane_without_an_acknowledgement_has_a_chart(tmp_path: Path) -> None:
+    rows = [record("a", seq, seq, None, outcome="info", error="gone") for seq in range(10)]
+    (lane,) = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes.values()
+    assert (lane.total("ok"), lane.total("info"), lane.gaps) == (0, 10, ())
+
+
 def test_nothing_in_nothing_out(tmp_path: Path) -> None:
     tables = {**table(tmp_path, "produced", PRODUCED, []), **table(tmp_path, "findings", FINDINGS, [])}
     assert condense(tables, spans("a")) == Series(lanes={}, ranges=[], ends={})
