@@ -106,7 +106,7 @@ atlas: setup
 	$(BIN)/python benchmarks/observed_traces.py runs/atlas/*/runs/2*
 	$(BIN)/python benchmarks/verdicts_kept.py runs/atlas/*/runs/2*
 
-# Makes the record of the nights before the one that ships.
+# Makes the record of the nights before the one that the guide's table is from.
 atlas-record: .venv/.installed
 	$(BIN)/python benchmarks/atlas_record.py $(RECORD)
 

@@ -1,10 +1,10 @@
-"""Makes a record of runs the one that ships, which `atlas --mine` answers from.
+"""Makes a record of runs the one that is kept beside this file, and writes the table of docs/guides/atlas.md from it.
 
     .venv/bin/python benchmarks/atlas_record.py RECORD
 
-The record has no reports then: they stay where the runs are. The table in docs/guides/atlas.md is written from it: for
-each client and lane, in how many runs of all clusters and faults something was lost, duplicated or reordered. The last
-line is JSON: lanes of runs, cells, and those of them with five runs at least.
+The record has no reports then: they stay where the runs are. The table says for each client and lane in how many runs
+of all clusters and faults something was lost, duplicated or reordered. The last line is JSON: lanes of runs, cells, and
+those of them with five runs at least.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kafka_chaos.harness.campaign.cells import COLUMNS, CellSummary
 from kafka_chaos.harness.campaign.lane_runs import Cell, LaneRun, append, read_record
 
 ROOT = Path(__file__).parent.parent
-SHIPPED = ROOT / "harness/campaign/record.jsonl"
+KEPT = ROOT / "benchmarks/atlas.jsonl"
 PAGE = ROOT / "docs/guides/atlas.md"
-BEGIN, END = "<!-- from the shipped record, by benchmarks/atlas_record.py -->", "<!-- end of the shipped record -->"
+BEGIN, END = "<!-- from atlas.jsonl, by benchmarks/atlas_record.py -->", "<!-- end of atlas.jsonl -->"
 ENOUGH = 5
 
 
@@ -56,8 +56,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("record", type=Path)
     record = [replace(run, report=None) for run in read_record(parser.parse_args().record)]
-    SHIPPED.unlink(missing_ok=True)
-    append(SHIPPED, record)
+    KEPT.unlink(missing_ok=True)
+    append(KEPT, record)
     write_table(PAGE, BEGIN, table(record), END)
     counts = Counter(run.cell for run in record).values()
     print(json.dumps({"lanes": len(record), "cells": len(counts), "enough": sum(n >= ENOUGH for n in counts)}))

@@ -14,5 +14,5 @@ bottom, though another module runs the clusters, counts the time, and says when 
 
 `night.py` counts what all runs of a campaign showed: `summary.py` and `trend.py` write it. The record of runs
 (`lane_runs.py`, filled by `collecting.py`) has a line for each lane of each run, of all campaigns. The atlas shows it
-by cell (`cells.py`), and `mine.py` answers from it for somebody's own settings.
+by cell (`cells.py`).
 """

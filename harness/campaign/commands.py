@@ -180,38 +180,24 @@ def _drafted(shown: "Round", discovery: "Discovery", folder: Path, minutes: floa
 @click.command("atlas")
 @click.argument("plan", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=STANDARD_PLAN)
 @click.option("--runs", "most", type=click.IntRange(min=0), help="Make at most this many runs; with 0, only pages.")
-@click.option("--mine", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Run nothing; say what the record knows of the settings in a producer's file.")  # fmt: skip
-@click.option("--client", metavar="KIND", help="With --mine: the client that the settings are for, such as sarama.")
 @series_options(
     60.0,
     "runs/atlas",
     "Where to write the runs, atlas.html and atlas.parquet.",
-    "The record of runs; by default record.jsonl in --out, with --mine the shipped one.",
+    "The record of runs; by default record.jsonl in --out.",
 )
 @ENGINE
-def atlas_command(
-    series: Series, plan: Path, most: int | None, mine: Path | None, client: str | None, engine: str
-) -> None:
+def atlas_command(series: Series, plan: Path, most: int | None, engine: str) -> None:
     """Try what the PLAN combines (a standard one by default), what was tried least first, within a time budget.
 
     Each run has some lanes of a cluster and of a family of faults. It is added to the record, so that the next call
     goes on where this one stops. The pages show all cells of the record.
 
-    Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0; with --mine always 0.
+    Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
-    from kafka_chaos.harness.campaign.lane_runs import RECORD, read_record, shipped
-
-    if mine is not None:
-        from kafka_chaos.harness.campaign.mine import answer
-
-        answered = answer(mine, shipped() if series.record is None else read_record(series.record), client)
-        click.echo(json.dumps(answered.to_json()) if series.as_json else str(answered))
-        return
-    if client is not None:
-        raise click.BadParameter("expected with --mine only; the plan names clients", param_hint="--client")
     from kafka_chaos.harness.campaign.atlas import Atlas
     from kafka_chaos.harness.campaign.cells import PAGE, cells_of, write_pages
+    from kafka_chaos.harness.campaign.lane_runs import RECORD, read_record
     from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
     record = series.record or series.out / RECORD

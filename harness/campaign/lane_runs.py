@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.command.files import text_in, text_of
+from kafka_chaos.contract.command.files import text_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, elects_from_elr, usual_mode
 
@@ -93,11 +93,6 @@ def faults_of(kinds: Iterable[str]) -> str:
     return "+".join(sorted(set(kinds))) or NO_FAULT
 
 
-def shipped() -> list[LaneRun]:
-    """The record that this package has."""
-    return _entries(text_in(__package__, RECORD), RECORD, LaneRun, "a lane of a run")
-
-
 def read_record(path: Path) -> list[LaneRun]:
     """The lanes in a file, as `read_lines` has them. Their reports are named from the current folder."""
     runs = read_lines(path, LaneRun, "a lane of a run")
@@ -118,7 +113,17 @@ def read_lines(path: Path, kind: type[T], what: str) -> list[T]:
 
     Raises `UsageFailure` with the line that is not `what` it should be.
     """
-    return _entries(text_of(path), str(path), kind, what) if path.exists() else []
+    from pydantic import TypeAdapter, ValidationError
+
+    if not path.exists():
+        return []
+    reader, entries = TypeAdapter(kind), []
+    for number, line in enumerate(text_of(path).splitlines(), 1):
+        try:
+            entries.append(reader.validate_json(line, strict=True))
+        except ValidationError as error:
+            raise UsageFailure(f"{path}:{number}: expected {what}: {problem_of(error)}") from None
+    return entries
 
 
 def append_lines(path: Path, entries: Iterable[Any]) -> None:
@@ -132,15 +137,3 @@ def problem_of(error: ValidationError) -> str:
     """The first place that pydantic refuses, and why."""
     first = error.errors()[0]
     return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-
-
-def _entries(text: str, source: str, kind: type[T], what: str) -> list[T]:
-    from pydantic import TypeAdapter, ValidationError
-
-    reader, found = TypeAdapter(kind), []
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            found.append(reader.validate_json(line, strict=True))
-        except ValidationError as error:
-            raise UsageFailure(f"{source}:{number}: expected {what}: {problem_of(error)}") from None
-    return found
