@@ -1,7 +1,7 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
 .PHONY: demo test test-unit test-spark test-cluster test-examples test-night test-all mutation sensitivity tla walk scenarios random-schedules atlas-record \
 	nightly nightly-turn atlas \
-	newer-releases keep-summaries docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions bench-bare-machine lint \
+	newer-releases docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions bench-bare-machine lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
 
 BIN := .venv/bin
@@ -92,7 +92,7 @@ random-schedules: setup
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
 nightly: setup
 	$(if $(NIGHTLY_HISTORY),mkdir -p $(NIGHTLY_HISTORY))
-	$(BIN)/kafka-chaos nightly --minutes $(NIGHTLY_MINUTES) $(if $(NIGHTLY_HISTORY),--history $(NIGHTLY_HISTORY) --record $(RECORD))
+	$(BIN)/kafka-chaos nightly --minutes $(NIGHTLY_MINUTES) $(if $(NIGHTLY_HISTORY),--record $(RECORD))
 
 # The same matrix on a version and in a metadata mode that turn every day.
 nightly-turn: setup
@@ -113,11 +113,6 @@ atlas-record: .venv/.installed
 # Which releases of Kafka and of clients are out that were not run here; a line for each in the summary of the job.
 newer-releases: .venv/.installed
 	$(BIN)/python benchmarks/newer_releases.py
-
-# Adds the summaries of this checkout's nights to those in NIGHTLY_HISTORY, which the next night's trend is made from.
-keep-summaries:
-	mkdir -p "$${NIGHTLY_HISTORY:?names no folder}"
-	for folder in runs/nightly/*/; do cp "$${folder}summary.json" "$(NIGHTLY_HISTORY)/$$(basename "$$folder").json"; done
 
 # The site, in docs/_site; a warning, such as a link to nowhere, fails it.
 docs: .venv/.installed

@@ -12,7 +12,7 @@ bottom, though another module runs the clusters, counts the time, and says when 
 - Towards fewer faults (`narrowing.py`): a finding's lane beside its controls, with the fewest and shortest faults
   (`shrinking.py`) of the schedule that its run realised (`realised.py`).
 
-`night.py` counts what all runs of a campaign showed: `summary.py` and `trend.py` write it. The record of runs
+`night.py` counts what all runs of a campaign showed: `summary.py` writes it. The record of runs
 (`lane_runs.py`, filled by `collecting.py`) has a line for each lane of each run, of all campaigns. The atlas shows it
 by cell (`cells.py`).
 """

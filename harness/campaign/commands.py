@@ -32,16 +32,9 @@ USUAL_CLUSTER = "3.9.1/zookeeper"
               help="Draw faults of all kinds on eight lanes instead, what was tried least most often.")  # fmt: skip
 @click.option("--on", metavar="VERSION/MODE",
               help="Where an experiment names no cluster: such as 4.2.0/kraft; `turn` changes it daily.")  # fmt: skip
-@click.option("--history", type=click.Path(path_type=Path, exists=True, file_okay=False),
-              help="Folder with summary.json files of former nightly runs, for the trend.")  # fmt: skip
-@series_options(60.0, "runs/nightly", "Where to write a folder per nightly run, and trend.html.")
+@series_options(60.0, "runs/nightly", "Where to write a folder per nightly run.")
 def nightly_command(
-    series: Series,
-    experiments: tuple[Path, ...],
-    repeats: int | None,
-    at_random: bool,
-    on: str | None,
-    history: Path | None,
+    series: Series, experiments: tuple[Path, ...], repeats: int | None, at_random: bool, on: str | None
 ) -> None:
     """Repeat experiments (files or folders) in turn and count what every lane shows, with 95 % intervals.
 
@@ -53,7 +46,6 @@ def nightly_command(
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
     from kafka_chaos.harness.campaign.in_turn import cluster_on
-    from kafka_chaos.harness.campaign.trend import write_trend
     from kafka_chaos.harness.cluster.containers.versions import cluster_named
     from kafka_chaos.harness.report.listeners.chosen import write_job_summary
 
@@ -66,12 +58,10 @@ def nightly_command(
         folder, summary = _random_schedules(series, cluster or cluster_named(USUAL_CLUSTER), repeats)
     else:
         folder, summary = _in_turn(series, experiments, cluster, repeats)
-    if history is not None:
-        write_trend(series.out, [*sorted(history.rglob("*.json")), *sorted(series.out.glob("*/summary.json"))])
     write_job_summary(summary.to_markdown())
     if series.as_json:
         click.echo(json.dumps(summary.to_json()))
-    series.say(f"\n{summary.to_markdown()}\n{folder / 'summary.md'}\n{series.out / 'trend.html'}")
+    series.say(f"\n{summary.to_markdown()}\n{folder / 'summary.md'}")
     sys.exit(summary.verdict.exit_code)
 
 

@@ -11,15 +11,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.files import text_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, elects_from_elr, usual_mode
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
 
 T = TypeVar("T")
 
@@ -122,7 +119,9 @@ def read_lines(path: Path, kind: type[T], what: str) -> list[T]:
         try:
             entries.append(reader.validate_json(line, strict=True))
         except ValidationError as error:
-            raise UsageFailure(f"{path}:{number}: expected {what}: {problem_of(error)}") from None
+            first = error.errors()[0]
+            problem = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+            raise UsageFailure(f"{path}:{number}: expected {what}: {problem}") from None
     return entries
 
 
@@ -131,9 +130,3 @@ def append_lines(path: Path, entries: Iterable[Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write("".join(json.dumps(asdict(entry), separators=(",", ":")) + "\n" for entry in entries))
-
-
-def problem_of(error: ValidationError) -> str:
-    """The first place that pydantic refuses, and why."""
-    first = error.errors()[0]
-    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))

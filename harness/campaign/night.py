@@ -19,7 +19,6 @@ from kafka_chaos.harness.campaign.collecting import lane_runs_of
 from kafka_chaos.harness.campaign.lane_runs import append
 from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, Policy, RunExperiment, follow, run_alone
 from kafka_chaos.harness.campaign.summary import LaneCount, LaneViolation, RunEntry, Summary, write_summary
-from kafka_chaos.harness.campaign.trend import write_trend
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.report.inputs.actions import ACTIONS, actions_of
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
@@ -54,7 +53,7 @@ class Night:
         self._actions = Counter(dict.fromkeys(ACTIONS, 0))
 
     def follow(self, policy: Policy[Any]) -> Summary:
-        """Perform what the policy wants; also writes the summary into `folder`, and the trend page into `out`."""
+        """Perform what the policy wants; also writes the summary into `folder`."""
         self.folder.mkdir(parents=True)
         follow(policy, self.budget, self._perform)
         return self.summary()
@@ -93,7 +92,6 @@ class Night:
                 verdicts.append(outcome.verdict.lane(lane.lane))
         self.say(f"  {entry.verdict or f'the run failed: {entry.error}'} after {seconds:.0f} s")
         write_summary(self.folder, self.summary())
-        write_trend(self.out)
         return outcome
 
     def _judged(self, entry: RunEntry, result: RunResult) -> RunEntry:

@@ -1,4 +1,4 @@
-"""A nightly run: what is repeated, what is counted, with which intervals, and what the trend shows."""
+"""A nightly run: what is repeated, what is counted, and with which intervals."""
 
 import json
 from collections import Counter
@@ -22,7 +22,6 @@ from kafka_chaos.harness.campaign.loop import Budget
 from kafka_chaos.harness.campaign.night import Night
 from kafka_chaos.harness.campaign.shares import Share
 from kafka_chaos.harness.campaign.summary import Summary
-from kafka_chaos.harness.campaign.trend import write_trend
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
@@ -222,32 +221,6 @@ def test_an_interrupted_night_leaves_what_was_counted(tmp_path: Path) -> None:
         nightly_run.run()
     summary = json.loads((nightly_run.folder / "summary.json").read_text())
     assert [run["verdict"] for run in summary["runs"]] == ["conforms"]
-    assert (tmp_path / "out" / "trend.html").is_file()
-
-
-def test_the_trend_shows_every_nightly_run_and_links_what_deviates(tmp_path: Path) -> None:
-    for number, losses in enumerate(([0, 0], [7, 0])):
-        nightly_run = nightly_of(tmp_path, Runs(losses, Status.FORBIDDEN), repeats=2)
-        nightly_run.name = f"2026010{number + 1}-000000"
-        nightly_run.folder = nightly_run.out / nightly_run.name
-        nightly_run.run()
-    broken = tmp_path / "out" / "20260103-000000"
-    broken.mkdir()
-    (broken / "summary.json").write_text('{"format_version": 99}')
-    for number, content in ((4, '{"format_version": 1}'), (5, "{")):
-        cut = tmp_path / "out" / f"2026010{number}-000000"
-        cut.mkdir()
-        (cut / "summary.json").write_text(content)
-    page = write_trend(tmp_path / "out").read_text()
-    assert "20260104-000000: night: Field required" in page
-    assert "20260105-000000: Invalid JSON" in page
-    assert "Trend over 2 nightly runs" in page
-    assert page.index("20260102-000000") < page.index("20260101-000000")
-    assert 'href="20260102-000000/runs/run-1/report.html"' in page
-    assert "forbidden, yet found" in page
-    assert "20260103-000000: format_version: Input should be 1" in page
-    assert page.count("<circle") == 2
-    assert "http" not in page
 
 
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
@@ -297,20 +270,11 @@ def test_the_command_ends_with_the_worst_verdict_and_tells_the_job(
     monkeypatch.setattr(loop, "run_experiment", runs)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "job.md"))
     (tmp_path / "a.yaml").write_text(TEXT.format(name="a"))
-    former = tmp_path / "former"
-    former.mkdir()
-    before = nightly_of(former, Runs([0]), repeats=1)
-    before.name, before.folder = "20250101-000000", before.out / "20250101-000000"
-    before.run()
-    out = tmp_path / "out"
-    arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(out), "--history", str(former / "out")]
+    arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(cli, ["nightly", *arguments])
     assert result.exit_code == code, result.output
     assert "round 1: a, seed " in result.output
     assert "# Nightly run " in (tmp_path / "job.md").read_text()
-    page = (out / "trend.html").read_text()
-    assert "Trend over 2 nightly runs" in page
-    assert "20250101-000000" in page
 
 
 def test_the_command_can_print_json_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,9 @@ from activity_runs import S
 from test_activity import active
 from test_page import full_run, series_of
 
-from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.page import render
 from kafka_chaos.harness.report.timeline.events import MemberChange, Offsets, timeline_events_of
-from tests.harness.campaign.test_in_turn import Runs, nightly_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -204,41 +202,3 @@ _CONTRASTS = """() => {
 
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def trend(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("pages")
-    for number, losses in enumerate(([0, 3, 0], [7, 0, 9])):
-        nightly_run = nightly_of(root, Runs(losses, Status.FORBIDDEN), repeats=3)
-        nightly_run.name = f"2026010{number + 1}-000000"
-        nightly_run.folder = nightly_run.out / nightly_run.name
-        nightly_run.run()
-    return root / "out" / "trend.html"
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_of_the_trend_page_stands_out_from_its_ground(browser: Browser, trend: Path, scheme: str) -> None:
-    for page in opened(browser, trend, color_scheme=scheme):
-        ratios = page.evaluate(_CONTRASTS)
-        assert len(ratios) > 15
-        assert not [(text, ratio) for text, ratio in ratios if ratio < 4.5]
-
-
-@pytest.fixture
-def narrow(browser: Browser, trend: Path) -> Iterator[object]:
-    yield from opened(browser, trend, viewport={"width": 360, "height": 800})
-
-
-def test_a_narrow_screen_scrolls_the_tables_not_the_page(narrow: object) -> None:
-    assert narrow.evaluate("document.documentElement.scrollWidth") <= 360  # type: ignore[attr-defined]
-
-
-def test_every_picture_of_the_trend_has_a_name(browser: Browser, trend: Path) -> None:
-    for page in opened(browser, trend):
-        pictures = page.get_by_role("img")
-        assert pictures.count() == 1
-        assert pictures.first.get_attribute("aria-label") == "a, one: lost_write, share of runs in 2 nightly runs"
-        assert page.get_by_role("table", name="Nightly runs, the latest first").count() == 1
-        page.keyboard.press("Tab")
-        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
