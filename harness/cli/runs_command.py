@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kafka_chaos.contract.command.command_line import console, file_option, plain_table
+from kafka_chaos.contract.command.command_line import console, plain_table
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 UNKNOWN = "–"
@@ -85,23 +85,15 @@ def show_command(run_dir: Path, as_json: bool) -> None:
         terminal.print(f"verify it: kafka-chaos verify {run.path}", highlight=False)
 
 
-@runs_command.command("compare")
+@runs_command.command("diff")
 @click.argument("before", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("after", metavar="DIR", type=click.Path(path_type=Path))
 @_JSON
-@file_option("--html", "Also write a page: lane by lane what differs, with both timelines above each other.")
-def compare_command(before: Path, after: Path, as_json: bool, html: Path | None) -> None:
+def diff_command(before: Path, after: Path, as_json: bool) -> None:
     """Compare two runs, as of two versions, clients or settings: settings, versions, verdicts and counts."""
     from kafka_chaos.harness.cli.runs import differences, read_run
-    from kafka_chaos.harness.report import write_side_by_side
-    from kafka_chaos.harness.report.listeners.waiting import Waiting
 
-    one, other = read_run(before), read_run(after)
-    found = differences(one, other)
-    if html is not None:
-        settings = [entry for entry in found if not entry[0].startswith("lane ") and entry[0] != "verdict"]
-        with Waiting("reading both runs"):
-            write_side_by_side(one.path, other.path, html, settings)
+    found = differences(read_run(before), read_run(after))
     if as_json:
         click.echo(json.dumps([{"what": what, "before": one, "after": other} for what, one, other in found]))
     elif found:
@@ -115,11 +107,6 @@ def compare_command(before: Path, after: Path, as_json: bool, html: Path | None)
         console().print(table)
     else:
         click.echo(f"{before} and {after} have the same settings, versions, verdicts and counts")
-
-
-# The name of before there was a page.
-runs_command.add_command(click.Command("diff", callback=compare_command.callback, params=compare_command.params,
-                                       help=compare_command.help, hidden=True))  # fmt: skip
 
 
 def _nothing(verdict: str) -> str:

@@ -5,7 +5,7 @@ so. Every text from the run is escaped.
 """
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -39,15 +39,10 @@ LEVELS = (
 
 def render(evidence: Evidence, timeline_events: TimelineEvents, series: Series) -> str:
     """The page at the most detail that stays below `LIMIT`."""
-    page = environment().get_template("report.html.j2")
-    return at_most_detail(lambda detail: page.render(_context(evidence, timeline_events, series, detail)))
-
-
-def at_most_detail(draw: Callable[[Detail], str]) -> str:
-    """A page as `draw` fills it, at the most detail that stays below `LIMIT`."""
+    template = environment().get_template("report.html.j2")
     page = ""
     for detail in LEVELS:
-        page = draw(detail)
+        page = template.render(_context(evidence, timeline_events, series, detail))
         if len(page.encode()) < LIMIT:
             return page
     raise AssertionError(f"a page without details takes {len(page):,} characters")
@@ -80,7 +75,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "notable": matrix.notable_anomalies(everything),
         "quiet_columns": matrix.quiet_columns(everything),
         "clients": {name: lane["client"] for name, lane in evidence.lanes.items() if lane.get("client")},
-        "summaries": {row.lane: summary_of(row, evidence, series) for row in table},
+        "summaries": {row.lane: _summary(row, evidence, series) for row in table},
         "placed": {row.lane: (name, row.verdict) for name, members in named for row in members},
         "ledger": ledger.ledger_of(evidence),
         "ledger_columns": ledger.COLUMNS,
@@ -105,7 +100,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
     }
 
 
-def summary_of(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str, str]:
+def _summary(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str, str]:
     """A lane's counts beside those of its cells, in words; these say what was not recorded."""
     entry = evidence.judged[row.lane]
     work = as_dict(entry.get("work"))

@@ -78,23 +78,13 @@ class Strip:
 
 
 def draw_charts(
-    table: Sequence[matrix.Row],
-    timeline_events: TimelineEvents,
-    series: Series,
-    detail: Detail,
-    *,
-    first: int = 0,
-    least_ns: int = 0,
+    table: Sequence[matrix.Row], timeline_events: TimelineEvents, series: Series, detail: Detail
 ) -> list[Chart]:
-    """The charts of the first lanes of `table` whose time is known.
-
-    They are numbered from `first` on, and each covers at least `least_ns`.
-    """
+    """The charts of the first lanes of `table` whose time is known."""
     spans = [(row, _span(row.lane, timeline_events, series)) for row in table]
     drawn = [(row, span) for row, span in spans if span is not None]
     charts: list[Chart] = []
-    for number, (row, (start, last)) in enumerate(drawn[: detail.charts], first):
-        end = max(last, start + least_ns)
+    for number, (row, (start, end)) in enumerate(drawn[: detail.charts]):
         over_time = series.lanes.get(row.lane)
         concerned = (fault for fault in timeline_events.faults if fault.concerns(row.lane))
         faults = [fault for fault in concerned if start <= fault.requested_ns <= end]
@@ -111,13 +101,6 @@ def draw_charts(
         )
         charts.append(chart)
     return charts
-
-
-def longest_ns(timeline_events: TimelineEvents, series: Series) -> int:
-    """How long the longest of a run's lanes took; 0 where the time of none is known."""
-    lanes = {*series.lanes, *(lane for phase in timeline_events.phases for lane in phase.lanes)}
-    spans = [_span(lane, timeline_events, series) for lane in lanes]
-    return max((span[1] - span[0] for span in spans if span is not None), default=0)
 
 
 def _activities(
