@@ -355,6 +355,21 @@ class CallNoted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AcknowledgedWithoutOffset(Event):
+    """A producer learned that a broker has this many messages to a partition, and nobody told it where.
+
+    Either a later message was acknowledged, or the broker answered a retry with DUPLICATE_SEQUENCE_NUMBER. `evidence`:
+    the line of the client's log.
+    """
+
+    lane: str
+    producer_id: int
+    partition: int
+    messages: int
+    evidence: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClientFailed(Event):
     """A client of a lane died, fell silent or broke the client protocol: what it said proves nothing.
 

@@ -8,6 +8,10 @@ as events of the client protocol. librdkafka tells two of them at the debug leve
 - KAFKA-15591: the first messages to a partition are acknowledged because a later one was (`IMPLICITACK`). They begin
   with message 1: no broker knew anything of the producer in that partition.
 
+Two lines at that level tell of acknowledgements without an offset that are no defect: `IMPLICITACK` of later messages,
+which a broker can only have refused if it had those before them, and `DUPSEQ`, a retry of what a broker had already
+(`rd_kafka_dr_implicit_ack` and `rd_kafka_handle_idempotent_Produce_error` in librdkafka).
+
 kafkajs (kafkajs-1005, kafkajs-822) tells of each send() once it has to be repeated; sarama of a partition whose
 messages have to be sent again (sarama-2619), and of one whose messages waited behind such (sarama-3354);
 kafka-python of messages that expire (KAFKA-5385).
@@ -19,16 +23,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from kafka_chaos.contract.events import DefectPrecondition
+from kafka_chaos.contract.events import AcknowledgedWithoutOffset, DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, KnownDefect
 
-OnPrecondition = Callable[[DefectPrecondition], None]
+OnPrecondition = Callable[[DefectPrecondition | AcknowledgedWithoutOffset], None]
 
 _RENEWAL = re.compile(r"drain in state .* epoch bump .*: (?P<why>\d+ message\(s\) timed out on .*|skipped sequence .*)")
-_IMPLICIT = re.compile(
-    r"(?:^|\s)(?P<told>(?P<topic>\S+) \[(?P<partition>\d+)\] (?P<messages>\d+) message\(s\) implicitly acked by .*"
-    r"\(msgids 1\.\.(?P=messages)\b.*)"
+_UNPLACED = re.compile(
+    r"(?:^|\s)(?P<told>(?P<topic>\S+) \[(?P<partition>\d+)\] (?:with )?(?P<messages>\d+) message\(s\) "
+    r"(?:implicitly acked by .*?\(msgids (?P<first>\d+)\.\.(?P<last>\d+)\b|failed due to duplicate sequence number).*)"
 )
 _REPEATED = re.compile(r"^\[Producer\] (?P<told>.*)")
 _OF_SARAMA = r"(?P<told>producer/leader/(?P<topic>\S+)/(?P<partition>\d+) state change to \[{}-\d+\])"
@@ -55,9 +59,14 @@ class Watch:
 
     def reads(self, line: str) -> None:
         """Read a line."""
-        if (implicit := _IMPLICIT.search(line)) is not None and implicit["topic"] == self.topic:
-            place = {key: int(implicit[key]) for key in ("partition", "messages")}
-            self._tell("KAFKA-15591", f"librdkafka: {implicit['told']}", **place)
+        if (unplaced := _UNPLACED.search(line)) is not None and unplaced["topic"] == self.topic:
+            place = {key: int(unplaced[key]) for key in ("partition", "messages")}
+            evidence = f"librdkafka: {unplaced['told']}"
+            if (unplaced["first"], unplaced["last"]) == ("1", unplaced["messages"]):
+                self._tell("KAFKA-15591", evidence, **place)
+            else:
+                of: dict[str, Any] = {"lane": self.lane, "producer_id": self.producer_id, **place}
+                self.on_precondition(AcknowledgedWithoutOffset(evidence=evidence, **of))
         elif (renewal := _RENEWAL.search(line)) is not None:
             self._tell("librdkafka-4953", f"librdkafka renews the producer epoch: {renewal['why']}")
 

@@ -80,10 +80,11 @@ def verdict_of(
     *,
     prediction: LanePrediction = PREDICTION,
     facts: PartitionFacts = FULL,
+    unplaced: int = 0,
     **observed: Observation,
 ) -> LaneVerdict:
     tables = {**read_tables(run_dir), "replicas": Table(files=read_tables(run_dir)["replicas"].files)}
-    run = RunDirectory(run_dir, (LANE,), tables, Events((), preconditions=preconditions))
+    run = RunDirectory(run_dir, (LANE,), tables, Events((), preconditions=preconditions, unplaced={"a": unplaced}))
     seen = {Anomaly(name): one for name, one in (observed or {"duplicate": TWICE}).items()}
     return judge(LaneEvidence(run, LANE, LaneFacts({0: facts}), prediction, seen))
 
@@ -373,6 +374,17 @@ def test_acknowledgements_that_are_known_to_be_implicit_are_no_doubt(
     seen = Observation(1, records=((1, 0),))
     lane = verdict_of(path, {"a": met}, prediction=LOSING, facts=facts, lost_write=seen)
     assert ("2 acknowledgements name no offset" in lane.reasons) == doubted
+
+
+@pytest.mark.parametrize(("told", "doubted"), [(0, True), (1, True), (2, False)])
+def test_acknowledgements_without_an_offset_that_the_producer_told_of_are_no_doubt(
+    tmp_path: Path, told: int, doubted: bool
+) -> None:
+    path = unplaced((1, 0, None), (1, 1, None)).write(tmp_path)
+    (path / EXPERIMENT_FILE).touch()
+    lane = verdict_of(path, {}, facts=replace(FULL, unplaced=2), unplaced=told)
+    assert ("2 acknowledgements name no offset" in lane.reasons) == doubted
+    assert Anomaly.OFFSET_MISMATCH in lane.not_judged
 
 
 def misplaced(

@@ -27,7 +27,9 @@ _LONGEST = 1e9
 OfFault = contract.FaultRequested | contract.FaultProven | contract.FaultNotProven | contract.FaultHealed
 OfPlace = Change | Kept | contract.HighWatermark | contract.LastStableOffset
 OfRun = contract.RunStarted | contract.PhaseStarted | contract.PhaseEnded
-OfClient = contract.DefectPrecondition | contract.ClientFailed | contract.ClientStarted
+OfClient = (
+    contract.DefectPrecondition | contract.AcknowledgedWithoutOffset | contract.ClientFailed | contract.ClientStarted
+)
 Others = (
     contract.OutsideFaults
     | contract.ReaderStarted
@@ -69,6 +71,7 @@ class _Reader:
     phases: dict[str, Phase] = field(default_factory=dict)
     changes: dict[Place, list[Change]] = field(default_factory=dict)
     preconditions: dict[str, list[contract.DefectPrecondition]] = field(default_factory=dict)
+    unplaced: dict[str, int] = field(default_factory=dict)
     stable: dict[Place, list[contract.LastStableOffset]] = field(default_factory=dict)
     pauses: list[tuple[int, int]] = field(default_factory=list)
     kept: dict[Place, list[Kept]] = field(default_factory=dict)
@@ -165,6 +168,10 @@ class _Reader:
         match event:
             case contract.DefectPrecondition():
                 self.preconditions.setdefault(lane, []).append(_precondition(event))
+            case contract.AcknowledgedWithoutOffset():
+                if event.messages < 1:
+                    raise ValueError(f"messages is {event.messages}, expected at least 1")
+                self.unplaced[lane] = self.unplaced.get(lane, 0) + event.messages
             case contract.ClientFailed():
                 if not event.problem:
                     raise ValueError("problem is '', expected a text")

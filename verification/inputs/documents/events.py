@@ -56,8 +56,9 @@ class Events:
     `begun_ns`: when the run began, None if none did.
     `collects`: the tables that it announced. `phases`: by name. `changes`: by lane and partition, who led it and what
     its replicas dropped. `reports`: by lane and partition those of its high watermark. `preconditions`: by lane those
-    of known defects, each with the time at which it occurred. `doubts`: by lane why it can't conform. `stable`: by lane
-    and partition the reports of its last stable offset. `pauses`: from when to when the harness did not run. `kept`: by
+    of known defects, each with the time at which it occurred. `unplaced`: by lane how many acknowledgements named no
+    offset, as its producers' logs say. `doubts`: by lane why it can't conform. `stable`: by lane and partition the
+    reports of its last stable offset. `pauses`: from when to when the harness did not run. `kept`: by
     lane and partition what the cluster kept of it. `passing`: by lane the consumers that come and go, with
     when each began and ended to read (None: nobody says).
     `calls`: by lane those of its clients that took a second or more. `timeouts`: by lane what its clients said.
@@ -70,6 +71,7 @@ class Events:
     phases: Mapping[str, Phase] = field(default_factory=dict)
     changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
     preconditions: Mapping[str, Sequence[contract.DefectPrecondition]] = field(default_factory=dict)
+    unplaced: Mapping[str, int] = field(default_factory=dict)
     doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     stable: Mapping[Place, Sequence[contract.LastStableOffset]] = field(default_factory=dict)
     pauses: tuple[tuple[int, int], ...] = ()

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.contract.events import DefectPrecondition
+from kafka_chaos.contract.events import AcknowledgedWithoutOffset, Event
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.fetching import ADAPTERS
@@ -32,6 +32,7 @@ from tests.plugin.application.producing import loading
 REPORT = runpy.run_path(str(Path(__file__).parents[4] / "experiments/findings/implicit_acknowledgement.py"))
 """The program of the report, which has a broker refuse the first request."""
 PRODUCE, NO_ERROR = REPORT["PRODUCE"], 0
+REQUEST_TIMED_OUT, DUPLICATE_SEQUENCE_NUMBER = 7, 46
 IDEMPOTENT = {"enable.idempotence": True, "log_level": 0}
 DRAIN = "[thrd:x]: Beginning partition drain in state Assigned for PID{Id:1,Epoch:0} epoch bump for 1 partition(s) "
 TIMED_OUT = f"{DRAIN}with in-flight requests: 250 message(s) timed out on t [0]"
@@ -40,12 +41,17 @@ IMPLIED = (
     "(msgids {}, last acked 21)"
 )
 
+DUPLICATE = (
+    "[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: ProduceRequest for {} message(s) failed due to duplicate sequence number: "
+    "previous send succeeded but was not acknowledged (PID{{Id:1,Epoch:0}}, base seq 0): marking the messages persisted"
+)
+
 # librdkafka's own mock cluster.
 FAST = {**IDEMPOTENT, "bootstrap.servers": "mock", "test.mock.num.brokers": 1, "acks": "all"}
 
 
-def told_by(*lines: str) -> list[DefectPrecondition]:
-    told: list[DefectPrecondition] = []
+def told_by(*lines: str) -> list[Any]:
+    told: list[Event] = []
     logger: Any = watched(IDEMPOTENT, Watch(told.append, lane="a", topic="t", producer_id=3))["logger"]
     for line in lines:
         logger.debug("DRAIN %s", line)
@@ -71,13 +77,27 @@ def test_messages_acknowledged_because_of_a_later_one_are_told_for_each_partitio
 
 
 @pytest.mark.parametrize(
+    ("line", "messages"),
+    [
+        # Of a producer that brokers know, and with a gap.
+        (IMPLIED.format("t [2] 3", "4..6"), 3),
+        (IMPLIED.format("t [2] 2", "1..3"), 2),
+        (IMPLIED.format("t [2] 1", "1..11"), 1),
+        (DUPLICATE.format("t [2] with 5"), 5),
+    ],
+)
+def test_other_acknowledgements_without_an_offset_are_no_defect(line: str, messages: int) -> None:
+    (event,) = told_by(line)
+    assert isinstance(event, AcknowledgedWithoutOffset)
+    assert (event.lane, event.producer_id, event.partition, event.messages) == ("a", 3, 2, messages)
+    assert "t [2] " in event.evidence
+
+
+@pytest.mark.parametrize(
     "line",
     [
-        # Of another topic, of a producer that brokers know, and with a gap.
         IMPLIED.format("other-t [0] 1", "1..1"),
-        IMPLIED.format("t [0] 3", "4..6"),
-        IMPLIED.format("t [0] 2", "1..3"),
-        IMPLIED.format("t [0] 1", "1..11"),
+        DUPLICATE.format("other-t [0] with 1"),
         f"{DRAIN}with in-flight requests: unknown producer id",
         "t [0] beginning partition drain: drain before retrying",
         "250 message(s) timed out on t [0]",
@@ -123,7 +143,7 @@ IDEMPOTENT_LANE = Lane(lane="a", topic="t", idempotence=True)
 def test_other_clients_tell_of_repetitions_each_time(
     lane: dict[str, Any], line: str, told: tuple[str, int | None, str | None] | None
 ) -> None:
-    events: list[DefectPrecondition] = []
+    events: list[Any] = []
     watch = repeat_watch_of(replace(IDEMPOTENT_LANE, **lane), events.append, producer_id=3)
     assert watch is not None
     watch.reads(line)
@@ -142,8 +162,8 @@ def test_nothing_is_read_of_a_client_without_such_a_defect(client: str) -> None:
     assert repeat_watch_of(replace(lane, client="sarama"), None, producer_id=0) is None
 
 
-def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list[DefectPrecondition]:
-    told: list[DefectPrecondition] = []
+def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
+    told: list[Any] = []
     writer, reservations = HistoryWriter(folder / "produced"), Reservations(folder)
     producer = RecordedProducer(
         lane="a",
@@ -167,8 +187,8 @@ def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list
     return told
 
 
-def send_from_application(folder: Path, configs: dict[str, Any], seconds: float) -> list[DefectPrecondition]:
-    told: list[DefectPrecondition] = []
+def send_from_application(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
+    told: list[Any] = []
     lane = LaneSpec(lane="a")
     load = replace(loading(LoadTables(folder, [lane]), Reservations(folder)), on_precondition=told.append)
     recorder = ProducerRecorder(lane, load)
@@ -185,8 +205,8 @@ def send_from_application(folder: Path, configs: dict[str, Any], seconds: float)
     return told
 
 
-def send_from_process(folder: Path, configs: dict[str, Any], seconds: float) -> list[DefectPrecondition]:
-    told: list[DefectPrecondition] = []
+def send_from_process(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
+    told: list[Any] = []
     writer, reservations = HistoryWriter(folder / "produced"), Reservations(folder)
     order = {
         "role": "producer",
@@ -231,23 +251,24 @@ def send_from_process(folder: Path, configs: dict[str, Any], seconds: float) -> 
 
 
 SENDERS = pytest.mark.parametrize("sending", [send_recorded, send_from_application, send_from_process])
-Sending = Callable[[Path, dict[str, Any], float], list[DefectPrecondition]]
+Sending = Callable[[Path, dict[str, Any], float], list[Any]]
 
 
-def slow_broker() -> str:
-    """A mock broker that answers its first Produce request when the messages in it have timed out."""
+def broker(*answers: tuple[int, int]) -> str:
+    """A mock broker that gives these answers to its first Produce requests: an error, after so many milliseconds."""
     library, error = REPORT["librdkafka"](), ctypes.create_string_buffer(512)
     owner = library.rd_kafka_new(0, ctypes.c_void_p(library.rd_kafka_conf_new()), error, 512)
     cluster = ctypes.c_void_p(library.rd_kafka_mock_cluster_new(ctypes.c_void_p(owner), 1))
     library.rd_kafka_mock_topic_create(cluster, b"a", 1, 1)
-    library.rd_kafka_mock_broker_push_request_error_rtts(cluster, 1, PRODUCE, ctypes.c_size_t(1), NO_ERROR, 10_000)
+    for answer in answers:
+        library.rd_kafka_mock_broker_push_request_error_rtts(cluster, 1, PRODUCE, ctypes.c_size_t(1), *answer)
     return library.rd_kafka_mock_cluster_bootstraps(cluster).decode()
 
 
 @SENDERS
 def test_librdkafka_itself_tells_of_a_time_out(tmp_path: Path, sending: Sending) -> None:
-    slow = {"bootstrap.servers": slow_broker(), "acks": "all", "request.timeout.ms": 1000, "message.timeout.ms": 1500}
-    events = sending(tmp_path, {**IDEMPOTENT, **slow}, 30)
+    slow = {"acks": "all", "request.timeout.ms": 1000, "message.timeout.ms": 1500}
+    events = sending(tmp_path, {**IDEMPOTENT, **slow, "bootstrap.servers": broker((NO_ERROR, 10_000))}, 30)
     assert {(event.lane, event.defect) for event in events} == {("a", "librdkafka-4953")}
     assert all("message(s) timed out on a [" in event.evidence for event in events)
 
@@ -262,6 +283,18 @@ def test_librdkafka_itself_tells_of_an_implicit_acknowledgement(tmp_path: Path, 
     rows = pq.read_table(tmp_path / "produced").to_pylist()
     unplaced = [(row["seq"], row["partition"]) for row in rows if row["outcome"] == "ok" and row["offset"] is None]
     assert unplaced == [(0, 0)]
+
+
+@pytest.mark.parametrize("error", [REQUEST_TIMED_OUT, DUPLICATE_SEQUENCE_NUMBER])
+def test_librdkafka_itself_tells_of_each_acknowledgement_without_an_offset(tmp_path: Path, error: int) -> None:
+    """The second request of a partition is not answered in time, and the third one is; or a retry was there already."""
+    bootstrap = broker((NO_ERROR, 200), (error, 200), (NO_ERROR, 200))
+    one_each = {"bootstrap.servers": bootstrap, "batch.num.messages": 1, "linger.ms": 0, "retry.backoff.ms": 1000}
+    (event,) = send_recorded(tmp_path, {**IDEMPOTENT, "acks": "all", **one_each}, 30)
+    assert isinstance(event, AcknowledgedWithoutOffset)
+    assert (event.lane, event.partition, event.messages) == ("a", 0, 1)
+    rows = pq.read_table(tmp_path / "produced").to_pylist()
+    assert [row["seq"] for row in rows if row["outcome"] == "ok" and row["offset"] is None] == [1]
 
 
 @SENDERS

@@ -171,6 +171,14 @@ def test_problems_of_clients(tmp_path: Path) -> None:
     assert found.doubts["a"] == ["its producer ended unexpectedly", "its consumer said 'red'"]
 
 
+def test_acknowledgements_without_an_offset_are_counted(tmp_path: Path) -> None:
+    told = {"type": "acknowledged_without_offset", "lane": "a", "producer_id": 0, "partition": 1, "evidence": "implied"}
+    found = read(tmp_path, {**told, "messages": 3}, {**told, "messages": 1, "producer_id": 1})
+    assert found.unplaced == {"a": 4}
+    with pytest.raises(RunDirectoryError, match="line 1: messages is 0, expected at least 1"):
+        read(tmp_path, {**told, "messages": 0})
+
+
 def test_configuration_that_nobody_may_read_is_a_doubt_of_every_lane(tmp_path: Path) -> None:
     found = read(tmp_path, {"type": "configuration_unread", "configurations": ["of broker 1", "of broker 2"]})
     doubt = (
