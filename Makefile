@@ -12,7 +12,7 @@ RECORD = $(or $(NIGHTLY_HISTORY),runs/atlas)/record.jsonl
 MATRIX := $(foreach fault,kill stop pause partition,experiments/nightly/$(fault).yaml)
 DEMO ?= demo
 MUTATION_LOWEST ?= 70
-SCHEDULES ?= 20
+SCHEDULES ?= 40
 PYTEST := $(BIN)/python -m pytest
 # One worker has the tests on clusters, another those with Spark; both go on with the rest (tests/conftest.py).
 WORKERS := 2
@@ -84,10 +84,9 @@ scenarios: setup
 	$(BIN)/kafka-chaos scenario document runs/scenarios.json --out runs/scenarios/index.md && exit $$status
 
 # Random schedules of faults of every kind on eight lanes: nothing that is forbidden. A run may stay without a verdict.
-random-schedules: AT_RANDOM := --minutes 1440 --repeats $(SCHEDULES) --out runs/random-schedules
 random-schedules: setup
-	$(BIN)/kafka-chaos nightly --at-random $(AT_RANDOM) --on 3.9.1/zookeeper || [ $$? = 2 ]
-	$(BIN)/kafka-chaos nightly --at-random $(AT_RANDOM) --on 4.3.1/kraft || [ $$? = 2 ]
+	$(BIN)/kafka-chaos hunt experiments/hunts/schedules.yaml --shrink-minutes 0 --minutes 1440 --runs $(SCHEDULES) \
+		--out runs/random-schedules || [ $$? = 2 ]
 
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
 nightly: setup

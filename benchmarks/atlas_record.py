@@ -19,7 +19,7 @@ from pathlib import Path
 from tables import write_table
 
 from kafka_chaos.harness.campaign.cells import COLUMNS, CellSummary
-from kafka_chaos.harness.campaign.lane_runs import Cell, LaneRun, append, read_record
+from kafka_chaos.harness.campaign.record import Cell, LaneRun, append, read_record
 
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "benchmarks/atlas.jsonl"

@@ -7,12 +7,11 @@ bottom, though another module runs the clusters, counts the time, and says when 
 
 - In turn (`in_turn.py`): each experiment of a list, again and again.
 - At random (`atlas.py`): what a plan combines, whatever was tried least first.
-- Towards findings (`hunting.py`): what was tried least, and what led to something that no run had shown (`novelty.py`);
-  `random_schedules.py` has such an experiment with all kinds of faults.
+- Towards findings (`hunting.py`): what was tried least, and what led to something that no run had shown (`novelty.py`).
 - Towards fewer faults (`narrowing.py`): a finding's lane beside its controls, with the fewest and shortest faults
   (`shrinking.py`) of the schedule that its run realised (`realised.py`).
 
-`night.py` counts what all runs of a campaign showed: `summary.py` writes it. The record of runs
-(`lane_runs.py`, filled by `collecting.py`) has a line for each lane of each run, of all campaigns. The atlas shows it
+`night.py` counts what all runs of a campaign showed, and writes the summary. The record of runs
+(`record.py`) has a line for each lane of each run, of all campaigns. The atlas shows it
 by cell (`cells.py`).
 """

@@ -15,9 +15,8 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.harness.campaign.collecting import client_named
-from kafka_chaos.harness.campaign.lane_runs import Cell, faults_of, read_record, settings_of
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
+from kafka_chaos.harness.campaign.record import Cell, client_named, faults_of, read_record, settings_of
 from kafka_chaos.harness.clients.kinds import lacking
 from kafka_chaos.harness.experiment.file import experiment_of, model_of
 from kafka_chaos.harness.experiment.schedule import of_client

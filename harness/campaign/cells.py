@@ -1,20 +1,21 @@
-"""The cells of the atlas: what the runs of each combination showed, with 95 % intervals."""
+"""The cells of the atlas: in how many runs of each combination an anomaly was found, with 95 % intervals."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, Self
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.harness.campaign.lane_runs import Cell, LaneRun
-from kafka_chaos.harness.campaign.shares import Share
+from kafka_chaos.harness.campaign.record import Cell, LaneRun
 from kafka_chaos.harness.report.matrix import settings
 
 if TYPE_CHECKING:
@@ -26,6 +27,55 @@ COLUMNS: Mapping[str, Anomaly] = {
     "duplicates": Anomaly.DUPLICATE,
     "reorderings": Anomaly.REORDERED,
 }
+
+
+_Z = NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True)
+class Share:
+    """`counts`: how often an anomaly was found in each of the runs that judged it."""
+
+    counts: Sequence[int]
+
+    @classmethod
+    def of(cls, runs: Iterable[LaneRun], anomaly: str) -> Self:
+        """That of lanes of runs; those that could not judge the anomaly do not count."""
+        return cls([run.found.get(anomaly, 0) for run in runs if anomaly not in run.not_judged])
+
+    @property
+    def runs(self) -> int:
+        """How many runs judged it."""
+        return len(self.counts)
+
+    @property
+    def hits(self) -> int:
+        """How many of them showed it."""
+        return sum(map(bool, self.counts))
+
+    @property
+    def most(self) -> int:
+        """The most findings in one run."""
+        return max(self.counts, default=0)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % Wilson score interval of the share of runs (E. B. Wilson, 1927); (0, 1) without any run."""
+        hits, runs = self.hits, self.runs
+        if runs == 0:
+            return 0.0, 1.0
+        share, square = hits / runs, _Z * _Z
+        middle = (share + square / (2 * runs)) / (1 + square / runs)
+        half = _Z / (1 + square / runs) * math.sqrt(share * (1 - share) / runs + square / (4 * runs * runs))
+        # At both ends the formula gives 0 and 1, except for rounding.
+        return (0.0 if hits == 0 else middle - half), (1.0 if hits == runs else middle + half)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        if not self.runs:
+            return "not judged"
+        found = f"in {self.hits} of {self.runs}" if self.hits else f"in none of {self.runs}"
+        return f"{found} ({low:.0%} – {high:.0%}){f', up to {self.most:,}' if self.hits else ''}"
 
 
 @dataclass(frozen=True)

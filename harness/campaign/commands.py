@@ -1,41 +1,117 @@
-"""`kafka-chaos nightly`, `hunt` and `atlas`: campaigns with a folder of their own."""
+"""`kafka-chaos nightly`, `hunt` and `atlas`: campaigns with a folder of their own, and the options that they share."""
+
+from __future__ import annotations
 
 import json
+import random
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka_chaos.contract.command.command_line import QUIET
 from kafka_chaos.contract.command.errors import KafkaChaosError, counted
 from kafka_chaos.contract.engine_option import ENGINE
 from kafka_chaos.contract.engines import Engine
-from kafka_chaos.harness.campaign.options import Series, series_options
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.campaign.hunting import Discovery, Hunt, Round
-    from kafka_chaos.harness.campaign.summary import Summary
+    from kafka_chaos.harness.campaign.loop import Policy, RunExperiment
+    from kafka_chaos.harness.campaign.night import Night
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nightly"
 STANDARD_PLAN = Path(__file__).with_name("standard.yaml")
-USUAL_CLUSTER = "3.9.1/zookeeper"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """What `nightly`, `hunt` and `atlas` were asked for: the budget, the seed of all seeds, and where results go."""
+
+    minutes: float
+    seed: int
+    out: Path
+    record: Path | None
+    as_json: bool
+    quiet: bool
+
+    def say(self, text: str) -> None:
+        """Print a line for people, if they are to see any."""
+        if not (self.as_json or self.quiet):
+            click.echo(text)
+
+    def follow(
+        self,
+        policy: Callable[[random.Random], Policy[None]],
+        runs: int | None,
+        run_experiment: RunExperiment | None = None,
+    ) -> Night:
+        """Make the runs of a policy, and show them on the terminal; returns what they came to.
+
+        `policy` is given what draws the seeds. `runs`: the most that are made. `run_experiment`: by default each runs
+        on a cluster of its own.
+        """
+        from kafka_chaos.harness.campaign.loop import Budget, run_alone
+        from kafka_chaos.harness.campaign.night import Night
+        from kafka_chaos.harness.report.listeners.terminal import on_terminal
+
+        budget = Budget(self.minutes, runs)
+        night = Night(
+            self.out, budget, self.seed, self.say, run_experiment=run_experiment or run_alone, record=self.record
+        )
+        with on_terminal(not (self.as_json or self.quiet), budget.described) as night.listeners:
+            night.follow(policy(night.seeds))
+        return night
+
+    def conclude(self, night: Night, result: object) -> None:
+        """Print where the summary is, or `result` as JSON, and end with the exit code of the gravest run."""
+        if self.as_json:
+            click.echo(json.dumps(result))
+        self.say(f"{night.folder / 'summary.md'}")
+        sys.exit(night.verdict.exit_code)
+
+
+def series_options(
+    minutes: float, out: str, writes: str, record: str = "Add every run to this record, which `atlas` shows."
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options, for a command that takes a `Series`. `writes` and `record`: what --out and --record are for."""
+    options = (
+        click.option("--minutes", type=click.FloatRange(min=0), default=minutes, show_default=True,
+                     help="Start no run that would end later; every experiment runs at least once."),
+        click.option("--seed", type=click.IntRange(min=0),
+                     help="Decides the seed of every run, whatever a file says; drawn by default."),
+        click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path(out), show_default=True,
+                     help=writes),
+        click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help=record),
+        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end, nothing else."),
+        QUIET,
+    )  # fmt: skip
+
+    def taking(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(seed: int | None, **given: Any) -> None:
+            own = {name: given.pop(name) for name in ("minutes", "out", "record", "as_json", "quiet")}
+            seed = random.SystemRandom().randrange(2**31) if seed is None else seed
+            command(Series(seed=seed, **own), **given)
+
+        for option in reversed(options):
+            called = option(called)
+        return called
+
+    return taking
 
 
 @click.command("nightly")
 @click.argument("experiments", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @click.option("--repeats", type=click.IntRange(min=1), help="Run each experiment at most this many times.")
-@click.option("--at-random", is_flag=True,
-              help="Draw faults of all kinds on eight lanes instead, what was tried least most often.")  # fmt: skip
 @click.option("--on", metavar="VERSION/MODE",
               help="Where an experiment names no cluster: such as 4.2.0/kraft; `turn` changes it daily.")  # fmt: skip
 @series_options(60.0, "runs/nightly", "Where to write a folder per nightly run.")
-def nightly_command(
-    series: Series, experiments: tuple[Path, ...], repeats: int | None, at_random: bool, on: str | None
-) -> None:
+def nightly_command(series: Series, experiments: tuple[Path, ...], repeats: int | None, on: str | None) -> None:
     """Repeat experiments (files or folders) in turn and count what every lane shows, with 95 % intervals.
 
     Without EXPERIMENTS, it repeats those of experiments/nightly: every acks setting × idempotence ×
@@ -45,33 +121,14 @@ def nightly_command(
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
-    from kafka_chaos.harness.campaign.in_turn import cluster_on
-    from kafka_chaos.harness.cluster.containers.versions import cluster_named
+    from kafka_chaos.harness.campaign.in_turn import cluster_on, experiments_in, in_turn, load_on, why_impossible
+    from kafka_chaos.harness.experiment.checks.output import check_output
+    from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.report.listeners.chosen import write_job_summary
 
     cluster = None if on is None else cluster_on(on, datetime.now(UTC).date())
     if cluster is not None:
         series.say(f"on Kafka {', '.join(cluster.values())}")
-    if at_random:
-        if experiments:
-            raise click.UsageError("--at-random: expected no EXPERIMENTS: it draws its own")
-        folder, summary = _random_schedules(series, cluster or cluster_named(USUAL_CLUSTER), repeats)
-    else:
-        folder, summary = _in_turn(series, experiments, cluster, repeats)
-    write_job_summary(summary.to_markdown())
-    if series.as_json:
-        click.echo(json.dumps(summary.to_json()))
-    series.say(f"\n{summary.to_markdown()}\n{folder / 'summary.md'}")
-    sys.exit(summary.verdict.exit_code)
-
-
-def _in_turn(
-    series: Series, experiments: tuple[Path, ...], cluster: dict[str, str] | None, repeats: int | None
-) -> tuple[Path, "Summary"]:
-    from kafka_chaos.harness.campaign.in_turn import experiments_in, in_turn, load_on, why_impossible
-    from kafka_chaos.harness.experiment.checks.output import check_output
-    from kafka_chaos.harness.experiment.file import load_experiment
-
     chosen = experiments_in(experiments or [EXPERIMENTS])
     if not experiments:
         impossible = {path: reason for path in chosen if (reason := why_impossible(path)) is not None}
@@ -81,20 +138,10 @@ def _in_turn(
     for path in chosen:
         check_output(series.out, load_experiment(path))
     runs = None if repeats is None else repeats * len(chosen)
-    return series.follow(partial(in_turn, chosen, partial(load_on, cluster)), runs)
-
-
-def _random_schedules(series: Series, cluster: dict[str, str], runs: int | None) -> tuple[Path, "Summary"]:
-    from kafka_chaos.harness.campaign.hunting import Hunt
-    from kafka_chaos.harness.campaign.random_schedules import random_schedules
-    from kafka_chaos.harness.experiment.checks.output import check_output
-    from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
-
-    name = "-".join(("random-schedules", *cluster.values()))
-    hunt = Hunt.of_values(random_schedules(cluster), Path(name), series.out / f"{name}.jsonl")
-    check_output(series.out, hunt.draw(0))
-    with ClusterOfRuns("hunt") as clusters:
-        return series.follow(hunt.policy, runs, clusters.run)
+    night = series.follow(partial(in_turn, chosen, partial(load_on, cluster)), runs)
+    write_job_summary(night.to_markdown())
+    series.say(f"\n{night.to_markdown()}")
+    series.conclude(night, night.to_json())
 
 
 @click.command("hunt")
@@ -126,16 +173,13 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: 
         series.say(f"{name} is left out: {lacks}")
     series.say(f"hunting with seed {series.seed}" + (f", after {counted(before, 'round')}" if before else ""))
     with ClusterOfRuns("hunt", Engine(engine)) as cluster:
-        folder, summary = series.follow(hunt.policy, most, cluster.run)
-    series.say(f"\n{summary.to_markdown()}")
-    _say_findings(series, hunt, before, folder, shrink_minutes)
-    if series.as_json:
-        click.echo(json.dumps(summary.to_json()))
-    series.say(f"{folder / 'summary.md'}")
-    sys.exit(summary.verdict.exit_code)
+        night = series.follow(hunt.policy, most, cluster.run)
+    series.say(f"\n{night.to_markdown()}")
+    _say_findings(series, hunt, before, night.folder, shrink_minutes)
+    series.conclude(night, night.to_json())
 
 
-def _say_findings(series: Series, hunt: "Hunt", before: int, folder: Path, shrink_minutes: float) -> None:
+def _say_findings(series: Series, hunt: Hunt, before: int, folder: Path, shrink_minutes: float) -> None:
     """Say what a hunt tried and found, and shrink what is new of it; `before`: the rounds of former hunts."""
     tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     series.say(f"tried: {tried or 'nothing'}")
@@ -150,7 +194,7 @@ def _say_findings(series: Series, hunt: "Hunt", before: int, folder: Path, shrin
             series.say(_drafted(hunt.rounds[number], discovery, folder, shrink_minutes, series.say))
 
 
-def _drafted(shown: "Round", discovery: "Discovery", folder: Path, minutes: float, say: Callable[[str], None]) -> str:
+def _drafted(shown: Round, discovery: Discovery, folder: Path, minutes: float, say: Callable[[str], None]) -> str:
     """The outcome of a discovery: its draft, or why there is none."""
     from kafka_chaos.contract.lane.families import anomaly_named
     from kafka_chaos.harness.campaign.findings import Finding
@@ -187,7 +231,7 @@ def atlas_command(series: Series, plan: Path, most: int | None, engine: str) -> 
     """
     from kafka_chaos.harness.campaign.atlas import Atlas
     from kafka_chaos.harness.campaign.cells import PAGE, cells_of, write_pages
-    from kafka_chaos.harness.campaign.lane_runs import RECORD, read_record
+    from kafka_chaos.harness.campaign.record import RECORD, read_record
     from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
     record = series.record or series.out / RECORD
@@ -197,8 +241,8 @@ def atlas_command(series: Series, plan: Path, most: int | None, engine: str) -> 
         for name, lacks in atlas.left_out.items():
             series.say(f"{name} is left out: {lacks}")
         with ClusterOfRuns("atlas", Engine(engine)) as cluster:
-            _, summary = replace(series, record=record).follow(partial(atlas.policy, record), most, cluster.run)
-        code = summary.verdict.exit_code
+            night = replace(series, record=record).follow(partial(atlas.policy, record), most, cluster.run)
+        code = night.verdict.exit_code
     cells = cells_of(read_record(record))
     untried = {trial.cell for trial in atlas.trials} - {cell.cell for cell in cells}
     write_pages(cells, series.out, len(untried))

@@ -9,16 +9,17 @@ import itertools
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
-from kafka_chaos.harness.campaign.lane_runs import append_lines, read_lines
+from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
 from kafka_chaos.harness.campaign.novelty import novelty_of
+from kafka_chaos.harness.campaign.record import append_lines, read_lines
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen, lacking
 from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -73,27 +74,25 @@ class Hunt:
     """How often it was in a run that showed something new."""
     shown: set[str] = field(default_factory=set)
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Clients that this machine can't run, with what they need."""
+    """Clients and fault kinds that this machine can't do, with what they need."""
     _since: float = field(default_factory=time.monotonic)
 
     @classmethod
     def of(cls, path: Path, record: Path | None = None) -> Self:
         """A hunt with the experiment in a file; raises `UsageFailure` unless its schedule is generated."""
-        return cls.of_values(experiment_values(path), path, record)
-
-    @classmethod
-    def of_values(cls, values: Mapping[str, Any], path: Path, record: Path | None = None) -> Self:
-        """A hunt with the keys of an experiment file; `path` names it."""
+        values = experiment_values(path)
         schedule = values.get("schedule")
         if "phases" in values or not isinstance(schedule, Mapping) or "generate" not in schedule:
             raise UsageFailure(f"{path}: expected an experiment with one phase and `schedule: {{generate: …}}`")
-        generate = dict(schedule["generate"])
-        left_out = lacking(generate.get("clients", ()))
+        generate, left_out = dict(schedule["generate"]), dict[str, str]()
+        for key, unable in (("clients", lacking), ("faults", _impossible)):
+            if names := generate.get(key):
+                left_out |= unable(names)
+                generate[key] = [name for name in names if name not in left_out]
+                if not generate[key]:
+                    raise UsageFailure(f"{path}: {key}: expected one that this machine can do")
         if "clients" in generate:
-            able = [str(chosen(text) or IN_PROCESS) for text in generate["clients"] if text not in left_out]
-            if not able:
-                raise UsageFailure(f"{path}: clients: expected one that this machine can run")
-            generate["clients"] = able
+            generate["clients"] = [str(chosen(text) or IN_PROCESS) for text in generate["clients"]]
         hunt = cls({**values, "schedule": {"generate": generate}}, str(path), record, left_out=left_out)
         for former in read_lines(record, Round, "a round of a hunt") if record is not None else ():
             hunt._count(former)
@@ -175,6 +174,12 @@ def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Dis
                     anomaly=anomaly,
                     is_explained=bool(defects),
                 )
+
+
+def _impossible(kinds: Iterable[str]) -> dict[str, str]:
+    """Those of the fault kinds that this machine can't do, with what it would need."""
+    known = fault_kinds()
+    return {kind: lacks for kind in kinds if kind in known and (lacks := known[kind].unavailable()) is not None}
 
 
 def _drawn(experiment: Experiment) -> Iterator[str]:

@@ -1,30 +1,61 @@
-"""A campaign with a folder of its own: it counts what every lane showed in all runs.
+"""A campaign with a folder of its own: it counts in how many runs each lane showed each anomaly.
 
-Guarantee: if the environment fails a run, that is reported, never counted as clean. The counts so far are written after
-every run, so that an interrupted campaign leaves its summary.
+Guarantee: a run counts for an anomaly only if that anomaly was judged. A run that the environment failed is reported,
+and never counted as clean. The counts so far are written after every run: an interrupted campaign leaves them.
 """
 
+import json
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.harness.campaign.collecting import lane_runs_of
-from kafka_chaos.harness.campaign.lane_runs import append
+from kafka_chaos.harness.campaign.cells import Share
 from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, Policy, RunExperiment, follow, run_alone
-from kafka_chaos.harness.campaign.summary import LaneCount, LaneViolation, RunEntry, Summary, write_summary
+from kafka_chaos.harness.campaign.record import append, lane_runs_of
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.report.inputs.actions import ACTIONS, actions_of
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.run.directory import versions
-from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunDirectoryError, SparkUnavailableError
+
+_SETTINGS = ("acks", "idempotence", "min_insync_replicas", "unclean_leader_election", "faults")
+
+
+@dataclass(frozen=True)
+class Made:
+    """An attempt of a campaign, what became of it, and how many seconds that took."""
+
+    attempt: Attempt
+    outcome: Outcome
+    seconds: float
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict of the run; None if the environment failed it."""
+        return None if isinstance(self.outcome, Exception) else self.outcome.verdict.verdict
+
+    def to_json(self, folder: Path) -> dict[str, Any]:
+        """Its entry in summary.json, which is in `folder`."""
+        entry = {
+            "experiment": self.attempt.name,
+            "seed": self.attempt.experiment.seed,
+            "seconds": round(self.seconds, 1),
+            "verdict": self.verdict,
+        }
+        if isinstance(self.outcome, Exception):
+            return {**entry, "run_dir": None, "error": str(self.outcome), "violations": []}
+        broken = [lane for lane in self.outcome.verdict.lanes if lane.verdict is Verdict.VIOLATION]
+        violations = [{"lane": lane.lane, "reasons": list(lane.reasons)} for lane in broken]
+        run_dir = str(self.outcome.path.relative_to(folder))
+        return {**entry, "run_dir": run_dir, "error": None, "violations": violations}
 
 
 @dataclass
@@ -41,67 +72,103 @@ class Night:
     listeners: Sequence[Listener] = ()
     run_experiment: RunExperiment = run_alone
     record: Path | None = None
-    runs: list[RunEntry] = field(default_factory=list)
-    lanes: dict[tuple[str, str], tuple[Lane, list[LaneVerdict]]] = field(default_factory=dict)
-    """The verdicts of the lanes of each experiment, by its name and theirs."""
+    runs: list[Made] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
         self.folder = self.out / self.name
         self.seeds = random.Random(self.seed)
-        self._kafka_version = ""
         self._actions = Counter(dict.fromkeys(ACTIONS, 0))
 
-    def follow(self, policy: Policy[Any]) -> Summary:
-        """Perform what the policy wants; also writes the summary into `folder`."""
+    def follow(self, policy: Policy[Any]) -> None:
+        """Perform what the policy wants, and write summary.json and summary.md into `folder` after each run."""
         self.folder.mkdir(parents=True)
         follow(policy, self.budget, self._perform)
-        return self.summary()
 
-    def summary(self) -> Summary:
-        """The summary of all runs so far."""
-        return Summary(
-            night=self.name,
-            verdict=Verdict.gravest(run.verdict or Verdict.UNKNOWN for run in self.runs),
-            seed=self.seed,
-            seconds=round(self.budget.passed, 1),
-            versions=versions(self._kafka_version),
-            runs=tuple(self.runs),
-            lanes=tuple(LaneCount.of(experiment, *judged) for (experiment, _), judged in self.lanes.items()),
-            actions=dict(self._actions),
-        )
+    @property
+    def verdict(self) -> Verdict:
+        """The gravest verdict of all runs; a run that the environment failed is unknown."""
+        return Verdict.gravest(run.verdict or Verdict.UNKNOWN for run in self.runs)
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of summary.json: the runs in order, and what every lane showed in them.
+
+        `actions`: in how many runs the evidence of each action of the model is there, of all that leave some.
+        """
+        return {
+            "format_version": 1,
+            "night": self.name,
+            "verdict": self.verdict,
+            "seed": self.seed,
+            "seconds": round(self.budget.passed, 1),
+            "versions": versions(self.runs[0].attempt.experiment.cluster.kafka_version if self.runs else ""),
+            "runs": [run.to_json(self.folder) for run in self.runs],
+            "lanes": list(self._lanes()),
+            "actions": dict(self._actions),
+        }
+
+    def to_markdown(self) -> str:
+        """The summary for people: first violations and failures, then the findings with their intervals."""
+        from kafka_chaos.harness.report.pages import environment
+
+        page = environment().overlay(autoescape=False).get_template("summary.md.j2")
+        return page.render(summary=self.to_json())
 
     def _perform(self, attempt: Attempt) -> Outcome:
         experiment = attempt.experiment
-        self._kafka_version = self._kafka_version or experiment.cluster.kafka_version
-        number = 1 + sum(run.experiment == attempt.name for run in self.runs)
+        number = 1 + sum(run.attempt.name == attempt.name for run in self.runs)
         self.say(f"round {number}: {experiment.name}, seed {experiment.seed}")
         started = self.budget.clock()
-        entry = RunEntry(experiment=attempt.name, seed=experiment.seed, seconds=0.0)
         outcome: Outcome
         try:
             outcome = self.run_experiment(experiment, self.folder / "runs", self.listeners)
-            entry = self._judged(entry, outcome)
+            if self.record is not None:
+                append(self.record, lane_runs_of(read_evidence(outcome.path)).values())
+            self._actions.update({action for of_lane in actions_of(outcome.path).values() for action in of_lane})
         except (KafkaChaosError, SparkUnavailableError, RunDirectoryError) as error:
-            outcome, entry = error, replace(entry, error=str(error))
-        seconds = self.budget.clock() - started
-        self.runs.append(replace(entry, seconds=round(seconds, 1)))
-        for _, _, lane in experiment.lanes():
-            _, verdicts = self.lanes.setdefault((attempt.name, lane.lane), (lane, []))
-            if not isinstance(outcome, Exception):
-                verdicts.append(outcome.verdict.lane(lane.lane))
-        self.say(f"  {entry.verdict or f'the run failed: {entry.error}'} after {seconds:.0f} s")
-        write_summary(self.folder, self.summary())
+            outcome = error
+        made = Made(attempt, outcome, self.budget.clock() - started)
+        self.runs.append(made)
+        self.say(f"  {made.verdict or f'the run failed: {outcome}'} after {made.seconds:.0f} s")
+        write_whole(self.folder / "summary.json", json.dumps(self.to_json(), indent=1) + "\n")
+        write_whole(self.folder / "summary.md", self.to_markdown())
         return outcome
 
-    def _judged(self, entry: RunEntry, result: RunResult) -> RunEntry:
-        if self.record is not None:
-            append(self.record, lane_runs_of(read_evidence(result.path)).values())
-        self._actions.update({action for of_lane in actions_of(result.path).values() for action in of_lane})
-        broken = [lane for lane in result.verdict.lanes if lane.verdict is Verdict.VIOLATION]
-        return replace(
-            entry,
-            run_dir=str(result.path.relative_to(self.folder)),
-            verdict=result.verdict.verdict,
-            violations=tuple(LaneViolation(lane=lane.lane, reasons=lane.reasons) for lane in broken),
-        )
+    def _lanes(self) -> Iterator[dict[str, Any]]:
+        """Each lane of each experiment: its settings, its verdicts, and what it showed of the anomalies judged."""
+        lanes: dict[tuple[str, str], tuple[Lane, list[LaneVerdict]]] = {}
+        for run in self.runs:
+            for _, _, lane in run.attempt.experiment.lanes():
+                _, verdicts = lanes.setdefault((run.attempt.name, lane.lane), (lane, []))
+                if not isinstance(run.outcome, Exception):
+                    verdicts.append(run.outcome.verdict.lane(lane.lane))
+        for (experiment, name), (lane, verdicts) in lanes.items():
+            judged: dict[str, list[tuple[Status, int]]] = {}
+            for verdict in verdicts:
+                for anomaly, status in verdict.predicted.items():
+                    if (count := verdict.count(anomaly)) is not None:
+                        judged.setdefault(anomaly.value, []).append((status, count))
+            settings = lane.to_json()
+            counts = Counter(verdict.verdict for verdict in verdicts)
+            yield {
+                "experiment": experiment,
+                "lane": name,
+                "settings": {key: settings[key] for key in _SETTINGS},
+                "verdicts": {str(verdict): counts[verdict] for verdict in Verdict},
+                "anomalies": {anomaly: _shown(found) for anomaly, found in judged.items()},
+            }
+
+
+def _shown(judged: Sequence[tuple[Status, int]]) -> dict[str, Any]:
+    """In how many of the runs that judged it an anomaly was found, and how many records in all of them."""
+    share = Share([count for _, count in judged])
+    low, high = (round(bound, 4) for bound in share.interval)
+    status = max((status for status, _ in judged), key=list(Status).index)
+    return {
+        "status": status,
+        "runs": share.runs,
+        "hits": share.hits,
+        "records": sum(share.counts),
+        "low": low,
+        "high": high,
+    }

@@ -162,6 +162,20 @@ class GenerateSpec(Spec):
             return cluster
         return {**(cluster or {}), **cluster_named(self._choose(random.Random(f"{seed}/cluster"), self.clusters))}
 
+    def on(self, cluster: Any) -> Self:
+        """The same without the kinds of faults that the cluster with these keys can't have.
+
+        Raises `ValueError` if it can have none; keys that are not valid are refused with the experiment.
+        """
+        try:
+            layout = ClusterSpec.model_validate(cluster).spec()
+        except ValidationError:
+            return self
+        able = tuple(kind for kind in self.faults if fault_kind(kind).refusal(layout) is None)
+        if not able:
+            raise ValueError(f"faults: {layout.described} can have none of {', '.join(self.faults)}")
+        return self.model_copy(update={"faults": able})
+
     def with_client(self, lane: Any, drawn: random.Random) -> Any:
         """The lane with a client and producer configs that are drawn. What is no lane stays."""
         if not isinstance(lane, Mapping):
@@ -283,9 +297,9 @@ def _with_schedule(phase: Mapping[str, Any], place: Place, values: dict[str, Any
     seed, name, lanes = _seed(values), str(phase.get("phase")), phase.get("lanes")
     bounds, place = _bounds(phase["schedule"], place, GenerateSpec, "faults")
     cluster = bounds.with_cluster(values.get("cluster"), seed)
-    if bounds.clusters:
-        values["cluster"] = cluster
     with _refused_at(place):
+        if bounds.clusters:
+            values["cluster"], bounds = cluster, bounds.on(cluster)
         if isinstance(lanes, list):
             drawn = random.Random(f"{seed}/{name}/clients")
             lanes = [bounds.with_client(lane, drawn) for lane in lanes]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafka_chaos.harness.campaign.lane_runs import LaneRun, settings_of
+from kafka_chaos.harness.campaign.record import LaneRun, settings_of
 
 STRICT = settings_of({"lane": "any", "acks": "all", "idempotence": True, "min_insync_replicas": 2})
 ACKS_1 = settings_of({"lane": "any", "acks": "1"})

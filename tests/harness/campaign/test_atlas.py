@@ -9,7 +9,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.atlas import Atlas
 from kafka_chaos.harness.campaign.cells import PAGE, TABLE, cells_of, write_pages
 from kafka_chaos.harness.campaign.commands import STANDARD_PLAN
-from kafka_chaos.harness.campaign.lane_runs import Cell
+from kafka_chaos.harness.campaign.record import Cell
 from kafka_chaos.harness.clients.kinds import ClientKind
 from tests.harness.campaign.lanes import STRICT, lane_run
 

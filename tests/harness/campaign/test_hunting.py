@@ -10,8 +10,10 @@ from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.faults.registry import fault_kinds
+from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.campaign import hunting, loop
-from kafka_chaos.harness.campaign.commands import hunt_command, nightly_command
+from kafka_chaos.harness.campaign.commands import hunt_command
 from kafka_chaos.harness.campaign.findings import findings
 from kafka_chaos.harness.campaign.hunting import Hunt, discoveries
 from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, follow
@@ -35,6 +37,7 @@ schedule:
     count: 2
     weights: {pause: 2}
 """
+HUNTS = Path(__file__).parents[3] / "experiments/hunts"
 LOST = {"lost_write": {"count": 9, "status": "forbidden", "examples": []}}
 
 
@@ -167,7 +170,7 @@ def test_a_client_that_the_machine_lacks_is_left_out(
     assert hunt.left_out == {"java": "install a JRE"}
     assert {hunt.draw(seed).phases[0].lanes[0].client for seed in range(9)} == {"librdkafka"}
     experiment.write_text(EXPERIMENT + "    clients: [java]\n")
-    with pytest.raises(UsageFailure, match="clients: expected one that this machine can run"):
+    with pytest.raises(UsageFailure, match="clients: expected one that this machine can do"):
         Hunt.of(experiment)
 
 
@@ -266,18 +269,16 @@ def test_what_is_forbidden_in_a_run_alone_is_a_finding_to_hunt_for_too() -> None
     assert found == [("a:lost_write", True), ("a:phantom", True), ("a:duplicate", False)]
 
 
-def test_random_schedules_are_drawn_on_one_cluster_and_the_next_call_goes_on(
-    clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_random_schedules_draw_every_kind_that_the_machine_and_the_cluster_have(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    arguments = ["--at-random", "--on", "4.3.1/kraft", "--repeats", "1", "--out", str(tmp_path / "out")]
-    assert CliRunner().invoke(nightly_command, arguments).exit_code == 0
-    [folder] = (tmp_path / "out").glob("*/")
-    folder.rename(tmp_path / "first")
-    assert CliRunner().invoke(nightly_command, arguments).exit_code == 0
-    # Schedules may break disks or act on requests: the cluster is made for what the first one does.
-    assert (clusters.runs, clusters.removed) == (2, 2)
-    [record] = (tmp_path / "out").glob("random-schedules-*.jsonl")
-    assert len(record.read_text().splitlines()) == 2
-    refused = CliRunner().invoke(nightly_command, [*arguments, str(tmp_path)])
-    assert "--at-random: expected no EXPERIMENTS" in refused.output
+    monkeypatch.setattr(SlowDisk, "unavailable", staticmethod(lambda: "no root"))
+    hunt = Hunt.of(HUNTS / "schedules.yaml")
+    assert hunt.left_out == {"slow-disk": "no root"}
+    drawn: dict[str, Counter[str]] = {"zookeeper": Counter(), "kraft": Counter()}
+    for seed in range(400):
+        experiment = hunt.draw(seed)
+        drawn[experiment.cluster.metadata_mode].update(fault.kind for fault in experiment.phases[0].faults())
+    kinds = fault_kinds().keys() - {"slow-disk", "controller-move", "reassignment", "client-kill", "client-pause"}
+    assert drawn["zookeeper"].keys() == kinds
+    assert drawn["kraft"].keys() == kinds - {"session-expiry"}

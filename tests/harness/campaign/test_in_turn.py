@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,13 +16,12 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.campaign import commands, loop, night
+from kafka_chaos.harness.campaign.cells import Share
 from kafka_chaos.harness.campaign.commands import EXPERIMENTS
 from kafka_chaos.harness.campaign.in_turn import experiments_in, in_turn, load_on
-from kafka_chaos.harness.campaign.lane_runs import read_record
 from kafka_chaos.harness.campaign.loop import Budget
 from kafka_chaos.harness.campaign.night import Night
-from kafka_chaos.harness.campaign.shares import Share
-from kafka_chaos.harness.campaign.summary import Summary
+from kafka_chaos.harness.campaign.record import read_record
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
@@ -80,8 +80,9 @@ class InTurn(Night):
 
     files: Sequence[Path] = ()
 
-    def run(self) -> Summary:
-        return self.follow(in_turn(self.files, partial(load_on, None), self.seeds))
+    def run(self) -> dict[str, Any]:
+        self.follow(in_turn(self.files, partial(load_on, None), self.seeds))
+        return self.to_json()
 
 
 def nightly_of(
@@ -137,10 +138,11 @@ def test_actions_of_the_model_are_counted_by_run_and_those_never_observed_are_na
     seen = [{"one": Counter(elect=5, kill=1), "two": Counter(elect=1)}, {"one": Counter(elect=1)}]
     monkeypatch.setattr(night, "actions_of", lambda path: seen.pop())
     runs = Runs([0, 0, EnvironmentFailure("no broker")])
-    summary = nightly_of(tmp_path, runs, repeats=3).run()
-    assert summary.actions.keys() == ACTIONS.keys()
-    assert {action: number for action, number in summary.actions.items() if number} == {"elect": 2, "kill": 1}
-    text = summary.to_markdown()
+    nightly_run = nightly_of(tmp_path, runs, repeats=3)
+    actions = nightly_run.run()["actions"]
+    assert actions.keys() == ACTIONS.keys()
+    assert {action: number for action, number in actions.items() if number} == {"elect": 2, "kill": 1}
+    text = nightly_run.to_markdown()
     assert "- `elect`: 2\n" in text
     assert "`elect`," not in text.partition("Never observed: ")[2]
     assert "`shrink_isr`" in text.partition("Never observed: ")[2]
@@ -150,13 +152,13 @@ def test_experiments_are_repeated_in_turn_until_the_next_run_would_not_fit(tmp_p
     runs = Runs([0] * 10)
     summary = nightly_of(tmp_path, runs, "a", "b", minutes=10).run()
     # 600 s hold six runs of 100 s.
-    assert [run.experiment for run in summary.runs] == ["a", "b", "a", "b", "a", "b"]
+    assert [run["experiment"] for run in summary["runs"]] == ["a", "b", "a", "b", "a", "b"]
     assert len(set(runs.seeds)) == 6
 
 
 def test_every_experiment_runs_once_however_short_the_budget(tmp_path: Path) -> None:
     summary = nightly_of(tmp_path, Runs([0, 0]), "a", "b", minutes=0).run()
-    assert [run.experiment for run in summary.runs] == ["a", "b"]
+    assert [run["experiment"] for run in summary["runs"]] == ["a", "b"]
 
 
 def test_the_same_seed_gives_the_same_seeds(tmp_path: Path) -> None:
@@ -185,25 +187,26 @@ def test_counts_and_intervals_per_lane_and_anomaly(tmp_path: Path) -> None:
     assert "replica_divergence" not in lane["anomalies"], "what was not judged is not counted as clean"
     assert lane["verdicts"] == {"conforms": 5, "unknown": 0, "violation": 0}
     assert summary["verdict"] == "conforms"
-    assert "| a | one | lost_write | permitted | 2 of 5 | 40% | 12% – 77% | 42 |" in nightly_run.summary().to_markdown()
+    assert "| a | one | lost_write | permitted | 2 of 5 | 40% | 12% – 77% | 42 |" in nightly_run.to_markdown()
 
 
 def test_a_violation_is_told_with_its_seed_and_run(tmp_path: Path) -> None:
     runs = Runs([0, 3], Status.FORBIDDEN)
-    summary = nightly_of(tmp_path, runs, repeats=2).run()
-    assert summary.verdict is Verdict.VIOLATION
-    text = summary.to_markdown()
+    nightly_run = nightly_of(tmp_path, runs, repeats=2)
+    assert nightly_run.run()["verdict"] == "violation"
+    text = nightly_run.to_markdown()
     assert "# Nightly run " in text
     assert f"- a, lane one, seed {runs.seeds[1]} (`runs/run-2`): lost_write is forbidden and was found" in text
 
 
 def test_a_run_that_failed_is_told_and_never_clean(tmp_path: Path) -> None:
-    summary = nightly_of(tmp_path, Runs([0, ClusterFailure("broker-1 ended\nand more"), 0]), repeats=3).run()
-    assert summary.verdict is Verdict.UNKNOWN
-    (lane,) = summary.lanes
-    assert lane.anomalies["lost_write"].runs == 2
-    assert "broker-1 ended" in summary.to_markdown()
-    assert "and more" not in summary.to_markdown()
+    nightly_run = nightly_of(tmp_path, Runs([0, ClusterFailure("broker-1 ended\nand more"), 0]), repeats=3)
+    summary = nightly_run.run()
+    assert summary["verdict"] == "unknown"
+    (lane,) = summary["lanes"]
+    assert lane["anomalies"]["lost_write"]["runs"] == 2
+    assert "broker-1 ended" in nightly_run.to_markdown()
+    assert "and more" not in nightly_run.to_markdown()
 
 
 def test_an_interrupted_night_leaves_what_was_counted(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.harness.campaign.lane_runs import append, faults_of, read_record, settings_of
+from kafka_chaos.harness.campaign.record import append, faults_of, read_record, settings_of
 from tests.harness.campaign.lanes import lane_run
 
 
