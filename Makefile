@@ -81,7 +81,7 @@ walk: setup
 scenarios: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos scenario run --all --out runs/scenarios.json; status=$$?; \
-	$(BIN)/kafka-chaos scenario document runs/scenarios.json --out runs/scenarios/index.md && exit $$status
+	$(BIN)/python docs/scenario_pages.py runs/scenarios.json --out runs/scenarios/index.md && exit $$status
 
 # Random schedules of faults of every kind on eight lanes: nothing that is forbidden. A run may stay without a verdict.
 random-schedules: setup

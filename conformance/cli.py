@@ -1,4 +1,4 @@
-"""`kafka-chaos scenario list|run|document`: the documented behaviours, run and documented.
+"""`kafka-chaos scenario list|run`: the documented behaviours.
 
 Guarantee: bad arguments exit with 64 before anything starts. A run writes its results whole or not at all after every
 scenario, so that an interrupted run keeps what it has. Whatever was started is removed on every way out.
@@ -115,22 +115,6 @@ def run_command(
     elif not quiet and len(planned) > 1:
         console(highlight=False).print(summary(done))
     sys.exit(Verdict(finished["verdict"]).exit_code)
-
-
-@scenario_command.command("document")
-@click.argument("results", metavar="RESULTS.json…", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", required=True,
-              help="The index, such as docs/scenarios.md; pages and its JSON go beside it.")  # fmt: skip
-def document_command(results: tuple[Path, ...], out: Path) -> None:
-    """Write an index and a page per scenario from the results of real runs.
-
-    Results and former indexes in several files add up: a scenario that only an index has keeps its page. Pages of
-    scenarios that no longer exist are removed.
-    """
-    from kafka_chaos.conformance.scenario.page.document import write_document
-
-    for path in write_document(results, out):
-        click.echo(path)
 
 
 def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:

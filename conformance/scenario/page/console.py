@@ -5,7 +5,7 @@ full, and every later one that does not conform; the others get a line each.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from rich.console import Console, RenderableType
@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_chaos.conformance.scenario.page.group_table import group_lines
-from kafka_chaos.conformance.scenario.page.markdown import table_rows, text_lines
 from kafka_chaos.conformance.scenario.page.words import tell_change, tell_difference
 from kafka_chaos.conformance.scenario.record import (
     PARTITIONS,
@@ -26,7 +25,7 @@ from kafka_chaos.conformance.scenario.record import (
     plain,
 )
 from kafka_chaos.conformance.scenario.registry import Scenario
-from kafka_chaos.conformance.scenario.results import collect, result_of
+from kafka_chaos.conformance.scenario.results import tallies
 from kafka_chaos.harness.report.listeners.waiting import Waiting
 
 DIFFERS = "bold red"
@@ -164,10 +163,10 @@ def summary(records: Sequence[ScenarioRecord]) -> Table:
     table.add_column("verdict", no_wrap=True)
     for heading in ("conforms", "violation", "unknown", "min s", "median s", "max s"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, result in collect(map(result_of, records)).items():
-        counted = result.tally.to_json()
+    for name, tally in tallies(records).items():
+        counted = tally.to_json()
         counts = [f"{counted[verdict]}/{counted['runs']}" if counted[verdict] else "" for verdict in _STYLES]
-        verdict = result.tally.verdict.value
+        verdict = tally.verdict.value
         conforms, unknown, violation = counts
         times = [f"{seconds:.1f}" for seconds in counted["seconds"].values()]
         table.add_row(name, Text(verdict, _STYLES[verdict]), conforms, violation, unknown, *times)
@@ -190,3 +189,20 @@ def _verdict(record: ScenarioRecord) -> Text:
 def _compact(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}… (in full with --json and --out)"
+
+
+def table_rows(value: Any) -> Sequence[Mapping[str, Any]] | None:
+    """A JSON value as rows of one table if it is a list of objects with equal keys, else None."""
+    if not isinstance(value, list) or not value or not all(isinstance(row, dict) and row for row in value):
+        return None
+    return value if all(list(row) == list(value[0]) for row in value) else None
+
+
+def text_lines(value: Any) -> list[str] | None:
+    """A JSON value as quoted lines if it is a text of several lines or a list of sentences, else None."""
+    if isinstance(value, str):
+        found = value.strip("\n").splitlines()
+        return found if len(found) > 1 else None
+    if isinstance(value, list) and value and all(isinstance(line, str) and " " in line for line in value):
+        return value
+    return None

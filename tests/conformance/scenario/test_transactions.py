@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from scenario_pages import read_results
 
 from kafka_chaos.conformance.scenario.page.console import ConsoleReporter
 from kafka_chaos.conformance.scenario.page.words import tell_difference, tell_steps
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord
-from kafka_chaos.conformance.scenario.results import read_results, results_json
+from kafka_chaos.conformance.scenario.results import results_json
 from kafka_chaos.conformance.scenario.transactions.client import DescribedTransaction, Producer, TransactionClient
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
 from kafka_chaos.harness.cluster.storage.segments import read_segment
@@ -54,9 +55,9 @@ def record(*, wrong: bool = False) -> ScenarioRecord:
 def test_what_was_written_of_transactions_is_read_back(tmp_path: Path) -> None:
     written = record()
     (tmp_path / "results.json").write_text(json.dumps(results_json([written], seconds=1)))
-    ((found,), _) = read_results(tmp_path / "results.json")
-    assert found.record.acts[0].kind == PARTITIONS
-    assert [one.observation for one in found.record.acts[0].steps] == [one.observation for one in written.acts[0].steps]
+    (found,) = read_results(tmp_path / "results.json").scenarios
+    assert found.acts[0].kind == PARTITIONS
+    assert [one.observation for one in found.acts[0].steps] == [one.observation for one in written.acts[0].steps]
 
 
 def test_transactions_in_words() -> None:

@@ -70,7 +70,6 @@ INPUTS = [
     ("predict --acks 1 --idempotence", 64, "idempotence"),
     ("explore --faults bomb", 64, "'bomb': expected fault kinds out of"),
     ("scenario run nowhere", 64, "'nowhere' is not a scenario"),
-    ("scenario document nowhere.json --out x.md", 64, "nowhere.json: can't be read"),
     ("import jepsen history.jsonl --out imported", 64, "history.jsonl, line 1: expected an operation"),
     ("import jepsen history.jsonl --faults kill,bomb --out imported", 64, "'bomb': expected fault kinds out of"),
     ("import verifiable file --out imported", 64, "Missing option '--consumer'"),

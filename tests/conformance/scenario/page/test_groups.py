@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
-from kafka_chaos.conformance.scenario.page.group_table import group_headings, group_rows
+from scenario_pages import group_headings, group_rows, read_results
+
 from kafka_chaos.conformance.scenario.page.words import tell_difference
 from kafka_chaos.conformance.scenario.record import ActRecord, StepRecord
-from kafka_chaos.conformance.scenario.results import read_results, results_json
+from kafka_chaos.conformance.scenario.results import results_json
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Difference, Observation
@@ -74,6 +75,6 @@ def test_results_with_a_group_are_read_back_as_they_were(tmp_path: Path) -> None
     record = scenario_record(played(), verdict=Verdict.CONFORMS)
     whole = tmp_path / "results.json"
     whole.write_text(json.dumps(results_json([record], seconds=3)))
-    ((read,), _) = read_results(whole)
-    assert json.dumps(read.record.to_json()) == json.dumps(record.to_json())
-    assert read.record.acts[0].steps[3].observation.group == played().steps[3].observation.group
+    (read,) = read_results(whole).scenarios
+    assert json.dumps(read.to_json()) == json.dumps(record.to_json())
+    assert read.acts[0].steps[3].observation.group == played().steps[3].observation.group

@@ -1,23 +1,15 @@
 """Results as JSON: written whole, read back as they were, counted, and refused with the place that is wrong."""
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from scenario_pages import Indexed, index_json, read_results
 
 from kafka_chaos.conformance.scenario.record import plain
-from kafka_chaos.conformance.scenario.results import (
-    collect,
-    dump,
-    index_json,
-    indexed,
-    read_results,
-    result_of,
-    results_json,
-    write_or_refuse,
-)
+from kafka_chaos.conformance.scenario.results import results_json, tallies, write_or_refuse
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.samples import planted_difference, scenario_record, truncation
 
@@ -30,33 +22,22 @@ def written(path: Path, document: object) -> Path:
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     records = [truncation(), planted_difference()]
     file = written(tmp_path / "results.json", results_json(records, seconds=30))
-    read, former = read_results(file)
-    assert not former
-    assert [json.dumps(one.record.to_json()) for one in read] == [json.dumps(one.to_json()) for one in records]
+    read = read_results(file)
+    assert not read.index
+    assert [json.dumps(one.to_json()) for one in read.scenarios] == [json.dumps(one.to_json()) for one in records]
 
 
-def test_an_index_has_counts_and_digests_and_is_read_back(tmp_path: Path) -> None:
-    result = result_of(truncation())
-    entry = indexed(result, "a page")
+def test_an_index_is_read_back(tmp_path: Path) -> None:
+    entry = Indexed("acks-1-recovery", Verdict.CONFORMS, tallies([truncation()])["acks-1-recovery"], "3.9.1")
     file = tmp_path / "index.json"
-    file.write_text(dump(index_json([entry])))
-    assert read_results(file) == ([], [entry])
-    assert (entry.scenario, entry.verdict, entry.runs) == ("acks-1-recovery", "conforms", result.tally)
-    assert entry.page == hashlib.sha256(b"a page").hexdigest()[:16]
-    other = truncation()
-    other.acts[0].steps.pop()
-    assert indexed(result_of(truncation()), "a page") == entry
-    assert indexed(result_of(other), "a page").run != entry.run
-    assert indexed(result, "another page").page != entry.page
+    file.write_text(index_json([entry]))
+    assert read_results(file).index == [entry]
 
 
-def test_runs_are_counted_over_files_and_the_gravest_is_shown(tmp_path: Path) -> None:
-    first = written(tmp_path / "a.json", results_json([truncation(), truncation()], seconds=1))
-    second = written(tmp_path / "b.json", results_json([planted_difference(), truncation()], seconds=1))
-    (found,) = collect([*read_results(first)[0], *read_results(second)[0]]).values()
-    assert (found.tally.conforms, found.tally.violation, found.tally.unknown, found.tally.runs) == (3, 1, 0, 4)
-    assert found.tally.verdict == "violation"
-    assert found.record.verdict == "violation"
+def test_runs_are_counted_and_the_gravest_decides() -> None:
+    (tally,) = tallies([truncation(), truncation(), planted_difference(), truncation()]).values()
+    assert (tally.conforms, tally.violation, tally.unknown, tally.runs) == (3, 1, 0, 4)
+    assert tally.verdict == "violation"
 
 
 def test_the_document_has_counts_and_times() -> None:

@@ -2,8 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from kafka_chaos.conformance.scenario.page.console import table_rows, text_lines
 
 _MOST_ROWS = 40
 _MOST_LINES = 60
@@ -46,23 +48,6 @@ def fact(name: str, value: Any) -> list[str]:
     if not isinstance(value, str) and len(json.dumps(value, ensure_ascii=False)) > _LONGEST_INLINE:
         return _block(name, json.dumps(value, ensure_ascii=False, indent=1).splitlines(), "json")
     return [f"- {prose(name)}: {code(value)}"]
-
-
-def table_rows(value: Any) -> Sequence[Mapping[str, Any]] | None:
-    """A JSON value as rows of one table if it is a list of objects with equal keys, else None."""
-    if not isinstance(value, list) or not value or not all(isinstance(row, dict) and row for row in value):
-        return None
-    return value if all(list(row) == list(value[0]) for row in value) else None
-
-
-def text_lines(value: Any) -> list[str] | None:
-    """A JSON value as quoted lines if it is a text of several lines or a list of sentences, else None."""
-    if isinstance(value, str):
-        found = value.strip("\n").splitlines()
-        return found if len(found) > 1 else None
-    if isinstance(value, list) and value and all(isinstance(line, str) and " " in line for line in value):
-        return value
-    return None
 
 
 def _block(name: str, lines: Sequence[str], language: str) -> list[str]:

@@ -4,18 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
+from markdown_text import code, prose, table
+from scenario_pages import document_files, read_results, write_document
 
-from kafka_chaos.conformance.scenario.page import document
-from kafka_chaos.conformance.scenario.page.document import document_files, write_document
-from kafka_chaos.conformance.scenario.page.markdown import code, prose, table
 from kafka_chaos.conformance.scenario.page.words import tell_steps
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, Source, all_scenarios, differences
-from kafka_chaos.conformance.scenario.results import collect, digest_of, read_results, result_of, results_json
+from kafka_chaos.conformance.scenario.results import results_json
 from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.samples import RECOVERY, SOURCE, planted_difference, truncation
 
-ROOT = Path(document.__file__).resolve().parents[3]
+ROOT = Path(__file__).parents[4]
 OTHER = Document("Other *things*", "다른 문서", "20 May 2023")
 FILE = "experiments/behaviours/replication/acks.yaml"
 KNOWN = {
@@ -29,7 +28,7 @@ DIFFERENT = (
 
 
 def files(*records: ScenarioRecord, root: str | None = "..") -> dict[str, str]:
-    return document_files(collect(map(result_of, records)), KNOWN, DIFFERENT, root=root)
+    return document_files(records, KNOWN, DIFFERENT, root=root)
 
 
 def section(text: str, heading: str) -> str:
@@ -114,8 +113,7 @@ def test_runs_add_up_with_a_former_index_and_what_only_that_has_keeps_its_page(t
         rows = {line.split("`")[1]: line for line in out.read_text().splitlines() if line.startswith("| [`")}
         assert "| 2/2 |" in rows[kept]
         assert f"| {runs}/{runs} |" in rows[again]
-    _, entries = read_results(index)
-    assert [(one.scenario, one.runs.runs) for one in entries] == [(kept, 2), (again, 4)]
+    assert [(one.scenario, one.runs.runs) for one in read_results(index).index] == [(kept, 2), (again, 4)]
 
 
 def test_pages_of_scenarios_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
@@ -156,16 +154,14 @@ def test_the_differences_name_the_documents_and_scenarios_that_exist() -> None:
 
 def test_the_committed_pages_were_generated() -> None:
     docs = ROOT / "docs"
-    none, former = read_results(docs / "scenarios.json")
-    assert not none
-    for name, text in document_files({}, all_scenarios(), differences(), former=former).items():
+    former = read_results(docs / "scenarios.json").index
+    for name, text in document_files((), all_scenarios(), differences(), former=former).items():
         assert (docs / name).read_text(encoding="utf-8") == text, (
             f"docs/{name} is not what is generated now: "
-            "run `kafka-chaos scenario document docs/scenarios.json --out docs/scenarios.md`"
+            "run `python docs/scenario_pages.py docs/scenarios.json --out docs/scenarios.md`"
         )
-    pages = {file.stem: digest_of(file.read_text(encoding="utf-8")) for file in (docs / "scenarios").iterdir()}
-    assert pages == {one.scenario: one.page for one in former}
-    assert set(pages) == set(all_scenarios())
+    assert {page.stem for page in (docs / "scenarios").iterdir()} == {one.scenario for one in former}
+    assert {one.scenario for one in former} == set(all_scenarios())
 
 
 def test_only_steps_that_changed_something_have_a_line_and_it_tells_the_others() -> None:
