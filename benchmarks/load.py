@@ -36,6 +36,8 @@ from confluent_kafka import Producer
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import REPLICATION_PORT
+from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
@@ -51,14 +53,10 @@ def recorded(bootstrap_servers: str, topic: str, records: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         writer, reservations = HistoryWriter(Path(folder) / "produced"), Reservations(Path(folder))
         producer = RecordedProducer(
-            lane=topic,
+            ProducedRows(writer, lane=topic, producer_id=0, partitions=InTurn(PARTITIONS), reservations=reservations),
             topic=topic,
-            producer_id=0,
-            partitions=PARTITIONS,
             record_size=RECORD_SIZE,
             configs=configs(bootstrap_servers),
-            writer=writer,
-            reservations=reservations,
         )
         start = time.monotonic()
         while producer.sent < records:
@@ -68,8 +66,8 @@ def recorded(bootstrap_servers: str, topic: str, records: int) -> float:
         writer.close()
         seconds = time.monotonic() - start
         reservations.close()
-        if left or producer.acknowledged != records:
-            raise SystemExit(f"only {producer.acknowledged} of {records} records were acknowledged")
+        if left or producer.rows.acknowledged != records:
+            raise SystemExit(f"only {producer.rows.acknowledged} of {records} records were acknowledged")
     return records / seconds
 
 

@@ -25,6 +25,8 @@ from confluent_kafka import Producer
 
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
@@ -44,14 +46,10 @@ def recorded(bootstrap_servers: str, topic: str, transactions: int, size: int) -
         produced, ended = HistoryWriter(Path(folder) / "produced"), HistoryWriter(Path(folder) / "transactions")
         reservations = Reservations(Path(folder))
         records = RecordedProducer(
-            lane=topic,
+            ProducedRows(produced, lane=topic, producer_id=0, partitions=InTurn(PARTITIONS), reservations=reservations),
             topic=topic,
-            producer_id=0,
-            partitions=PARTITIONS,
             record_size=RECORD_SIZE,
             configs=configs(bootstrap_servers, topic),
-            writer=produced,
-            reservations=reservations,
         )
         rows = RowBuffer(TRANSACTIONS_SCHEMA, ended)
         producer = TransactionalProducer(records, transactional_id=topic, rows=rows, give_up=lambda: False)
@@ -66,8 +64,8 @@ def recorded(bootstrap_servers: str, topic: str, transactions: int, size: int) -
         ended.close()
         seconds = time.monotonic() - start
         reservations.close()
-        if left or records.acknowledged != transactions * size:
-            raise SystemExit(f"only {records.acknowledged} of {transactions * size} records were acknowledged")
+        if left or records.rows.acknowledged != transactions * size:
+            raise SystemExit(f"only {records.rows.acknowledged} of {transactions * size} records were acknowledged")
     return transactions * size / seconds
 
 

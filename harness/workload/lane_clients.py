@@ -23,7 +23,8 @@ from kafka_chaos.harness.workload.clients.following import Among, Follower
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers, Life
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
-from kafka_chaos.harness.workload.clients.producers import Producing
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.clients.producers import LaneProducer, Producing
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.load import GroupLoad
@@ -82,7 +83,7 @@ def _life(spec: LifeSpec) -> Life:
 
 def _producer(
     lane: LaneSpec, load: LoadSettings, number: int, place: int, transactional_id: str | None = None
-) -> RecordedProducer | ProcessProducer:
+) -> LaneProducer:
     """The lane's producer of this number. That of place 0 writes to all partitions, every other one to one of them."""
     partitions = 1 if place else lane.first_partitions
     first = (place - 1) % lane.first_partitions if place else 0
@@ -97,18 +98,21 @@ def _producer(
     elif transactional_id is None:
         of = {"lane": lane.lane, "topic": lane.topic_name}
         watch = watch_of(configs, load.on_precondition, **of, producer_id=number)
+    rows = ProducedRows(
+        load.tables.produced,
+        lane=lane.lane,
+        producer_id=number,
+        partitions=InTurn(partitions, first=first),
+        reservations=load.reservations,
+        transactional_id=transactional_id,
+    )
     if client is None:
         return RecordedProducer(
-            lane=lane.lane,
+            rows,
             topic=lane.topic_name,
-            producer_id=number,
-            partitions=partitions,
-            first_partition=first,
             grows_to=0 if place else lane.partitions,
             record_size=load.workload.record_size,
             configs={"client.id": client_id, **configs},
-            writer=load.tables.produced,
-            reservations=load.reservations,
             watch=watch,
         )
     settings = {
@@ -125,16 +129,8 @@ def _producer(
         "transaction_timeout_ms": configs.get("transaction.timeout.ms"),
         **({} if watch is None else {"log": True}),
     }
-    return ProcessProducer(
-        load.start(lane, PRODUCER, client_id, settings, lane.producer_configs),
-        lane=lane.lane,
-        producer_id=number,
-        partitions=InTurn(partitions, first=first),
-        writer=load.tables.produced,
-        reservations=load.reservations,
-        transactional_id=transactional_id,
-        watch=watch,
-    )
+    start = load.start(lane, PRODUCER, client_id, settings, lane.producer_configs)
+    return ProcessProducer(start, rows, watch=watch)
 
 
 def looping(

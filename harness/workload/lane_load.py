@@ -10,7 +10,7 @@ from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.clients.lives import Place
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
-from kafka_chaos.harness.workload.clients.producers import ManyProducers, Producing
+from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.lane_clients import Consuming, Members, further_consumers, looping, producing, reading
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
@@ -71,8 +71,7 @@ class LaneLoad:
     def _processes(self) -> Sequence[ProcessProducer | GroupLoad]:
         if isinstance(self.producer, GroupLoad):
             return [self.producer] if self.producer.is_foreign else []
-        made = self.producer.present if isinstance(self.producer, ManyProducers) else ()
-        return [one for one in made if isinstance(one, ProcessProducer)]
+        return [one for one in self.producer.present if isinstance(one, ProcessProducer)]
 
     def processes(self, role: str) -> Sequence[ClientProcess]:
         """Those of its clients that are processes of their own and run, for faults to hit."""
@@ -84,8 +83,7 @@ class LaneLoad:
         if isinstance(self.producer, PacedProducing):
             return _in_places(self.producer.places)
         # A transactional id whose producer has ended has the next one at once.
-        many = self.producer.present if isinstance(self.producer, ManyProducers) else ()
-        made = [one for one in many if isinstance(one, ProcessProducer)]
+        made = [one for one in self.producer.present if isinstance(one, ProcessProducer)]
         found = [ClientProcess(one.process, number) for number, one in enumerate(made)]
         return [one for one in found if one.is_running()]
 

@@ -11,7 +11,6 @@ from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import (
     ASSIGNMENTS_SCHEMA,
     COMMITS_SCHEMA,
-    OUTPUTS_SCHEMA,
     TRANSACTIONS_SCHEMA,
     HistoryWriter,
     RowBuffer,
@@ -21,8 +20,7 @@ from kafka_chaos.harness.workload.history.writer import (
 class LoadTables:
     """The tables of these lanes: the writers of `produced/` and `consumed/`, of the others a buffer of rows.
 
-    Those that no lane needs are None. `outputs`: rows of `produced/` that members of loops report. `reservations`:
-    where assignments are noted at once, in case the harness dies.
+    Those that no lane needs are None. `reservations`: where assignments are noted at once, in case the harness dies.
     """
 
     def __init__(
@@ -39,7 +37,6 @@ class LoadTables:
         self.transactions = self._rows("transactions", TRANSACTIONS_SCHEMA, has_transactions)
         self.produced = self._writer("produced")
         self.consumed = self._writer("consumed")
-        self.outputs = RowBuffer(OUTPUTS_SCHEMA, self.produced)
 
     def _writer(self, name: str) -> HistoryWriter:
         writer = HistoryWriter(self.run_directory / name)

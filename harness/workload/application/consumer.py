@@ -19,6 +19,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.member import Callbacks, Member
+from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.following import behind
 from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -30,9 +31,12 @@ _RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 class ConsumerRecorder:
     """Records what all consumers of one lane's application receive."""
 
-    def __init__(self, lane: LaneSpec, writer: HistoryWriter, groups: LoadTables | None = None) -> None:
-        """`groups`: the tables of assignments and commits, if the lane has them."""
+    def __init__(
+        self, lane: LaneSpec, writer: HistoryWriter, groups: LoadTables | None = None, calls: Calls | None = None
+    ) -> None:
+        """`groups`: the tables of assignments and commits, if the lane has them. `calls` notes commits."""
         self.groups = groups
+        self.calls = calls or Calls()
         self.begins_at_0 = lane.transactional is None and lane.cleanup_policy is None
         self.clients: list[RecordingConsumer] = []
         self.group_ids: set[str] = set()
@@ -110,7 +114,13 @@ class RecordingConsumer:
         observed = Callbacks(configs)
         self._client = new_client(Consumer, observed.configs)
         self.member = observed.member = Member(
-            self._client, configs, name=self._name, lane=recorder.lane, topic=recorder.topic, tables=recorder.groups
+            self._client,
+            configs,
+            name=self._name,
+            lane=recorder.lane,
+            topic=recorder.topic,
+            tables=recorder.groups,
+            calls=recorder.calls,
         )
 
     def subscribe(
@@ -179,9 +189,10 @@ class RecordingConsumer:
 
     def commit(self, *values: Any, **named: Any) -> Any:
         """As `confluent_kafka.Consumer.commit`."""
-        if self.member is None:
+        if self.member is not None:
+            return self.member.commit(*values, **named)
+        with self._recorder.calls.awaiting(self._recorder.lane, self._name, "commit"):
             return self._client.commit(*values, **named)
-        return self.member.commit(*values, **named)
 
     def close(self) -> None:
         """As `confluent_kafka.Consumer.close`."""

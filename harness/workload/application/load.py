@@ -17,6 +17,7 @@ from kafka_chaos.harness.workload.application.handles import (
 )
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.clients.following import not_at_the_end
+from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.groups.work import committed_by
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -37,7 +38,7 @@ class ApplicationMembers:
         self._load = load
         self._what = what
         self._group_id = group_id
-        self._inputs = ConsumerRecorder(read, load.tables.consumed, groups)
+        self._inputs = ConsumerRecorder(read, load.tables.consumed, groups, load.calls)
 
     def starts(self) -> None:
         """The load has begun; nothing is planned for an application."""
@@ -104,7 +105,7 @@ class ApplicationConsuming(ApplicationMembers):
         return {} if self._read.group is None else super().committed()
 
 
-class ApplicationProducing(ProducerRecorder):
+class ApplicationProducing(ProducerRecorder, Producing):
     """A lane whose producer is a function of the application."""
 
     def __init__(

@@ -6,6 +6,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
+from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.groups.assignment import Assignment
 from kafka_chaos.harness.workload.groups.commits import Commits
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
@@ -38,7 +39,15 @@ class Member:
     """The assignments and commits of one client of the application in `lane`; `configs` are the client's."""
 
     def __init__(
-        self, client: Any, configs: Mapping[str, object], *, name: str, lane: str, topic: str, tables: LoadTables
+        self,
+        client: Any,
+        configs: Mapping[str, object],
+        *,
+        name: str,
+        lane: str,
+        topic: str,
+        tables: LoadTables,
+        calls: Calls,
     ) -> None:
         self._client = client
         self._topic = topic
@@ -46,9 +55,9 @@ class Member:
             group=str(configs["group.id"]),
             lane=lane,
             isolation=str(configs.get("isolation.level", READ_COMMITTED)),
-            output=None,
             tables=tables,
             progress=Progress(),
+            calls=calls,
         )
         self.assignment = Assignment(name, client, self._tell)
         self.commits = Commits(client, topic, self.assignment, self._tell)

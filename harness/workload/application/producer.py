@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -24,18 +25,17 @@ from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.transactions import ClientTransactions
 from kafka_chaos.harness.workload.clients.defect_watch import watch_of, watched
-from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
-from kafka_chaos.harness.workload.clients.producers import Acknowledged
+from kafka_chaos.harness.workload.clients.outcome import outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.clients.produced import CHUNK, ProducedRows
+from kafka_chaos.harness.workload.clients.producers import Written
 from kafka_chaos.harness.workload.clients.recorded_producer import abandon_client, retries
-from kafka_chaos.harness.workload.history.reservations import ReservedSeqs
-from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, RowBuffer
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 Headers = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
 Report = Callable[[KafkaError | None, Any], None]
 
 
-class ProducerRecorder(Acknowledged):
+class ProducerRecorder(Written):
     """Records what all clients of one lane's application send; each client has its own producer_id."""
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ConsumerRecorder | None = None) -> None:
@@ -49,65 +49,59 @@ class ProducerRecorder(Acknowledged):
         self.configs = load.producer_configs(lane)
         self.answered = lane.acks != "0"
         self.retries = retries(self.configs)
-        self.reservations = load.reservations
-        self._on_precondition = load.on_precondition
+        self.calls = load.calls
+        self._load = load
         self._clients: list[RecordingProducer] = []
-        self._done = RowBuffer(PRODUCED_SCHEMA, load.tables.produced) if inputs is None else load.tables.outputs
         self._lock = threading.Lock()
-
-    @property
-    def sent(self) -> int:
-        """Records that clients accepted so far."""
-        return sum(client.sent for client in list(self._clients))
 
     def client(self, configs: Mapping[str, object]) -> RecordingProducer:
         """Add a client."""
         with self._lock:
             number = len(self._clients)
-            watch = watch_of(configs, self._on_precondition, lane=self.lane, topic=self.topic, producer_id=number)
-            client = RecordingProducer(self, number, watched(configs, watch))
+            on_precondition = self._load.on_precondition
+            watch = watch_of(configs, on_precondition, lane=self.lane, topic=self.topic, producer_id=number)
+            rows = ProducedRows(
+                self._load.tables.produced,
+                lane=self.lane,
+                producer_id=number,
+                reservations=self._load.reservations,
+                transactional_id=configs.get("transactional.id"),
+            )
+            client = RecordingProducer(self, rows, watched(configs, watch))
             self._clients.append(client)
+            self.rows.append(rows)
         return client
-
-    def settled(self, row: dict[str, Any]) -> None:
-        """Add a row that has its outcome."""
-        if row["outcome"] == Outcome.OK:
-            with self._lock:
-                self.acknowledges(row["complete_ns"])
-        self._done.add(row)
 
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
         """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
         deadline = time.monotonic() + timeout
-        return sum(client.finish(deadline, cancelled) for client in self._clients)
+        call = self.calls.begins(self.lane, self.lane, "flush")
+        left = sum(client.finish(deadline, cancelled) for client in self._clients)
+        if not left or cancelled.is_set():
+            self.calls.ends(call)
+        return left
 
 
 class RecordingProducer:
     """Behaves as a `confluent_kafka.Producer`; methods that are not here are passed on to the client."""
 
-    def __init__(self, recorder: ProducerRecorder, producer_id: int, configs: Mapping[str, object]) -> None:
-        self.producer_id = producer_id
-        self.sent = 0
+    def __init__(self, recorder: ProducerRecorder, rows: ProducedRows, configs: Mapping[str, object]) -> None:
         self._recorder = recorder
         self._client = new_client(Producer, configs)
-        self._rows: dict[int, dict[str, Any]] = {}
-        self._lock = threading.Lock()
+        self._rows = rows
         named = configs.get("transactional.id")
         self._transactional_id = None if named is None else str(named)
-        self._reserved = ReservedSeqs(
-            recorder.reservations, lane=recorder.lane, producer_id=producer_id, transactional_id=self._transactional_id
-        )
-        self._transactions = ClientTransactions(
-            recorder.transactions, lane=recorder.lane, producer_id=producer_id, transactional_id=self._transactional_id
-        )
+        self._transactions = ClientTransactions(recorder.transactions, rows, self._transactional_id)
 
     def init_transactions(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.init_transactions`."""
-        self._transactions.initialise(partial(self._client.init_transactions, timeout))
+        with self._noted("init_transactions"):
+            self._transactions.initialise(partial(self._client.init_transactions, timeout))
 
     def begin_transaction(self) -> None:
         """As `confluent_kafka.Producer.begin_transaction`."""
-        self._transactions.begin(self._client.begin_transaction)
+        with self._noted("begin_transaction"):
+            self._transactions.begin(self._client.begin_transaction)
 
     def send_offsets_to_transaction(self, positions: Sequence[Any], group_metadata: Any, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.send_offsets_to_transaction`."""
@@ -115,17 +109,27 @@ class RecordingProducer:
         inputs = self._recorder.inputs
         member = None if inputs is None else inputs.member_with(group_metadata)
         if member is None:
-            send()
+            with self._noted("send_offsets_to_transaction"):
+                send()
         else:
-            member.in_transaction(positions, send, producer_id=self.producer_id, transaction=self._transactions.number)
+            member.in_transaction(
+                positions, send, producer_id=self._rows.producer_id, transaction=self._transactions.number
+            )
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.commit_transaction`."""
-        self._transactions.commit(partial(self._client.commit_transaction, timeout))
+        with self._noted("commit_transaction"):
+            self._transactions.commit(partial(self._client.commit_transaction, timeout))
 
     def abort_transaction(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.abort_transaction`."""
-        self._transactions.abort(partial(self._client.abort_transaction, timeout))
+        with self._noted("abort_transaction"):
+            self._transactions.abort(partial(self._client.abort_transaction, timeout))
+
+    def flush(self, timeout: float = -1) -> int:
+        """As `confluent_kafka.Producer.flush`."""
+        with self._noted("flush"):
+            return int(self._client.flush(timeout))
 
     def produce(
         self,
@@ -146,43 +150,39 @@ class RecordingProducer:
         """
         report = on_delivery or callback
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers or ())
-        made_of: dict[str, int] = {}
+        sources: list[tuple[int, int]] = []
         if self._recorder.inputs is not None and topic == self._recorder.topic:
-            made_of = self._input(self._recorder.inputs, source, pairs)
+            sources = [self._input(self._recorder.inputs, source, pairs)]
             pairs = [(key, carried) for key, carried in pairs if key != IDENTITY_HEADER]
         options: dict[str, Any] = {"partition": partition, "timestamp": timestamp}
         if topic != self._recorder.topic:
             self._client.produce(topic, value, key, headers=pairs, on_delivery=report, **options)
             return
         # Under a lock: seqs must enter the client's queue in order.
-        with self._lock:
-            seq = self.sent
-            self._reserved.up_to(seq + 1)
-            row = self._rows[seq] = {**self._row(seq, key, partition), **made_of}
-            options["headers"] = [*pairs, (IDENTITY_HEADER, self._recorder.codec.encode(self.producer_id, seq))]
+        with self._rows.lock:
+            known = [partition] if partition >= 0 else []
+            seq = self._rows.hand_out(1, partition=known, sources=sources)
+            identity = self._recorder.codec.encode(self._rows.producer_id, seq)
+            options["headers"] = [*pairs, (IDENTITY_HEADER, identity)]
             try:
                 self._client.produce(topic, value, key, on_delivery=self._delivery(seq, report), **options)
             except BufferError:
-                del self._rows[seq]
+                self._rows.take_back(seq)
                 raise
             except KafkaException as error:
-                self.sent += 1
-                self._settle(seq, row, outcome_of_refusal(), error.args[0].name())
+                self._rows.settle(seq, outcome_of_refusal(), error.args[0].name())
                 raise
-            self.sent += 1
 
     def finish(self, deadline: float, cancelled: threading.Event) -> int:
         """Give every record an outcome; returns how many became info because time ran out."""
         while len(self._client) and time.monotonic() < deadline and not cancelled.is_set():
             self._serve(0.1)
-        if len(self._client):
+        left = len(self._client)
+        if left:
             self._client.purge()
             self._serve(1.0)
         abandon_client(self._client, open_transaction=self._transactions.leave())
-        left = list(self._rows.items())
-        for seq, row in left:
-            self._settle(seq, row, Outcome.INFO, "no outcome when the run ended", at_ns=None)
-        return len(left)
+        return max(left, self._rows.write_rest("no outcome when the run ended"))
 
     def __len__(self) -> int:
         return len(self._client)
@@ -193,6 +193,11 @@ class RecordingProducer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
+    def _noted(self, call: str) -> AbstractContextManager[None]:
+        """The block is a call of the application, which is told of if it takes long."""
+        lane = self._recorder.lane
+        return self._recorder.calls.awaiting(lane, f"{lane}-{self._rows.producer_id}", call)
+
     def _serve(self, timeout: float) -> None:
         try:
             self._client.poll(timeout)
@@ -201,51 +206,27 @@ class RecordingProducer:
             if self._transactional_id is None:
                 raise
 
-    def _input(self, inputs: ConsumerRecorder, source: Any, headers: list[tuple[str, Any]]) -> dict[str, int]:
-        """The columns that name a record's input."""
+    def _input(self, inputs: ConsumerRecorder, source: Any, headers: list[tuple[str, Any]]) -> tuple[int, int]:
+        """The identity of a record's input."""
         if source is None and all(key != IDENTITY_HEADER for key, _ in headers):
             raise UsageFailure(
                 f"produce: the lane {self._recorder.lane} is the output of a loop: give source=, the message that the "
                 "record was made of, or pass on its headers"
             )
         value, carriers = (None, headers) if source is None else (source.value(), source.headers())
-        producer_id, seq = inputs.codec.carried(value, carriers)
-        return {"source_producer_id": producer_id, "source_seq": seq}
-
-    def _row(self, seq: int, key: str | bytes | None, partition: int) -> dict[str, Any]:
-        return {
-            "lane": self._recorder.lane,
-            "producer_id": self.producer_id,
-            "seq": seq,
-            "partition": partition if partition >= 0 else None,
-            "offset": None,
-            "invoke_ns": time.monotonic_ns(),
-            "complete_ns": None,
-            "outcome": Outcome.INFO,
-            "error": None,
-            "transaction": self._transactions.open,
-        }
+        return inputs.codec.carried(value, carriers)
 
     def _delivery(self, seq: int, report: Report | None) -> Report:
+        rows, recorder = self._rows, self._recorder
+
         def delivered(error: KafkaError | None, message: Any) -> None:
-            row = self._rows.get(seq)
-            if row is not None:
+            with rows.lock:
                 if message.partition() is not None and message.partition() >= 0:
-                    row["partition"] = message.partition()
-                if error is None and self._recorder.answered:
-                    row["offset"] = message.offset()
-                code = None if error is None else error.code()
-                outcome = outcome_of_report(code, retries=self._recorder.retries)
-                self._settle(seq, row, outcome, None if error is None else error.name())
+                    rows.chunk_of(seq).partition[seq % CHUNK] = message.partition()
+                code, name = (None, None) if error is None else (error.code(), error.name())
+                offset = message.offset() if error is None and recorder.answered else None
+                rows.settle(seq, outcome_of_report(code, retries=recorder.retries), name, offset=offset)
             if report is not None:
                 report(error, message)
 
         return delivered
-
-    def _settle(
-        self, seq: int, row: dict[str, Any], outcome: Outcome, error: str | None, *, at_ns: int | None = -1
-    ) -> None:
-        row["outcome"], row["error"] = outcome.value, error
-        row["complete_ns"] = time.monotonic_ns() if at_ns == -1 else at_ns
-        self._rows.pop(seq, None)
-        self._recorder.settled(row)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from confluent_kafka import KafkaException
 
 from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.history.writer import RowBuffer
 from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 
@@ -13,19 +14,13 @@ from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 class ClientTransactions:
     """Records one client's transactions; nothing of a client without a transactional id, or in a lane without them."""
 
-    def __init__(self, rows: RowBuffer | None, *, lane: str, producer_id: int, transactional_id: str | None) -> None:
+    def __init__(self, table: RowBuffer | None, records: ProducedRows, transactional_id: str | None) -> None:
         self.number = -1
         """That of the last transaction that began."""
+        self._records = records
         self._rows: TransactionRows | None = None
-        if rows is not None and transactional_id is not None:
-            self._rows = TransactionRows(
-                lane=lane, producer_id=producer_id, transactional_id=transactional_id, rows=rows.add
-            )
-
-    @property
-    def open(self) -> int | None:
-        """The number of the transaction that is open; None where none is."""
-        return None if self._open is None else self.number
+        if table is not None and transactional_id is not None:
+            self._rows = TransactionRows(records, transactional_id=transactional_id, rows=table.add)
 
     def initialise(self, call: Callable[[], object]) -> None:
         """Let `call` fence the producers before this one."""
@@ -40,6 +35,7 @@ class ClientTransactions:
         if self._rows is not None:
             self.number += 1
             self._rows.begins(self.number, begin_ns)
+            self._records.in_transaction(self.number)
 
     def commit(self, call: Callable[[], object]) -> None:
         """Let `call` ask for the commit."""
@@ -70,6 +66,8 @@ class ClientTransactions:
             error = failure.args[0]
             if rows is not None and error.fatal():
                 rows.fails(error)
+                self._records.in_transaction(None)
             raise
         if rows is not None:
             rows.ends(outcome)
+            self._records.in_transaction(None)

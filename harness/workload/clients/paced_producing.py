@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.lives import Life, Place, living
-from kafka_chaos.harness.workload.clients.producers import LaneProducer, ManyProducers
+from kafka_chaos.harness.workload.clients.producers import LaneProducer, Producing
 
 _TICK = 0.01
 _NEVER_SET = threading.Event()
 
 
-class PacedProducing(ManyProducers):
+class PacedProducing(Producing):
     """Sends `rate` records a second, each place of a producer its share, until all have failed for good.
 
     `connect` makes the producer of a number, counted from 0, in a place. The first is made at once, in place 0, and
@@ -42,7 +42,8 @@ class PacedProducing(ManyProducers):
         self._on_notice = on_notice
         self._leaving: list[LaneProducer] = []
         self._uncertain = 0
-        self.producers.append(connect(0, 0))
+        self.producers: list[LaneProducer] = []
+        self._add(0)
 
     def run(self, sending: threading.Event) -> None:
         """Send until `sending` is cleared, or every producer has failed for good."""
@@ -52,7 +53,7 @@ class PacedProducing(ManyProducers):
             now = time.monotonic()
             if (began := self._began()) is not None:
                 for place in self.places:
-                    place.step(now, now - began, start=self._start, end=self._end)
+                    place.step(now, now - began, start=self._add, end=self._end)
             for place in self.places:
                 if (records := place.client) is not None and not records.failed_for_good:
                     with self._calls.awaiting(records.lane, f"{records.lane}-{place.number}", "send"):
@@ -88,8 +89,14 @@ class PacedProducing(ManyProducers):
             not one.failed_for_good for one in living(self.places)
         )
 
-    def _start(self, place: int) -> LaneProducer:
+    @property
+    def present(self) -> Sequence[LaneProducer]:
+        """All that there were: who failed is no less the lane's."""
+        return self.producers
+
+    def _add(self, place: int) -> LaneProducer:
         self.producers.append(self._connect(len(self.producers), place))
+        self.rows.append(self.producers[-1].rows)
         return self.producers[-1]
 
     def _end(self, place: int, ended: LaneProducer, is_killed: bool) -> None:

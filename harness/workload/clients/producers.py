@@ -1,48 +1,51 @@
-"""Common to producers of every library: one of them, and all that write a lane."""
+"""What the writers of a lane have in common, whichever library or function they drive."""
 
 import threading
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 
-class Progress(Protocol):
-    """How far something is that writes a lane. The counts may be read from any thread."""
+_TICK = 0.05
+
+
+class Written:
+    """What the producers of a lane wrote: `rows` has the records of each. The counts may be read from any thread."""
+
+    def __init__(self) -> None:
+        self.rows: list[ProducedRows] = []
 
     @property
     def sent(self) -> int:
         """Records that clients accepted so far."""
+        return sum(one.sent for one in list(self.rows))
 
     @property
     def acknowledged(self) -> int:
         """Records acknowledged so far."""
+        return sum(one.acknowledged for one in list(self.rows))
 
     @property
     def longest_gap_ns(self) -> int:
         """The longest time between two acknowledgements of one producer so far, in nanoseconds."""
+        return max((one.longest_gap_ns for one in list(self.rows)), default=0)
 
 
-class Acknowledged:
-    """Counts acknowledgements."""
+class Producing(Written, ABC):
+    """The writer of a lane: its producers, of which there may be more and more."""
 
-    def __init__(self) -> None:
-        self.acknowledged = 0
-        self.longest_gap_ns = 0
-        self._last_ns = 0
+    @property
+    def present(self) -> Sequence["LaneProducer"]:
+        """The producers that write now, as far as they are the harness's."""
+        return ()
 
-    def acknowledges(self, ns: int, count: int = 1) -> None:
-        """So many records were acknowledged at once."""
-        self.acknowledged += count
-        if self._last_ns:
-            self.longest_gap_ns = max(self.longest_gap_ns, ns - self._last_ns)
-        self._last_ns = ns
-
-
-class Producing(Progress, Protocol):
-    """The writer of a lane."""
-
+    @abstractmethod
     def run(self, sending: threading.Event) -> None:
         """Send until `sending` is cleared; raises what went wrong."""
 
+    @abstractmethod
     def finish(self, timeout: float, cancelled: threading.Event) -> int:
         """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
 
@@ -55,10 +58,7 @@ class TransactionRecords(Protocol):
 
     lane: str
     producer_id: int
-
-    @property
-    def client(self) -> Any:
-        """See above."""
+    client: Any
 
     def transaction_begins(self) -> int:
         """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
@@ -67,49 +67,76 @@ class TransactionRecords(Protocol):
         """Serve delivery reports for up to `timeout` seconds."""
 
     def abandon(self, *, open_transaction: bool) -> int:
-        """End as a killed process does. Returns how many records became info."""
+        """End as a killed process does, an open transaction left behind. Returns how many records became info.
+
+        Writes the last rows: the producer can't be used afterwards.
+        """
 
 
-class LaneProducer(Progress, TransactionRecords, Protocol):
-    """A producer whose records are sent by their number: a `RecordedProducer`, or one in a process of its own."""
+class LaneProducer(ABC):
+    """A producer whose records are sent by their number, in turn to its partitions, and are in the history.
 
-    @property
-    def unanswered(self) -> int:
-        """Records that have no outcome yet."""
+    A driver of another library is a subclass. `send`, `poll`, `finish` and `abandon` belong to one thread.
+    """
 
-    @property
-    def failed_for_good(self) -> str:
-        """Why it takes no more records; empty while it does."""
+    client: Any
 
-    def send(self, count: int) -> int:
-        """Send up to `count` records; returns how many it took."""
-
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Wait until every record has an outcome; returns how many became info instead."""
-
-
-class ManyProducers:
-    """The progress of several producers, of which there may be more and more."""
-
-    def __init__(self) -> None:
-        self.producers: list[LaneProducer] = []
+    def __init__(self, rows: ProducedRows) -> None:
+        self.lane = rows.lane
+        self.producer_id = rows.producer_id
+        self.rows = rows
+        self._transactions = 0
 
     @property
     def sent(self) -> int:
-        """Records that clients accepted so far."""
-        return sum(one.sent for one in list(self.producers))
+        """Records that the client accepted so far."""
+        return self.rows.sent
+
+    def transaction_begins(self) -> int:
+        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
+        self.rows.in_transaction(self._transactions)
+        self._transactions += 1
+        return self._transactions - 1
 
     @property
-    def acknowledged(self) -> int:
-        """Records acknowledged so far."""
-        return sum(one.acknowledged for one in list(self.producers))
+    @abstractmethod
+    def unanswered(self) -> int:
+        """Records that have no outcome yet, of a client that can still say one."""
 
     @property
-    def longest_gap_ns(self) -> int:
-        """The longest time between two acknowledgements of one producer so far, in nanoseconds."""
-        return max((one.longest_gap_ns for one in list(self.producers)), default=0)
+    @abstractmethod
+    def failed_for_good(self) -> str:
+        """Why it takes no more records; empty while it does."""
 
-    @property
-    def present(self) -> Sequence[LaneProducer]:
-        """Those that write now."""
-        return self.producers
+    @abstractmethod
+    def send(self, count: int) -> int:
+        """Send up to `count` records, fewer if the client's queue is full; returns how many it took."""
+
+    @abstractmethod
+    def poll(self, timeout: float) -> int:
+        """Serve delivery reports for up to `timeout` seconds."""
+
+    def finish(self, timeout: float, cancelled: threading.Event) -> int:
+        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead.
+
+        `cancelled` ends the wait early. Writes the last rows: the producer can't be used afterwards.
+        """
+        deadline = time.monotonic() + timeout
+        while self.unanswered and time.monotonic() < deadline and not cancelled.is_set():
+            self.poll(_TICK)
+        return max(self._leaves(at_once=cancelled.is_set()), self.rows.write_rest())
+
+    def abandon(self, *, open_transaction: bool) -> int:
+        """End as a killed process does, an open transaction left behind. Returns how many records became info.
+
+        Writes the last rows: the producer can't be used afterwards.
+        """
+        return max(self._dies(open_transaction=open_transaction), self.rows.write_rest())
+
+    @abstractmethod
+    def _leaves(self, *, at_once: bool) -> int:
+        """End in order, or `at_once`; returns how many records without an outcome the client gave one by that."""
+
+    @abstractmethod
+    def _dies(self, *, open_transaction: bool) -> int:
+        """End as a killed process does; returns the same."""

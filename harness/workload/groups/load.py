@@ -13,6 +13,8 @@ from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.following import not_at_the_end
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
 from kafka_chaos.harness.workload.groups.settings import (
@@ -36,7 +38,7 @@ _MOST_REPLACED = 20
 _NEVER = float("inf")
 
 
-class GroupLoad(Progress):
+class GroupLoad(Progress, Producing):
     """The members of one group, looked after by a thread of their own; those of a loop write its lane.
 
     `start` begins members of another client: one that has a problem is ended, and none takes its place. A problem of
@@ -54,7 +56,8 @@ class GroupLoad(Progress):
         calls: Calls | None = None,
     ) -> None:
         """`calls` notes those of the members that take long, and the wait until one of them has partitions."""
-        super().__init__()
+        Progress.__init__(self)
+        Producing.__init__(self)
         lane = work.lane if work.output is None else work.output.lane
         self._calls = calls or Calls()
         self._joining: int | None = self._calls.begins(lane, work.group_id, "join")
@@ -251,13 +254,14 @@ class GroupLoad(Progress):
         work, number = self._work, next(self._numbers)
         settings = member_settings(work, place, number)
         name, output = settings.name, settings.output
+        if output is not None:
+            self.rows.append(ProducedRows(self._tables.produced, lane=output.lane, producer_id=output.producer_id))
         rows = MemberRows(
             group=work.group_id,
             lane=work.lane,
             isolation=work.isolation,
-            output=None
-            if output is None
-            else (output.lane, output.producer_id, output.configs.get("transactional.id")),
+            output=None if output is None else self.rows[-1],
+            transactional_id=None if output is None else output.configs.get("transactional.id"),
             tables=self._tables,
             progress=self,
             calls=self._calls,

@@ -12,18 +12,17 @@ from typing import Any
 from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.following import behind
-from kafka_chaos.harness.workload.clients.producers import Acknowledged
+from kafka_chaos.harness.workload.clients.produced import ProducedRows, ProtocolBreach
 from kafka_chaos.harness.workload.history.writer import consumed_rows
+from kafka_chaos.harness.workload.processes.producer import take_outcome
 from kafka_chaos.harness.workload.tables import LoadTables
 
 
-class Progress(Acknowledged):
-    """The progress of a group: records read, where its members stand at the end, records that loops sent."""
+class Progress:
+    """The progress of a group: records read, and where its members stand at the end."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.consumed = 0
-        self.sent = 0
         self._at_end: dict[int, tuple[object, int]] = {}
         self._lock = threading.Lock()
 
@@ -53,17 +52,18 @@ class Progress(Acknowledged):
 class MemberRows:
     """The rows of one member of `group`, which reads `lane`.
 
-    `output`: in a loop, the lane that it writes, its producer_id and its transactional id, if it has one. Commits are
-    recorded where `tables` have commits. `on_change` learns when it freezes and thaws. `calls` notes its commits, and
-    the transactions of a loop, where they take long.
+    `output`: in a loop, the records that it writes; with a `transactional_id`, in transactions. Commits are recorded
+    where `tables` have commits. `on_change` learns when it freezes and thaws. `calls` notes its commits, and the
+    transactions of a loop, where they take long.
     """
 
     group: str
     lane: str
     isolation: str
-    output: tuple[str, int, str | None] | None
     tables: LoadTables
     progress: Progress
+    output: ProducedRows | None = None
+    transactional_id: str | None = None
     on_change: Callable[[str], None] = lambda change: None
     calls: Calls = field(default_factory=Calls)
 
@@ -73,7 +73,6 @@ class MemberRows:
         self._assignments = self.tables.assignments
         self._holds: dict[tuple[str, int], dict[str, Any]] = {}
         self._asked: dict[int, list[dict[str, Any]]] = {}
-        self._open: dict[int, dict[str, Any]] = {}
         self._called: dict[object, int] = {}
         self._begun: dict[str, Any] | None = None
         self._takers: Mapping[str, Callable[..., None]] = {
@@ -100,15 +99,15 @@ class MemberRows:
             self._assignments.add(assigned)
         for commit in self._asked.values():
             self._add_commit(commit, {}, None, "info")
-        for sent in self._open.values():
-            self.tables.outputs.add({**sent, "outcome": "info"})
+        if self.output is not None:
+            self.output.write_rest()
         if self._begun is not None:
             self._ended(self._begun)
         for call in list(self._called):
             self._answered(call)
 
     def _calls(self, key: object, client: str, call: str) -> None:
-        lane = self.lane if self.output is None else self.output[0]
+        lane = self.lane if self.output is None else self.output.lane
         self._called[key] = self.calls.begins(lane, client, call)
 
     def _answered(self, key: object) -> None:
@@ -173,28 +172,20 @@ class MemberRows:
     def _sent(
         self, first_seq: int, partition: list[int], sources: list[list[int]], transaction: int | None, ns: int
     ) -> None:
-        assert self.output is not None
-        lane, producer_id, transactional_id = self.output
+        output = self.output
+        if output is None or output.sent != first_seq:
+            raise ProtocolBreach(f"record {first_seq} was not the next one to send")
         if transaction is not None and self._begun is None:
             # Nobody asks for its commit before its offsets are sent.
-            self._begun = {"lane": lane, "producer_id": producer_id, "transaction": transaction, "begin_ns": ns}
-            self._begun |= {"transactional_id": transactional_id, "outcome": ABORTED}
-            self._calls("transaction", str(transactional_id), "transaction")
-        made = {"lane": lane, "producer_id": producer_id, "invoke_ns": ns, "transaction": transaction}
-        for step, (source_producer_id, source_seq) in enumerate(sources):
-            row = {**made, "seq": first_seq + step, "partition": partition[step]}
-            row |= {"source_producer_id": source_producer_id, "source_seq": source_seq}
-            self._open[first_seq + step] = row
-        self.progress.sent += len(sources)
+            self._begun = {"lane": output.lane, "producer_id": output.producer_id, "transaction": transaction}
+            self._begun |= {"transactional_id": self.transactional_id, "begin_ns": ns, "outcome": ABORTED}
+            self._calls("transaction", str(self.transactional_id), "transaction")
+            output.in_transaction(transaction)
+        output.hand_out(len(sources), ns=ns, partition=partition, sources=sources)
 
-    def _outcome(
-        self, outcome: str, error: str | None, seq: list[int], offset: list[int | None], ns: list[int]
-    ) -> None:
-        for one, at, known_ns in zip(seq, offset, ns, strict=True):
-            learned = {"offset": at, "complete_ns": known_ns, "outcome": outcome, "error": error}
-            self.tables.outputs.add({**self._open.pop(one), **learned})
-            if outcome == "ok":
-                self.progress.acknowledges(known_ns)
+    def _outcome(self, **values: Any) -> None:
+        assert self.output is not None
+        take_outcome(self.output, **values)
 
     def _ended(self, row: dict[str, Any]) -> None:
         assert self.tables.transactions is not None

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_chaos.harness.workload.clients.following import Follower, not_at_the_end
+from kafka_chaos.harness.workload.clients.produced import ProtocolBreach
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.producer import Start, whole_numbers
-from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach
 
 _LEAVES_WITHIN = 10.0
 

@@ -22,16 +22,13 @@ from typing import Any, Protocol
 
 from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.lane.recovery import said_timeouts
+from kafka_chaos.harness.workload.clients.produced import ProtocolBreach
 
 PROTOCOL = 1
 MOST_OF_A_LINE = 4 * 2**20
 _LAST_LINES = 5
 _ENDS_WITHIN = 5.0
 _OF_A_LINE, _OF_THE_LOG = 500, 4_096
-
-
-class ProtocolBreach(Exception):
-    """A client's report can't be true; the message says why."""
 
 
 class Taker(Protocol):

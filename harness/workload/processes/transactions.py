@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_chaos.harness.workload.processes.supervisor import ProtocolBreach, SupervisedProcess
+from kafka_chaos.harness.workload.clients.produced import ProtocolBreach
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 
 _TICK = 0.005
 _COMMIT, _ABORT = "commit", "abort"

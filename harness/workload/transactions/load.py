@@ -16,7 +16,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.clients.producers import LaneProducer, ManyProducers
+from kafka_chaos.harness.workload.clients.producers import LaneProducer, Producing
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TakeRow, TransactionalProducer
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -27,7 +27,7 @@ _MOST_FAILED_STARTS = 3
 _NEVER = float("inf")
 
 
-class TransactionalProducing(ManyProducers):
+class TransactionalProducing(Producing):
     """The producers of one transactional lane; `seed` decides what is aborted, `rows` takes those of `transactions/`.
 
     `connect` makes an incarnation of a transactional id, of the next number.
@@ -53,8 +53,9 @@ class TransactionalProducing(ManyProducers):
 
         def next_of(transactional_id: str) -> LaneProducer:
             with self._connecting:
-                self.producers.append(connect(len(self.producers), transactional_id))
-                return self.producers[-1]
+                producer = connect(len(self.rows), transactional_id)
+                self.rows.append(producer.rows)
+                return producer
 
         self._ids = [
             _Incarnations(

@@ -26,6 +26,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED, IN_DOUBT
 from kafka_chaos.harness.workload.clients.calls import Calls
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, TransactionRecords
 
 _BACKOFF = 0.05
@@ -39,10 +40,10 @@ TakeRow = Callable[[dict[str, Any]], None]
 class TransactionRows:
     """The transactions of one producer, one after the other. `rows` takes each once it has ended or is left behind."""
 
-    def __init__(self, *, lane: str, producer_id: int, transactional_id: str, rows: TakeRow) -> None:
+    def __init__(self, records: TransactionRecords | ProducedRows, *, transactional_id: str, rows: TakeRow) -> None:
         self._producer: dict[str, Any] = {
-            "lane": lane,
-            "producer_id": producer_id,
+            "lane": records.lane,
+            "producer_id": records.producer_id,
             "transactional_id": transactional_id,
             "initialised_ns": None,
         }
@@ -123,9 +124,7 @@ class TransactionalProducer(Generic[R]):
         self.records = records
         self._calls = calls or Calls()
         self._id = transactional_id
-        self._transactions = TransactionRows(
-            lane=records.lane, producer_id=records.producer_id, transactional_id=transactional_id, rows=rows
-        )
+        self._transactions = TransactionRows(records, transactional_id=transactional_id, rows=rows)
         self._give_up = give_up
         self._is_unsettled = False
 

@@ -17,6 +17,7 @@ from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
@@ -129,12 +130,14 @@ class Kit:
         }
         producer = ProcessProducer(
             self.start(topic, "producer", **usual),
-            lane=topic,
-            producer_id=7,
-            partitions=InTurn(PARTITIONS),
-            writer=writer,
-            reservations=reservations,
-            transactional_id=usual["transactional_id"],
+            ProducedRows(
+                writer,
+                lane=topic,
+                producer_id=7,
+                partitions=InTurn(PARTITIONS),
+                reservations=reservations,
+                transactional_id=usual["transactional_id"],
+            ),
         )
         try:
             self.await_ready()

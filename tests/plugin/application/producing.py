@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.application.handles import ProducerHandle
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -34,10 +36,11 @@ def loading(tables: LoadTables, reservations: Reservations) -> LoadSettings:
 class Producing:
     made: ClassVar[list[Producing]] = []
 
-    def __init__(self, folder: Path, lane: LaneSpec = LANE) -> None:
+    def __init__(self, folder: Path, lane: LaneSpec = LANE, calls: Calls | None = None) -> None:
         self.made.append(self)
         self.folder = folder
-        self.load = loading(LoadTables(folder, [lane]), Reservations(folder))
+        load = loading(LoadTables(folder, [lane]), Reservations(folder))
+        self.load = replace(load, calls=calls or Calls())
         self.recorder = ProducerRecorder(lane, self.load)
         self.handle = ProducerHandle(lane, self.load, self.recorder)
 

@@ -7,9 +7,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.events import CallNoted
 from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.workload.clients.calls import Calls
 from tests.parquet import rows_in
 from tests.plugin.application.producing import Producing
 
@@ -192,6 +195,29 @@ def test_an_application_s_fenced_producer_says_what_it_knows(recorded: Path, end
     producing.rows()
     assert transactions_of(producing) == [(0, 0, "app", outcome, "_FENCED"), (1, 0, "app", "aborted", None)]
     assert (client._client.closed, again._client.closed) == (True, False), "what is open is left behind, not aborted"
+
+
+@pytest.mark.parametrize(
+    "call", ["init_transactions", "begin_transaction", "commit_transaction", "abort_transaction", "flush"]
+)
+def test_a_call_of_an_application_that_takes_long_is_told_of(recorded: Path, call: str) -> None:
+    noted: list[CallNoted] = []
+    calls = Calls(noted.append, seconds=0.1)
+    calls.start()
+    client = Producing(recorded, PAYING, calls=calls).handle.producer({"transactional.id": "app"})
+    told_while_it_took: list[str] = []
+
+    def takes_long(*_: object) -> int:
+        wait_until(lambda: bool(noted), "the call to be told of", timeout=20)
+        told_while_it_took.extend(one.call for one in noted if one.ended_ns is None)
+        return 0
+
+    setattr(client._client, call, takes_long)
+    getattr(client, call)()
+    calls.close()
+    assert told_while_it_took == [call]
+    assert [(one.lane, one.client, one.call) for one in noted] == [("orders", "orders-0", call)] * 2
+    assert noted[-1].ended_ns is not None
 
 
 def test_a_time_out_of_transactions_that_contradicts_the_lane_is_refused(recorded: Path) -> None:

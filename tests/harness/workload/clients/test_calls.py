@@ -14,6 +14,7 @@ from kafka_chaos.contract.lane.recovery import CALLS
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.processes.transactions import ProcessTransactions
@@ -187,9 +188,10 @@ def test_what_a_member_asks_for_is_a_call_until_it_is_answered_or_dies(
         group="g",
         lane="in",
         isolation="read_committed",
-        output=("out", 0, "out-0"),
         tables=tables,
         progress=Progress(),
+        output=ProducedRows(tables.produced, lane="out", producer_id=0),
+        transactional_id="out-0",
         calls=calls,
     )
     if kind == "commit":

@@ -21,6 +21,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, watched
 from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
@@ -166,14 +167,10 @@ def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list
     told: list[Any] = []
     writer, reservations = HistoryWriter(folder / "produced"), Reservations(folder)
     producer = RecordedProducer(
-        lane="a",
+        ProducedRows(writer, lane="a", producer_id=0, partitions=InTurn(1), reservations=reservations),
         topic="a",
-        producer_id=0,
-        partitions=1,
         record_size=100,
         configs=configs,
-        writer=writer,
-        reservations=reservations,
         watch=watch_of(configs, told.append, lane="a", topic="a", producer_id=0),
     )
     end = time.monotonic() + seconds
@@ -229,11 +226,7 @@ def send_from_process(folder: Path, configs: dict[str, Any], seconds: float) -> 
     command = [sys.executable, str(ADAPTERS / "client.py"), "librdkafka"]
     producer = ProcessProducer(
         lambda taker: SupervisedProcess(command, order, taker, name="a-0", on_notice=print),
-        lane="a",
-        producer_id=0,
-        partitions=InTurn(1),
-        writer=writer,
-        reservations=reservations,
+        ProducedRows(writer, lane="a", producer_id=0, partitions=InTurn(1), reservations=reservations),
         watch=watch_of(configs, told.append, lane="a", topic="a", producer_id=0),
     )
     end = time.monotonic() + seconds

@@ -24,6 +24,7 @@ class Sender:
         self.made = time.monotonic()
         self.sent = self.acknowledged = self.longest_gap_ns = 0
         self.failed_for_good = ""
+        self.rows = self
         self.unanswered = unanswered
 
     def send(self, count: int) -> int:

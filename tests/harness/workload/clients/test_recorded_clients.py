@@ -15,8 +15,10 @@ from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.produced import CHUNK, ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
-from kafka_chaos.harness.workload.clients.recorded_producer import CHUNK, RecordedProducer
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 
@@ -42,14 +44,10 @@ def produce(cluster: Cluster, tmp_path: Path) -> Produce:
         writer, reservations = HistoryWriter(tmp_path / "produced"), Reservations(tmp_path)
         dotted: Mapping[str, object] = {key.replace("_", "."): value for key, value in configs.items()}
         producer = RecordedProducer(
-            lane=topic,
+            ProducedRows(writer, lane=topic, producer_id=5, partitions=InTurn(partitions), reservations=reservations),
             topic=topic,
-            producer_id=5,
-            partitions=partitions,
             record_size=record_size,
             configs={"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, **dotted},
-            writer=writer,
-            reservations=reservations,
         )
         while producer.sent < records:
             if not producer.send(min(1_000, records - producer.sent)):
@@ -78,7 +76,7 @@ def test_every_record_has_a_row_over_several_chunks(
     assert Counter(row["outcome"] for row in rows) == {"ok": records}
     assert [row["offset"] for row in rows] == list(range(records))
     assert all(row["invoke_ns"] <= row["complete_ns"] for row in rows)  # type: ignore[operator]
-    assert (producer.acknowledged, producer.rows.failed, producer.rows.uncertain) == (records, 0, 0)
+    assert (producer.rows.acknowledged, producer.rows.failed, producer.rows.uncertain) == (records, 0, 0)
 
     writer = HistoryWriter(tmp_path / "consumed")
     consumer = follow(topic, cluster, writer)
@@ -111,14 +109,10 @@ def test_partitions_that_a_topic_gets_later_are_written_and_read_from_their_star
     written, read = HistoryWriter(tmp_path / "produced"), HistoryWriter(tmp_path / "consumed")
     reservations = Reservations(tmp_path)
     producer = RecordedProducer(
-        lane=topic,
+        ProducedRows(written, lane=topic, producer_id=5, partitions=InTurn(1), reservations=reservations),
         topic=topic,
-        producer_id=5,
-        partitions=1,
         record_size=50,
         configs={"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0},
-        writer=written,
-        reservations=reservations,
         grows_to=3,
     )
     consumer = follow(topic, cluster, read, grows_to=3)

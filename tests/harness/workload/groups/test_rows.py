@@ -8,6 +8,7 @@ import pytest
 
 from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
 from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.harness.workload.history.reservations import Reservations
@@ -20,14 +21,19 @@ Row = dict[str, Any]
 class Written:
     """The rows of one member, `dies` or not after what it told."""
 
-    def __init__(
-        self, folder: Path, told: list[tuple[str, Row]], *, output: tuple[str, int, str | None] | None
-    ) -> None:
+    def __init__(self, folder: Path, told: list[tuple[str, Row]], *, is_loop: bool = False) -> None:
         lanes = [LaneSpec(lane="in"), LaneSpec(lane="out", loop={"source": "in"})]  # type: ignore[arg-type]
         tables = LoadTables(folder, lanes)
         self.progress = Progress()
+        self.output = ProducedRows(tables.produced, lane="out", producer_id=2)
         self.rows = MemberRows(
-            group="g", lane="in", isolation="read_committed", output=output, tables=tables, progress=self.progress
+            group="g",
+            lane="in",
+            isolation="read_committed",
+            tables=tables,
+            progress=self.progress,
+            output=self.output if is_loop else None,
+            transactional_id="out-0",
         )
         for kind, values in told:
             self.rows.takes(kind, values)
@@ -74,7 +80,7 @@ def test_every_thing_that_is_told_has_its_row(tmp_path: Path) -> None:
         ("committed", {"number": 0, "errors": [[1, "fail", "ILLEGAL_GENERATION"]], "ns": 40}),
         ("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50}),
     ]
-    written = Written(tmp_path, told, output=None)
+    written = Written(tmp_path, told)
     held = {"lane": "in", "group": "g", "consumer": "g-0-1", "member": "m", "generation": 3}
     held |= {"isolation": "read_committed", "start_ns": 10}
     assert written["assignments"] == [{**held, "partition": 0, "end_ns": 50}, {**held, "partition": 1, "end_ns": None}]
@@ -100,7 +106,7 @@ def test_outputs_name_their_inputs(tmp_path: Path) -> None:
         ("outcome", {"outcome": "info", "error": "_MSG_TIMED_OUT", "seq": [1], "offset": [None], "ns": [61]}),
         ("transaction", {"row": {**ended, "end_ns": 70, "outcome": "committed", "error": None}}),
     ]
-    written = Written(tmp_path, told, output=("out", 2, "out-0"))
+    written = Written(tmp_path, told, is_loop=True)
     made = {"lane": "out", "producer_id": 2, "invoke_ns": 25, "transaction": 4, "source_producer_id": 7}
     assert written["produced"] == [
         {**made, "seq": 0, "partition": 0, "offset": 9, "complete_ns": 60, "outcome": "ok", "error": None,
@@ -109,14 +115,14 @@ def test_outputs_name_their_inputs(tmp_path: Path) -> None:
          "error": "_MSG_TIMED_OUT", "source_seq": 51},
     ]  # fmt: skip
     assert [row["outcome"] for row in written["transactions"]] == ["committed"]
-    assert (written.progress.sent, written.progress.acknowledged) == (2, 1)
+    assert (written.output.sent, written.output.acknowledged) == (2, 1)
 
 
 @pytest.mark.parametrize(("asked", "outcome"), [([], "aborted"), ([ASKED], "info")])
 def test_a_death_leaves_everything_in_doubt_that_was_open(
     asked: list[tuple[str, Row]], outcome: str, tmp_path: Path
 ) -> None:
-    written = Written(tmp_path, [ASSIGNED, SENT, *asked], output=("out", 2, "out-0"))
+    written = Written(tmp_path, [ASSIGNED, SENT, *asked], is_loop=True)
     assert [row["end_ns"] for row in written["assignments"]] == [None, None]
     assert [(row["outcome"], row["complete_ns"]) for row in written["produced"]] == [("info", None)] * 2
     assert [(row["outcome"], row["complete_ns"]) for row in written["commits"]] == [("info", None)] * 2 * len(asked)
@@ -128,12 +134,12 @@ def test_a_death_leaves_everything_in_doubt_that_was_open(
 
 def test_the_end_is_reached_only_by_who_has_the_partition_still(tmp_path: Path) -> None:
     at_end: tuple[str, Row] = ("at_end", {"offsets": [[0, 6], [1, 2]]})
-    assert Written(tmp_path / "a", [ASSIGNED, at_end], output=None).behind == {}
+    assert Written(tmp_path / "a", [ASSIGNED, at_end]).behind == {}
     early: tuple[str, Row] = ("at_end", {"offsets": [[0, 5], [1, 2]]})
-    assert Written(tmp_path / "b", [ASSIGNED, early], output=None).behind == {0: (5, 6)}
+    assert Written(tmp_path / "b", [ASSIGNED, early]).behind == {0: (5, 6)}
     back: tuple[str, Row] = ("given_back", {"consumer": "g-0-1", "partitions": [1], "ns": 50})
-    assert Written(tmp_path / "c", [ASSIGNED, at_end, back], output=None).behind == {1: (0, 2)}
-    written = Written(tmp_path / "d", [ASSIGNED, at_end], output=None)
+    assert Written(tmp_path / "c", [ASSIGNED, at_end, back]).behind == {1: (0, 2)}
+    written = Written(tmp_path / "d", [ASSIGNED, at_end])
     assert written.progress.behind({0: 6, 1: 2}) == {0: (0, 6), 1: (0, 2)}, "a dead member holds nothing"
 
 
@@ -141,7 +147,7 @@ def test_what_was_assigned_when_the_harness_died_is_recovered(tmp_path: Path) ->
     lanes = [LaneSpec(lane="in", group={})]  # type: ignore[arg-type]
     reservations = Reservations(tmp_path)
     tables = LoadTables(tmp_path, lanes, reservations)
-    rows = MemberRows(group="g", lane="in", isolation="read_committed", output=None, tables=tables, progress=Progress())
+    rows = MemberRows(group="g", lane="in", isolation="read_committed", tables=tables, progress=Progress())
     rows.takes(*ASSIGNED)
     rows.takes("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50})
     tables.close()

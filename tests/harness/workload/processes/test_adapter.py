@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
@@ -62,12 +63,9 @@ def produce(begin: Begin, folder: Path) -> tuple[list[dict[str, Any]], list[dict
 
     records = ProcessProducer(
         begin("producer", **settings, **times, transactional_id="pay-0"),
-        lane="pay",
-        producer_id=1,
-        partitions=InTurn(2),
-        writer=writer,
-        reservations=reservations,
-        transactional_id="pay-0",
+        ProducedRows(
+            writer, lane="pay", producer_id=1, partitions=InTurn(2), reservations=reservations, transactional_id="pay-0"
+        ),
     )
     producer = TransactionalProducer(records, transactional_id="pay-0", rows=transactions.append, give_up=lambda: False)
     producer.init()

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
@@ -34,11 +35,7 @@ def producing(folder: Path) -> Iterator[tuple[PacedProducing, list[Started], lis
         started.append(Started("", folder))
         return ProcessProducer(
             started[-1],
-            lane="orders",
-            producer_id=number,
-            partitions=InTurn(2),
-            writer=writer,
-            reservations=reservations,
+            ProducedRows(writer, lane="orders", producer_id=number, partitions=InTurn(2), reservations=reservations),
         )
 
     load = PacedProducing(connect, rate=200, on_notice=lambda text: None, began=lambda: 0.0)
@@ -72,7 +69,7 @@ def test_a_producer_that_a_fault_kills_has_a_successor_once_that_is_over(tmp_pat
         wait_until(lambda: load.places[0].client is None, "the producer to be missed", timeout=30)
         assert len(load.producers) == 1, "nobody takes its place"
         client.start()
-        wait_until(lambda: len(load.producers) == 2 and load.producers[1].acknowledged, "a successor", timeout=30)
+        wait_until(lambda: len(load.producers) == 2 and load.producers[1].rows.acknowledged, "a successor", timeout=30)
         assert [one.problems for one in started] == [[], []]
     rows = [row for file in (tmp_path / "produced").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert {row["producer_id"] for row in rows} == {0, 1}

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
@@ -41,12 +42,14 @@ class Transacting:
         self.started = Started("", tmp_path, before=TRANSACTIONS % behaviour)
         self.records = ProcessProducer(
             self.started,
-            lane="orders",
-            producer_id=3,
-            partitions=InTurn(2),
-            writer=self.writer,
-            reservations=self.reservations,
-            transactional_id="orders-0",
+            ProducedRows(
+                self.writer,
+                lane="orders",
+                producer_id=3,
+                partitions=InTurn(2),
+                reservations=self.reservations,
+                transactional_id="orders-0",
+            ),
         )
         self.gives_up = threading.Event()
         self.transactions = TransactionalProducer(

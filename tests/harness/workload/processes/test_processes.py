@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.workload.clients.chunk import CHUNK
 from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.produced import CHUNK, ProducedRows
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
@@ -93,14 +93,15 @@ class Produced:
         writer, reservations = HistoryWriter(tmp_path / "produced"), Reservations(tmp_path)
         self.started = Started(behaviour, tmp_path, **of)
         self.producer = ProcessProducer(
-            self.started, lane="orders", producer_id=3, partitions=InTurn(2), writer=writer, reservations=reservations
+            self.started,
+            ProducedRows(writer, lane="orders", producer_id=3, partitions=InTurn(2), reservations=reservations),
         )
         sent, calls = 0, 0
         while sent < records and not self.producer.failed_for_good and calls < records:
             sent += self.producer.send(min(most, records - sent))
             calls += 1
             self.producer.poll(0.01 if calls % 500 == 1 else 0)
-        wait_until(lambda: self.producer.answered >= answers, "so many outcomes", timeout=30)
+        wait_until(lambda: self.producer.rows.answered >= answers, "so many outcomes", timeout=30)
         if breaks:
             wait_until(lambda: self.problem or not self.producer.unanswered, "an outcome or a problem", timeout=30)
         self.uncertain = self.producer.finish(timeout, threading.Event())
@@ -126,7 +127,7 @@ def test_every_record_has_its_row_over_several_chunks(tmp_path: Path) -> None:
         ("orders", 3, "ok", None)
     }
     assert all(row["invoke_ns"] <= row["complete_ns"] for row in made.rows)
-    assert (made.producer.acknowledged, made.producer.unanswered, made.uncertain) == (records, 0, 0)
+    assert (made.producer.rows.acknowledged, made.producer.unanswered, made.uncertain) == (records, 0, 0)
 
 
 def test_errors_are_rows_with_their_outcome(tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def produced(order):
         ("ok", None, 8),
         ("ok", None, None),
     ]
-    assert made.producer.acknowledged == 3
+    assert made.producer.rows.acknowledged == 3
     assert made.started.notices == ["fake: hello"]
 
 

@@ -14,6 +14,8 @@ from confluent_kafka import KafkaError
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients import recorded_producer
+from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer, abandon_client
 from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
@@ -55,14 +57,12 @@ class Bench:
 
     def records(self, configs: Mapping[str, object], *, number: int) -> RecordedProducer:
         return RecordedProducer(
-            lane="pay",
+            ProducedRows(
+                self.produced, lane="pay", producer_id=number, partitions=InTurn(2), reservations=self.reservations
+            ),
             topic="pay",
-            producer_id=number,
-            partitions=2,
             record_size=100,
             configs=configs,
-            writer=self.produced,
-            reservations=self.reservations,
         )
 
     def written(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -1,0 +1,313 @@
+"""The rows of one producer's records, from the send to the table that is written, whatever drives the producer.
+
+Guarantee: every record that was handed out has one row. An outcome of a record that was never handed out, or a second
+one, raises `ProtocolBreach`.
+
+A chunk of rows is freed once all its records have an outcome: the number of records in flight bounds the memory. The
+writer's thread takes what is settled while others send and report, so a row's `complete_ns` is written last: it says
+that the rest of the row is there.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kafka_chaos.harness.workload.clients.outcome import Outcome
+from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
+from kafka_chaos.harness.workload.history.writer import OUTPUTS_SCHEMA, HistoryWriter
+
+CHUNK = 16_384
+"""How many rows are allocated together."""
+
+_UNKNOWN = -1
+_OUTCOMES = [Outcome.OK, Outcome.FAIL, Outcome.INFO]
+_OK, _INFO = _OUTCOMES.index(Outcome.OK), _OUTCOMES.index(Outcome.INFO)
+Ints = npt.NDArray[np.int64]
+
+
+class ProtocolBreach(Exception):
+    """A client's report can't be true; the message says why."""
+
+
+class Chunk:
+    """Rows of `CHUNK` consecutive seqs; `done` counts those that have an outcome, `is_written` marks those handed over.
+
+    The columns hold what does not follow from the seq. A row is acknowledged if it has a completion time and is not in
+    `outcomes`. `partition` and `sources` are filled where producers choose partitions, and in loops.
+    """
+
+    __slots__ = (
+        *("complete_ns", "done", "errors", "first_seq", "invoke_ns", "is_written", "offset", "outcomes"),
+        *("partition", "sources"),
+    )
+
+    def __init__(self, first_seq: int) -> None:
+        self.first_seq = first_seq
+        self.done = 0
+        self.is_written = np.zeros(CHUNK, dtype=np.bool_)
+        self.invoke_ns = array("q", bytes(8 * CHUNK))
+        self.complete_ns = array("q", bytes(8 * CHUNK))
+        self.offset = array("q", [_UNKNOWN]) * CHUNK
+        self.partition: dict[int, int] = {}
+        self.sources: dict[int, Sequence[int]] = {}
+        self.outcomes: dict[int, Outcome] = {}
+        self.errors: dict[int, str] = {}
+
+    def settled(self) -> Ints:
+        """The rows that have an outcome and were not passed on."""
+        return np.flatnonzero((view(self.complete_ns) != 0) & ~self.is_written)
+
+
+class ProducedRows:
+    """The records of one producer, counted from 0 on. Threads may share it.
+
+    Without `partitions`, whoever sends gives the partition of each record, if it is known. `sent`: records handed out,
+    `failed`: those that are certainly not written; `uncertain`: those that may or may not be, for want of an
+    acknowledgement. `longest_gap_ns`: the longest time between two acknowledgements so far.
+    """
+
+    def __init__(
+        self,
+        writer: HistoryWriter,
+        *,
+        lane: str,
+        producer_id: int,
+        partitions: InTurn | None = None,
+        reservations: Reservations | None = None,
+        transactional_id: object | None = None,
+    ) -> None:
+        """`reservations`: where seqs are reserved, if not by the producer itself."""
+        self.lane = lane
+        self.producer_id = producer_id
+        self.partitions = partitions
+        self.chunks: dict[int, Chunk] = {}
+        self.sent = self.failed = self.uncertain = 0
+        self.longest_gap_ns = 0
+        self.lock = threading.RLock()
+        self._last_ns = 0
+        self._transactions: list[tuple[int, int]] = []
+        self._writer = writer
+        self._freed = 0
+        self._reserved: ReservedSeqs | None = None
+        if reservations is not None:
+            self._reserved = ReservedSeqs(
+                reservations, lane=lane, producer_id=producer_id, transactional_id=transactional_id
+            )
+        writer.follow(self._take)
+
+    @property
+    def answered(self) -> int:
+        """Records that have an outcome."""
+        return self._freed + sum(chunk.done for chunk in list(self.chunks.values()))
+
+    @property
+    def acknowledged(self) -> int:
+        """Records acknowledged so far."""
+        return self.answered - self.failed - self.uncertain
+
+    def in_transaction(self, number: int | None) -> None:
+        """From the next record on, this transaction holds what is sent, or none."""
+        with self.lock:
+            self._transactions.append((self.sent, _UNKNOWN if number is None else number))
+
+    def reserve(self, end: int) -> None:
+        """Seqs below `end` are about to be sent."""
+        if self._reserved is not None:
+            self._reserved.up_to(end)
+
+    def chunk_of(self, seq: int) -> Chunk:
+        """The chunk of a record, which is made if there is none yet."""
+        number = seq // CHUNK
+        if number not in self.chunks:
+            self.chunks[number] = Chunk(number * CHUNK)
+        return self.chunks[number]
+
+    def hand_out(
+        self, count: int, *, ns: int | None = None, partition: Sequence[int] = (), sources: Sequence[Sequence[int]] = ()
+    ) -> int:
+        """The next records are about to be sent; returns the seq of the first.
+
+        `sources`: in a loop, (producer_id, seq) of the input of each.
+        """
+        with self.lock:
+            first = self.sent
+            self.reserve(first + count)
+            for chunk, rows in self._spans(first, count):
+                view(chunk.invoke_ns)[rows] = time.monotonic_ns() if ns is None else ns
+                at, numbers = chunk.first_seq + rows.start - first, range(rows.start, rows.stop)
+                chunk.partition.update(zip(numbers, partition[at:], strict=False))
+                chunk.sources.update(zip(numbers, sources[at:], strict=False))
+            # Before anybody has the order to send, which may be answered at once.
+            self.sent = first + count
+        return first
+
+    def take_back(self, first: int) -> None:
+        """The records from this one on were not sent after all, and others get their seqs."""
+        with self.lock:
+            self.sent = first
+
+    def settle(self, seq: int, outcome: Outcome, error: str | None = None, *, offset: int | None = None) -> None:
+        """A record has its outcome."""
+        chunk, row, now = self.chunks[seq // CHUNK], seq % CHUNK, time.monotonic_ns()
+        if outcome is Outcome.OK:
+            if offset is not None:
+                chunk.offset[row] = offset
+            self._notes_gap(now, now)
+        else:
+            self._not_acknowledged(chunk, row, outcome, error)
+        chunk.complete_ns[row] = now
+        # After `failed` and `uncertain`, since the count of acknowledged records is derived from it.
+        chunk.done += 1
+        if chunk.done == CHUNK:
+            self.is_done(seq)
+
+    def learn(
+        self,
+        seqs: Ints,
+        outcome: Outcome,
+        *,
+        offsets: Ints | None = None,
+        error: str | None = None,
+        ns: Ints | None = None,
+    ) -> None:
+        """These records have their outcome; an offset is -1 where it is not known. `ns`: when each was learned."""
+        with self.lock:
+            self._check(seqs)
+            known_ns = np.full(len(seqs), time.monotonic_ns()) if ns is None else ns
+            for number in np.unique(seqs // CHUNK).tolist():
+                those, chunk = seqs // CHUNK == number, self.chunks[number]
+                rows = seqs[those] % CHUNK
+                if outcome is Outcome.OK:
+                    if offsets is not None:
+                        view(chunk.offset)[rows] = offsets[those]
+                    self._notes_gap(int(known_ns[0]), int(known_ns[-1]))
+                else:
+                    for row in rows.tolist():
+                        self._not_acknowledged(chunk, row, outcome, error)
+                view(chunk.complete_ns)[rows] = known_ns[those]
+                chunk.done += len(rows)
+                if chunk.done == CHUNK:
+                    self.is_done(chunk.first_seq)
+
+    def is_done(self, seq: int) -> None:
+        """All records of this one's chunk have an outcome."""
+        with self.lock:
+            chunk = self.chunks.pop(seq // CHUNK)
+            self._freed += CHUNK
+            table = self._table(chunk, chunk.settled())
+        # Not under the lock: the writer's thread, which takes it, too, may have to make room first.
+        self._writer.write(table)
+
+    def write_rest(self, error: str | None = None) -> int:
+        """Pass on all other rows, with an outcome or without, for no more will be sent.
+
+        Returns how many have none: they are `info`, with this `error`.
+        """
+        with self.lock:
+            left = self.sent - self.answered
+            tables = []
+            for number in sorted(self.chunks):
+                chunk = self.chunks.pop(number)
+                self._freed += chunk.done
+                sent = max(0, min(CHUNK, self.sent - chunk.first_seq))
+                if error is not None:
+                    unsettled = np.flatnonzero(view(chunk.complete_ns)[:sent] == 0).tolist()
+                    chunk.errors |= dict.fromkeys(unsettled, error)
+                tables.append(self._table(chunk, np.flatnonzero(~chunk.is_written[:sent])))
+        for table in tables:
+            self._writer.write(table)
+        return left
+
+    def _spans(self, first: int, count: int) -> Iterator[tuple[Chunk, slice]]:
+        """The chunks of these records, and the rows in each."""
+        for seq in range(first - first % CHUNK, first + count, CHUNK):
+            yield self.chunk_of(seq), slice(max(first - seq, 0), min(first + count - seq, CHUNK))
+
+    def _check(self, seqs: Ints) -> None:
+        for seq in seqs[(seqs < 0) | (seqs >= self.sent)].tolist():
+            raise ProtocolBreach(f"an outcome of record {seq}, which it was not given")
+        if len(np.unique(seqs)) < len(seqs):
+            raise ProtocolBreach("two outcomes of one record")
+        for number in np.unique(seqs // CHUNK).tolist():
+            rows = seqs[seqs // CHUNK == number] % CHUNK
+            chunk = self.chunks.get(number)
+            if chunk is None or view(chunk.complete_ns)[rows].any():
+                raise ProtocolBreach("a second outcome of a record")
+
+    def _not_acknowledged(self, chunk: Chunk, row: int, outcome: Outcome, error: str | None) -> None:
+        chunk.outcomes[row] = outcome
+        if error is not None:
+            chunk.errors[row] = error
+        if outcome is Outcome.FAIL:
+            self.failed += 1
+        else:
+            self.uncertain += 1
+
+    def _notes_gap(self, first_ns: int, last_ns: int) -> None:
+        if self._last_ns:
+            self.longest_gap_ns = max(self.longest_gap_ns, first_ns - self._last_ns)
+        self._last_ns = last_ns
+
+    def _take(self) -> pa.Table | None:
+        """What is settled by now, for the writer."""
+        with self.lock:
+            settled = [(chunk, rows) for chunk in list(self.chunks.values()) if (rows := chunk.settled()).size]
+            return pa.concat_tables([self._table(*one) for one in settled]) if settled else None
+
+    def _table(self, chunk: Chunk, rows: Ints) -> pa.Table:
+        """These rows as a table of the history's schema; they then count as passed on."""
+        chunk.is_written[rows] = True
+        seqs, numbers = chunk.first_seq + rows, rows.tolist()
+        complete_ns, offset = view(chunk.complete_ns)[rows], view(chunk.offset)[rows]
+        outcome = np.where(complete_ns != 0, _OK, _INFO).astype(np.int8)
+        for place, row in enumerate(numbers) if chunk.outcomes else ():
+            if row in chunk.outcomes:
+                outcome[place] = _OUTCOMES.index(chunk.outcomes[row])
+        lanes = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), [self.lane])
+        columns = {
+            "lane": lanes.cast(pa.string()),
+            "producer_id": pa.array(np.full(len(rows), self.producer_id, np.int32)),
+            "seq": pa.array(seqs),
+            "offset": pa.array(offset, mask=offset == _UNKNOWN),
+            "invoke_ns": pa.array(view(chunk.invoke_ns)[rows]),
+            "complete_ns": pa.array(complete_ns, mask=complete_ns == 0),
+            "outcome": pa.array(_OUTCOMES, pa.string()).take(pa.array(outcome)),
+            "transaction": self._numbers(seqs),
+        }
+        if self.partitions is not None:
+            columns["partition"] = pa.array(self.partitions.of(seqs))
+        elif chunk.partition:
+            columns["partition"] = pa.array([chunk.partition.get(row) for row in numbers], pa.int32())
+        if chunk.errors:
+            columns["error"] = pa.array([chunk.errors.get(row) for row in numbers], pa.string())
+        if chunk.sources:
+            for place, name in enumerate(("source_producer_id", "source_seq")):
+                columns[name] = pa.array(
+                    [chunk.sources[row][place] for row in numbers], OUTPUTS_SCHEMA.field(name).type
+                )
+        fields = [(field, columns.get(field.name)) for field in OUTPUTS_SCHEMA]
+        return pa.Table.from_arrays(
+            [pa.nulls(len(rows), field.type) if column is None else column for field, column in fields],
+            schema=OUTPUTS_SCHEMA,
+        )
+
+    def _numbers(self, seqs: Ints) -> pa.Array | None:
+        """The number of each seq's transaction, null without any."""
+        if not self._transactions:
+            return None
+        firsts, numbers = np.array([(0, _UNKNOWN), *self._transactions]).T
+        found = numbers[np.searchsorted(firsts, seqs, side="right") - 1]
+        return pa.array(found, mask=found == _UNKNOWN)
+
+
+def view(column: array[int]) -> Ints:
+    """A column of a chunk as an array of NumPy that shares its memory."""
+    return np.frombuffer(column, dtype=np.int64)
