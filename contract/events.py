@@ -279,8 +279,8 @@ class LastStableOffset(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class HarnessPaused(Event):
-    """Up to `ts_ns` the harness had work to do and no processor, for so many seconds in all: other processes of the
-    machine waited, too."""
+    """Up to `ts_ns` a thread of the harness had work to do and no processor, for so many seconds: other processes of
+    the machine waited, too."""
 
     seconds: float
 

@@ -5,12 +5,12 @@ of a command of the user's are not known, unless that says them itself when it i
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kafka_chaos.contract.lane.configuration import dotted
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
-from kafka_chaos.contract.lane.recovery import DAY_MS, USUAL_TIMINGS, Timings
+from kafka_chaos.contract.lane.recovery import DAY_MS, USUAL_TIMINGS, RecoveryAnomaly, Timings
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS
@@ -18,7 +18,9 @@ from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.known_configs import brokers_configs
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.reference_model.recovery import bounds_of
 
+_MOST_PATIENCE = 300.0
 _OF_BROKERS: Mapping[str, int] = {
     "controller.quorum.election.backoff.max.ms": 1_000,
     "controller.quorum.fetch.timeout.ms": 2_000,
@@ -69,6 +71,22 @@ def timings_document(experiment: Experiment, applications: Collection[str]) -> d
             for _, spec, _ in experiment.lanes()
         },
     }
+
+
+def patience_of(lanes: Iterable[LaneSpec], cluster: ClusterLayout) -> dict[str, float]:
+    """By lane, for how many seconds a consumer that reads nothing is awaited: as long as the widest bound of a stall.
+
+    A run that ended earlier could neither show nor exclude one. Not where that takes longer than five minutes, nor
+    where a read_committed consumer may wait for a transaction that hangs, or a member for its group: those have bounds
+    of their own.
+    """
+    found = {}
+    for lane in lanes:
+        bound = bounds_of(lane.as_lane(()), timings_of(lane, cluster), ()).get(RecoveryAnomaly.STALLED_CONSUMER)
+        alone = lane.transactional is None and lane.loop is None and lane.group is None
+        if bound is not None and alone and bound.seconds <= _MOST_PATIENCE:
+            found[lane.lane] = bound.seconds
+    return found
 
 
 def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) -> Timings:

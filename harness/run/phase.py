@@ -38,6 +38,7 @@ class PhaseRun:
     `client_configs`: further settings of all clients; `start_offsets`: where consumers begin, by lane and partition.
     `brokers`: if high watermarks are to be recorded, the brokers' client addresses by id.
     `controller`: returns the controller's id, if that is to be watched: clients learn it in ZooKeeper mode only.
+    `patience`: by lane, for how many seconds its consumers are awaited at least, so that a stall is beyond its bound.
     `gaps`: set once settled: per lane, the longest time between two acknowledgements, in seconds.
     `seed`: what decides the random choices of the load. `outside`: the kinds of faults that may occur beside its own.
     """
@@ -56,6 +57,7 @@ class PhaseRun:
     gaps: dict[str, float] = field(default_factory=dict)
     seed: int = 0
     outside: tuple[str, ...] = ()
+    patience: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def lanes(self) -> tuple[str, ...]:
@@ -152,7 +154,7 @@ class PhaseRun:
             self.events.emit(event_types.Step(text="waiting for the loops to process what their sources hold"))
             load.end_loops(ends, timeout=timeout)
             ends |= self._ends(loops)
-        load.drain(ends, timeout=timeout)
+        load.drain(ends, timeout=timeout, patience=self.patience)
         self.gaps = {name: lane.producer.longest_gap_ns / 1e9 for name, lane in load.lanes.items()}
 
     def _await_full_isr(self, timeout: float) -> None:

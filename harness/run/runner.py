@@ -23,7 +23,7 @@ from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
-from kafka_chaos.harness.experiment.timings import timings_document
+from kafka_chaos.harness.experiment.timings import patience_of, timings_document
 from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
 from kafka_chaos.harness.run.observing.collection import collect_logs, emit_broker_events, leader_ends
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
@@ -191,6 +191,9 @@ class Stages:
             controller=lambda: cluster.controller(admin),
             seed=self.run.experiment.seed,
             outside=phase.outside(self.run.experiment.cluster.spec()),
+            patience=patience_of(
+                [lane for lane in phase.lanes if lane.lane not in self.applications], self.run.experiment.cluster.spec()
+            ),
         )
         self.run.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
         # Of a cluster that stands, a broker may be on its way back: it would lead no topic that is made now.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
@@ -191,17 +192,25 @@ class PhaseLoad:
             members.drain(end_offsets[members.reads], timeout=left, cancelled=threading.Event())
         self._end(loops)
 
-    def drain(self, end_offsets: Mapping[str, Mapping[int, int]], *, timeout: float) -> None:
+    def drain(
+        self,
+        end_offsets: Mapping[str, Mapping[int, int]],
+        *,
+        timeout: float,
+        patience: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         """Let every consumer read up to its lane's end offsets, at most `timeout` seconds for all of them.
 
-        Then the members of groups leave.
+        Those of a lane with `patience` are awaited for as many seconds, if that is longer. Then the members of groups
+        leave.
         """
         never = threading.Event()
         missing = [name for name in self.lanes if name not in end_offsets]
         if missing:
             raise ClusterFailure(f"no end offsets for the lanes {', '.join(missing)}")
-        deadline = time.monotonic() + timeout
+        since = time.monotonic()
         for name, lane in self.lanes.items():
+            deadline = since + max(timeout, patience.get(name, 0.0))
             for reader in (*lane.readers(), lane.group):
                 if reader is not None:
                     left = max(0.0, deadline - time.monotonic())

@@ -11,7 +11,7 @@ from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import KINDS
 from kafka_chaos.harness.experiment.file import experiment_of, parse_experiment
 from kafka_chaos.harness.experiment.lives import LifeSpec
-from kafka_chaos.harness.experiment.timings import timings_document
+from kafka_chaos.harness.experiment.timings import patience_of, timings_document
 from kafka_chaos.reference_model.recovery import bounds_of
 
 
@@ -19,6 +19,23 @@ def timings(lane: str = "", cluster: str = "", applications: tuple[str, ...] = (
     text = f"name: timed\ncluster: {{{cluster}}}\nlanes: [{{lane: orders{lane}}}]\n"
     document = timings_document(parse_experiment(text, "a.yaml"), applications)
     return Timings.from_json(document["lanes"]["orders"])
+
+
+@pytest.mark.parametrize(
+    ("lane", "expected"),
+    [
+        # Session and election 3 s each, lag 45 s, request 60 s, connection 30 s, reconnect 15 s, retry 1 s.
+        ("", {"orders": 157.0}),
+        (", consumer_configs: {socket.timeout.ms: 10000}", {"orders": 107.0}),
+        # Before 3.0 it waits 305 s for the answer to a fetch.
+        (", client: kafka-python 2.2.15", {}),
+        (", group: {members: 2}", {}),
+        (", transactional: {size: 2}", {}),
+    ],
+)
+def test_consumers_are_awaited_for_as_long_as_they_may_stall(lane: str, expected: dict[str, float]) -> None:
+    experiment = parse_experiment(f"name: timed\nlanes: [{{lane: orders{lane}}}]\n", "a.yaml")
+    assert patience_of(experiment.phases[0].lanes, experiment.cluster.spec()) == expected
 
 
 def test_the_harness_s_own_defaults_go_before_those_of_kafka() -> None:

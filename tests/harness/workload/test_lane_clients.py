@@ -293,6 +293,14 @@ def test_lanes_share_the_time_to_reach_the_end(phase_load: Loaded) -> None:
     assert lanes["next"].timeouts == [0.0]
 
 
+def test_a_consumer_is_awaited_until_its_stall_would_be_beyond_its_bound(phase_load: Loaded) -> None:
+    load, lanes, _ = phase_load
+    lanes.update(quick=FakeLane((0, 0, 0)), slow=FakeLane((0, 0, 0)))
+    load.drain({"quick": {}, "slow": {}}, timeout=1.0, patience={"quick": 0.5, "slow": 50.0})
+    assert 0.5 < lanes["quick"].timeouts[0] <= 1.0
+    assert 49.0 < lanes["slow"].timeouts[0] <= 50.0
+
+
 def late_load(folder: Path, create: Callable[[LaneSpec], bool]) -> PhaseLoad:
     settings = WorkloadSpec(settle_timeout=0.1)
     lanes = [LaneSpec(lane="late", created_at=0.1)]

@@ -21,7 +21,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.run.observing import collection, pauses
 from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
-from kafka_chaos.harness.run.observing.pauses import PauseWatch, scheduled, share_waited
+from kafka_chaos.harness.run.observing.pauses import PauseWatch, waited
 
 
 def test_brokers_that_do_not_answer_report_nothing_and_the_block_ends_soon() -> None:
@@ -133,11 +133,11 @@ def test_a_topic_may_have_the_name_of_another_lane(monkeypatch: pytest.MonkeyPat
     assert found == {("b", 0): LeaderEnd(1, 20, (1, 2)), ("c", 0): LeaderEnd(3, 30, (3, 1))}
 
 
-def told_of(monkeypatch: pytest.MonkeyPatch, moments: list[float], shares: list[float]) -> list[float]:
-    """The waits that a watch tells of, which finds these moments and shares, one for each interval of a second."""
+def told_of(monkeypatch: pytest.MonkeyPatch, moments: list[float], waits: list[dict[str, float]]) -> list[float]:
+    """The waits that a watch tells of, which finds these moments and waits of threads, one for each interval."""
     told: list[Event] = []
     left, over = iter(moments), threading.Event()
-    of_intervals = iter(shares)
+    of_intervals = iter(waits)
 
     def now() -> float:
         moment = next(left, None)
@@ -148,10 +148,10 @@ def told_of(monkeypatch: pytest.MonkeyPatch, moments: list[float], shares: list[
 
     clock: Any = SimpleNamespace(monotonic=now)
     monkeypatch.setattr(pauses, "time", clock)
-    monkeypatch.setattr(pauses, "share_waited", lambda *_: next(of_intervals, 0.0))
+    monkeypatch.setattr(pauses, "waited", lambda: next(of_intervals, {}))
     watch = PauseWatch(EventBus(told.append))
-    waits: Any = SimpleNamespace(wait=lambda _: over.is_set(), set=over.set)
-    monkeypatch.setattr(watch, "stop", waits)
+    stop: Any = SimpleNamespace(wait=lambda _: over.is_set(), set=over.set)
+    monkeypatch.setattr(watch, "stop", stop)
     with watch:
         assert over.wait(timeout=30)
     return [event.seconds for event in told if isinstance(event, HarnessPaused)]
@@ -161,20 +161,18 @@ def test_a_watch_that_wakes_up_late_tells_by_how_much(monkeypatch: pytest.Monkey
     assert told_of(monkeypatch, [0.0, 1.0, 2.05, 8.05, 9.05], []) == [5.0]
 
 
-def test_waits_for_a_processor_count_by_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert told_of(monkeypatch, [0.0, 1.0, 2.0, 3.0], [0.05, 0.5, 0.8]) == [0.5, 0.8]
+def test_a_second_counts_by_the_thread_that_waited_longest_for_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits at the same time are not added, and those of threads that have just begun or ended are not known."""
+    waits = [
+        {"1": 1.0, "2": 0.0, "ends": 5.0},
+        {"1": 1.05, "2": 0.05, "begins": 9.0},
+        {"1": 1.25, "2": 0.55, "begins": 9.0},
+        {"1": 3.25, "2": 0.55, "begins": 9.0},
+    ]
+    assert told_of(monkeypatch, [0.0, 1.0, 2.0, 3.0], waits) == [0.5, 1.0]
 
 
-def test_the_share_is_of_the_time_in_which_threads_had_work() -> None:
-    before = {"1": (1.0, 1.0), "2": (0.0, 0.0), "gone": (5.0, 5.0)}
-    after = {"1": (1.5, 2.5), "2": (0.5, 0.5), "new": (9.0, 0.0)}
-    assert share_waited(before, after) == pytest.approx(2 / 3)
-    assert share_waited({"1": (1.0, 1.0)}, {"1": (1.0, 1.005)}) == 0.0
-    assert share_waited({}, {}) == 0.0
-
-
-def test_this_process_is_scheduled() -> None:
-    before = scheduled()
-    sum(range(3_000_000))
-    ran = [scheduled()[task][0] - at[0] for task, at in before.items() if task in scheduled()]
-    assert max(ran) > 0
+def test_the_waits_of_this_process_are_read() -> None:
+    known = waited()
+    assert str(threading.get_native_id()) in known
+    assert all(of_thread >= known[task] for task, of_thread in waited().items() if task in known)
