@@ -155,7 +155,8 @@ def _judged_once(run: RunDirectory, examine: Callable[[], Examined], engine: Eng
     predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
     examined = examine()
     verdict = concluded(resolved(run, examined.unresolved), examined, predictions, engine)
-    work = work_of(run, {lane.lane: (lane.produced, lane.acknowledged) for lane in verdict.lanes})
+    counts = {lane.lane: (lane.produced, lane.acknowledged) for lane in verdict.lanes}
+    work = work_of(run, counts, examined.facts)
     verdict = replace(verdict, lanes=tuple(replace(lane, work=work[lane.lane]) for lane in verdict.lanes))
     if write and run.path is not None:
         output.write_findings(run.path, partial(_write, run, examined))

@@ -1,5 +1,5 @@
 """Reads the nodes' own logs: elections with their epochs, epochs without a leader, changes of the ISR with the number
-of the partition's state, and truncations with reasons and what they dropped.
+of the partition's state, truncations with reasons and what they dropped, and transactions that are blocked.
 
 The words of each version are in broker_logs.toml. Guarantee: each event has the time of its log line.
 """
@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from kafka_chaos.contract.command.files import toml_of
@@ -31,18 +32,40 @@ _MARKS = ("runcating", " starts at ", "artitionState(", "(Leader:", "partitionEp
 
 
 def read_broker_log(
-    lines: Iterable[str], *, broker: int, lanes: Collection[str], monotonic_at_epoch_ns: int
+    lines: Iterable[str],
+    *,
+    broker: int,
+    lanes: Collection[str],
+    monotonic_at_epoch_ns: int,
+    transactional_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Event]:
-    """The events of one node's log, a broker's or a controller's, for the lanes' topics only.
+    """The events of one node's log, a broker's or a controller's, for the lanes' topics and transactional ids only.
 
     `monotonic_at_epoch_ns`: add it to a wall-clock time, in nanoseconds since the epoch, to get the monotonic clock's
-    time.
+    time. `transactional_ids`: lanes by id. KAFKA-8803: the ids whose next state a coordinator refused, each once.
     """
+    timed = ""
+    blocked: set[str] = set()
     reasons: dict[tuple[str, int], str] = {}
     log_ends: dict[tuple[str, int], int] = {}
     requested: dict[tuple[str, int, int], str] = {}
     states: set[PartitionChanged] = set()
     for line in lines:
+        if line.startswith("["):
+            timed = line
+        refused = _BLOCKED.search(line) if "failed transition" in line else None
+        if refused is not None and refused["id"] in transactional_ids.keys() - blocked:
+            blocked.add(refused["id"])
+            # The exception itself has no time: the line before it has.
+            moment = re.match(_TIME, timed)
+            yield DefectPrecondition(
+                ts_ns=(_nanoseconds(moment["time"]) if moment else 0) + monotonic_at_epoch_ns,
+                defect="KAFKA-8803",
+                lane=transactional_ids[refused["id"]],
+                evidence=f"the log of broker-{broker}: {refused[0]}, …)",
+                transactional_id=refused["id"],
+                broker=broker,
+            )
         if not any(mark in line for mark in _MARKS):
             continue
         found = {
@@ -92,31 +115,6 @@ def read_broker_log(
             isr = match.groupdict().get("isr", requested.get((*place, epoch), ""))
             start, brokers = int(match["offset"]), _brokers(isr)
             yield LeaderElected(**at, broker=broker, leader_epoch=epoch, start_offset=start, isr=brokers)
-
-
-def blocked_transactions(
-    lines: Iterable[str], *, broker: int, lanes: Mapping[str, str], monotonic_at_epoch_ns: int
-) -> Iterator[DefectPrecondition]:
-    """KAFKA-8803: the transactional ids whose next state a coordinator refused, each once, by its log.
-
-    `lanes`: by transactional id. The exception itself has no time: the line before it has.
-    """
-    reported: set[str] = set()
-    at_ns = 0
-    for line in lines:
-        if (timed := re.match(_TIME, line)) is not None:
-            at_ns = _nanoseconds(timed["time"])
-        blocked = _BLOCKED.search(line)
-        if blocked is not None and blocked["id"] in lanes.keys() - reported:
-            reported.add(blocked["id"])
-            yield DefectPrecondition(
-                ts_ns=at_ns + monotonic_at_epoch_ns,
-                defect="KAFKA-8803",
-                lane=lanes[blocked["id"]],
-                evidence=f"the log of broker-{broker}: {blocked[0]}, …)",
-                transactional_id=blocked["id"],
-                broker=broker,
-            )
 
 
 def _brokers(isr: str) -> tuple[int, ...]:

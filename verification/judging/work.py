@@ -16,6 +16,8 @@ from kafka_chaos.verification.inputs.documents.reading import is_given, opened, 
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.parquet import batches_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.recovery.outages import SENT
+from kafka_chaos.verification.tables.facts import LaneFacts
 
 _COLUMNS = ("lane", "error")
 _ENOUGH = 0.9
@@ -62,10 +64,14 @@ class Work:
         }
 
 
-def work_of(run: RunDirectory, counts: Mapping[str, tuple[int, int]]) -> dict[str, Work]:
+def work_of(
+    run: RunDirectory, counts: Mapping[str, tuple[int, int]], facts: Mapping[str, LaneFacts]
+) -> dict[str, Work]:
     """The work of each lane. `counts`: by lane, the records attempted and acknowledged, as an engine counted them."""
     spans = {name: phase.load for name, phase in run.events.phases.items()}
-    asked = {} if run.path is None else asked_of(run.path / EXPERIMENT_FILE, spans)
+    sent = {lane: [pulse.first_ns for pulse in of.pulses if pulse.what == SENT] for lane, of in facts.items()}
+    begun = {lane: min(moments) for lane, moments in sent.items() if moments}
+    asked = {} if run.path is None else asked_of(run.path / EXPERIMENT_FILE, spans, begun)
     errors = _errors(run)
     return {
         lane: Work(attempted, acknowledged, asked.get(lane), None if errors is None else errors.get(lane, {}))
@@ -73,10 +79,13 @@ def work_of(run: RunDirectory, counts: Mapping[str, tuple[int, int]]) -> dict[st
     }
 
 
-def asked_of(path: RunPath, loads: Mapping[str, tuple[int, int] | None]) -> dict[str, int]:
+def asked_of(path: RunPath, loads: Mapping[str, tuple[int, int] | None], begun: Mapping[str, int]) -> dict[str, int]:
     """By lane, how many records an experiment.yaml asks for: rate × duration, from when the lane's topic is created.
 
     `loads`: by phase from when to when it loaded its lanes, which is longer than planned where faults took longer.
+    `begun`: when each lane sent its first record. It does so before the load counts, while other lanes' clients are on
+    their way, and is asked for as much. Not where producers come and go: one that comes later sends its share of the
+    rate.
     A phase in steps loads until they are done, and a loop sends what it reads: neither has a number. Nor has a file of
     another form: what a run was to be does not decide what it was.
     """
@@ -86,7 +95,7 @@ def asked_of(path: RunPath, loads: Mapping[str, tuple[int, int] | None]) -> dict
         try:
             phases = parsed_yaml(file.read())["phases"]
             return {
-                lane["lane"]: max(0, round(load["rate"] * (_seconds(phase, loads) - (lane.get("created_at") or 0))))
+                lane["lane"]: max(0, round(load["rate"] * _seconds(phase, lane, loads, begun)))
                 for phase in phases
                 if (load := phase.get("workload")) and not phase.get("steps")
                 for lane in phase["lanes"]
@@ -96,10 +105,17 @@ def asked_of(path: RunPath, loads: Mapping[str, tuple[int, int] | None]) -> dict
             return {}
 
 
-def _seconds(phase: Mapping[str, Any], loads: Mapping[str, tuple[int, int] | None]) -> float:
-    """For how long a phase was to load its lanes, and did if that was longer."""
+def _seconds(
+    phase: Mapping[str, Any],
+    lane: Mapping[str, Any],
+    loads: Mapping[str, tuple[int, int] | None],
+    begun: Mapping[str, int],
+) -> float:
+    """For how long a phase was to load a lane, and did if that was longer; less the time in which it had no topic."""
     since, until = loads.get(phase.get("phase", "")) or (0, 0)
-    return max(float(phase["workload"]["duration"]), (until - since) / 1e9)
+    if not any(life["role"] == "producer" for life in lane.get("lives") or ()):
+        since = min(since, begun.get(lane["lane"], since))
+    return max(float(phase["workload"]["duration"]), (until - since) / 1e9) - (lane.get("created_at") or 0)
 
 
 def _errors(run: RunDirectory) -> dict[str, dict[str, dict[str, int]]] | None:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
+from kafka_chaos.contract.events import (
+    DefectPrecondition,
+    LeaderElected,
+    LogTruncated,
+    PartitionChanged,
+    PartitionOffline,
+)
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, MechanismUnknown
@@ -14,7 +20,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
-from kafka_chaos.harness.run.broker_logs import blocked_transactions, read_broker_log
+from kafka_chaos.harness.run.broker_logs import read_broker_log
 
 
 def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) -> None:
@@ -63,8 +69,15 @@ def emit_broker_events(
     for path in sorted([*folder.glob("broker-*.log"), *folder.glob("controller-*.log")]):
         with path.open(encoding="utf-8", errors="replace") as lines:
             for event in read_broker_log(
-                lines, broker=_node(path.stem), lanes=topics, monotonic_at_epoch_ns=monotonic_at_epoch_ns
+                lines,
+                broker=_node(path.stem),
+                lanes=topics,
+                monotonic_at_epoch_ns=monotonic_at_epoch_ns,
+                transactional_ids=transactional_ids,
             ):
+                if isinstance(event, DefectPrecondition):
+                    events.emit(event)
+                    continue
                 assert isinstance(event, LeaderElected | LogTruncated | PartitionOffline | PartitionChanged)
                 of_lane = replace(event, lane=topics[event.lane])
                 if isinstance(of_lane, PartitionOffline | PartitionChanged):
@@ -72,11 +85,6 @@ def emit_broker_events(
                     first[place] = min(of_lane, first.get(place, of_lane), key=lambda other: other.ts_ns)
                 else:
                     events.emit(of_lane)
-        if transactional_ids:
-            with path.open(encoding="utf-8", errors="replace") as lines:
-                of = {"broker": _node(path.stem), "monotonic_at_epoch_ns": monotonic_at_epoch_ns}
-                for blocked in blocked_transactions(lines, lanes=transactional_ids, **of):
-                    events.emit(blocked)
     newest: dict[tuple[str, int], int] = {}
     for event in first.values():
         if isinstance(event, PartitionChanged):

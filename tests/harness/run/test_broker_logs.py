@@ -3,8 +3,15 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.events import Event, LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
-from kafka_chaos.harness.run.broker_logs import blocked_transactions, read_broker_log
+from kafka_chaos.contract.events import (
+    DefectPrecondition,
+    Event,
+    LeaderElected,
+    LogTruncated,
+    PartitionChanged,
+    PartitionOffline,
+)
+from kafka_chaos.harness.run.broker_logs import read_broker_log
 
 LOG = """\
 [2026-11-21 06:37:56,203] INFO [Broker id=1] Leader orders-0 with topic id Some(Kc5oFhD0ThWvFJ4wx01ntg) starts at \
@@ -204,10 +211,12 @@ BLOCKED = [
 
 def test_a_coordinator_that_refuses_the_next_state_of_a_transactional_id_says_so() -> None:
     lanes = {f"payments-{number}": "payments" for number in range(2)}
-    (blocked,) = blocked_transactions(BLOCKED, broker=1, lanes=lanes, monotonic_at_epoch_ns=-1_000)
+    of: dict[str, Any] = {"broker": 1, "lanes": (), "transactional_ids": lanes}
+    (blocked,) = events_of(BLOCKED, **of, monotonic_at_epoch_ns=-1_000)
+    assert isinstance(blocked, DefectPrecondition)
     assert (blocked.defect, blocked.lane, blocked.transactional_id, blocked.broker) == (
         "KAFKA-8803", "payments", "payments-0", 1,
     )  # fmt: skip
     assert blocked.ts_ns == 1795848520_081_000_000 - 1_000
     assert "failed transition to state TxnTransitMetadata(producerId=1003" in blocked.evidence
-    assert not list(blocked_transactions(LOG.splitlines(), broker=1, lanes=lanes, monotonic_at_epoch_ns=0))
+    assert not events_of(LOG.splitlines(), **of, monotonic_at_epoch_ns=0)

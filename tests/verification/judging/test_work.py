@@ -64,4 +64,23 @@ def test_what_is_asked_of_lanes_that_begin_later_or_send_what_they_read(
 ) -> None:
     path = tmp_path / "experiment.yaml"
     path.write_text(EXPERIMENT.format(duration=2.0).replace("{lane: a}", f"{{lane: a, {more}}}"))
-    assert asked_of(path, {}).get("a") == asked
+    assert asked_of(path, {}, {}).get("a") == asked
+
+
+@pytest.mark.parametrize(
+    ("begun_ns", "more", "asked"),
+    [
+        # From the first record on: 3 s before the load of 4 s counted.
+        (2_000_000_000, "", 70),
+        (6_000_000_000, "", 40),
+        (2_000_000_000, "lives: [{role: producer, at: 0.0}]", 40),
+        (2_000_000_000, "lives: [{role: consumer, at: 0.0}]", 70),
+    ],
+)
+def test_a_lane_is_asked_for_what_it_sends_while_other_clients_are_on_their_way(
+    tmp_path: Path, begun_ns: int, more: str, asked: int
+) -> None:
+    path = tmp_path / "experiment.yaml"
+    text = EXPERIMENT.format(duration=4.0).replace("- workload", "- phase: p\n  workload")
+    path.write_text(text.replace("{lane: a}", f"{{lane: a, {more}}}"))
+    assert asked_of(path, {"p": (5_000_000_000, 9_000_000_000)}, {"a": begun_ns})["a"] == asked
