@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
@@ -25,71 +26,18 @@ from kafka_chaos.reference_model.clients.rules import (
 )
 
 
-def taking_any_first_batch(lane: Lane) -> bool:
-    """Whether a lane's producers are idempotent and use no transactions, and its brokers are as since 2.5 (KIP-360)."""
-    return without_transactions(lane) and release(lane.kafka_version or USUAL_VERSION) >= (2, 5)
+def _release_of(lane: Lane) -> tuple[int, int]:
+    return release(lane.kafka_version or USUAL_VERSION)
 
 
-def without_transactions(lane: Lane) -> bool:
+def _is_idempotent_alone(lane: Lane) -> bool:
     """Whether a lane's producers are idempotent and use no transactions."""
     return lane.idempotence and lane.transactional is None
 
 
-def renewing_for_all(lane: Lane) -> bool:
-    """The same of a client whose producer renews its epoch for all partitions at once."""
-    return without_transactions(lane) and rules_of_client(lane).renews_for_all
-
-
-def numbering_anew(lane: Lane) -> bool:
-    """The same of a client that numbers each attempt, with several requests in flight."""
-    return without_transactions(lane) and lane.max_in_flight > 1 and rules_of_client(lane).numbers_anew
-
-
-def leaving_unnumbered(lane: Lane) -> bool:
-    """The same of a client that leaves messages without a number while it sends others again."""
-    return without_transactions(lane) and rules_of_client(lane).leaves_unnumbered
-
-
-def returning_late(lane: Lane) -> bool:
-    """Whether a lane's client lets messages that are sent again change their order, where the promise is to keep it."""
-    in_order = lane.idempotence or lane.max_in_flight == 1
-    return lane.acks != "0" and lane.transactional is None and in_order and rules_of_client(lane).returns_late
-
-
-def repeating_unanswered(lane: Lane) -> bool:
-    """Whether a lane's client sends again what no broker answers for (acks=0), with several requests in flight."""
-    return lane.acks == "0" and lane.max_in_flight > 1 and rules_of_client(lane).repeats_unanswered
-
-
-def sharing_epochs(lane: Lane) -> bool:
-    """Whether transactions of a lane's producers may follow each other in one producer epoch."""
-    return lane.transactional is not None and not has_epoch_per_transaction(lane)
-
-
-def committing_without(lane: Lane) -> bool:
-    """Whether a lane's client may commit a transaction of which it has given records up."""
-    return lane.transactional is not None and rules_of_client(lane).commits_without
-
-
-def before_verification(lane: Lane) -> bool:
-    """Whether a lane's producers use transactions, and its leaders do not verify them (since 3.6, KIP-890)."""
-    unverified = lane.verifies_transactions is False or release(lane.kafka_version or USUAL_VERSION) < (3, 6)
-    return lane.transactional is not None and unverified
-
-
-def renewing_after_error(lane: Lane) -> bool:
-    """Whether a lane's idempotent producers renew their epoch for a partition with batches in flight to it."""
-    return without_transactions(lane) and rules_of_client(lane).renews_after_error
-
-
-def blocking_by_clock(lane: Lane) -> bool:
-    """Whether a lane's transactions have a coordinator that compares times of its wall clock (before 2.5)."""
-    return lane.transactional is not None and release(lane.kafka_version or USUAL_VERSION) < (2, 5)
-
-
-def reading_on(kind: str) -> Callable[[Lane], bool]:
-    """Whether a lane's consumers are of this kind and don't notice that the log below their position was replaced."""
-    return lambda lane: (lane.client or "").partition(" ")[0] == kind and not checks_epochs(lane)
+def _keeps_order(lane: Lane) -> bool:
+    """Whether a lane's producers, which use no transactions, are promised that the order of their records is kept."""
+    return lane.acks != "0" and lane.transactional is None and (lane.idempotence or lane.max_in_flight == 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,20 +80,38 @@ READ_ON: Mapping[str, str] = {
     "kafkajs-818": KAFKAJS,
 }
 """The defects of consumers that compare no leader epochs (KIP-320), with their clients."""
+
+
+def _reads_on(kind: str, lane: Lane) -> bool:
+    """Whether a lane's consumers are of this kind and don't notice that the log below their position was replaced."""
+    return (lane.client or "").partition(" ")[0] == kind and not checks_epochs(lane)
+
+
 CONCERNED: Mapping[str, Callable[[Lane], bool]] = {
-    "librdkafka-4953": renewing_for_all,
-    "KAFKA-15591": taking_any_first_batch,
-    "kafkajs-1005": numbering_anew,
-    "kafkajs-822": repeating_unanswered,
-    "sarama-2619": returning_late,
-    "sarama-3354": leaving_unnumbered,
-    "KAFKA-17754": sharing_epochs,
-    "KAFKA-14402": before_verification,
-    "KAFKA-5385": committing_without,
-    "KAFKA-14397": renewing_after_error,
-    "KAFKA-8803": blocking_by_clock,
-    **{id: reading_on(kind) for id, kind in READ_ON.items()},
+    "librdkafka-4953": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).renews_for_all,
+    # Since KIP-360, brokers take any first batch of a producer that they do not know.
+    "KAFKA-15591": lambda lane: _is_idempotent_alone(lane) and _release_of(lane) >= (2, 5),
+    "kafkajs-1005": lambda lane: (
+        _is_idempotent_alone(lane) and lane.max_in_flight > 1 and rules_of_client(lane).numbers_anew
+    ),
+    "kafkajs-822": lambda lane: (
+        lane.acks == "0" and lane.max_in_flight > 1 and rules_of_client(lane).repeats_unanswered
+    ),
+    "sarama-2619": lambda lane: _keeps_order(lane) and rules_of_client(lane).returns_late,
+    "sarama-3354": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).leaves_unnumbered,
+    # Transactions that may follow each other in one producer epoch.
+    "KAFKA-17754": lambda lane: lane.transactional is not None and not has_epoch_per_transaction(lane),
+    # Leaders verify transactions since 3.6 (KIP-890), unless they are told not to.
+    "KAFKA-14402": lambda lane: (
+        lane.transactional is not None and (lane.verifies_transactions is False or _release_of(lane) < (3, 6))
+    ),
+    "KAFKA-5385": lambda lane: lane.transactional is not None and rules_of_client(lane).commits_without,
+    "KAFKA-14397": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).renews_after_error,
+    # Until 2.5, the coordinator compares times of its wall clock.
+    "KAFKA-8803": lambda lane: lane.transactional is not None and _release_of(lane) < (2, 5),
+    **{id: partial(_reads_on, kind) for id, kind in READ_ON.items()},
 }
+"""By defect, whether a lane uses what it is in. The flags of clients are explained in `ClientRules`."""
 KNOWN_DEFECTS: Mapping[str, KnownDefect] = {id: ALL_DEFECTS[id] for id in CONCERNED}
 """Those of which the model knows the rule. Only these are named by predictions and verdicts."""
 
