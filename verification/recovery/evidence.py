@@ -29,6 +29,8 @@ NOBODY_KNOWS = "timings.json does not say which time-outs its clients have, and 
 MAJORITY_OF = 3
 """Of so many controllers, one may be gone."""
 _NEVER = 1 << 62
+_TAKES_BROKERS = BREAKS_CONNECTIONS | {"pause", "read-only-disk", "full-disk"}
+"""The kinds of faults after which a broker leads nothing any more: others have to, once its session has ended."""
 _OF_CLIENTS = (RecoveryAnomaly.STALLED_PRODUCER, RecoveryAnomaly.STALLED_CONSUMER)
 Span = tuple[int, int]
 
@@ -166,12 +168,12 @@ class Recovery:
         )
 
     def _is_survived(self, outage: Outage, fault: FaultRecord) -> bool:
-        """Whether the lane has to be available amid a fault: it ended brokers of which enough replicas were left.
+        """Whether the lane has to be available amid a fault: it took brokers away of which enough replicas were left.
 
         Faults that end near each other count together, since replicas take their time to come back. Coordinators have
         logs of their own, of which nobody observed who was in sync.
         """
-        if outage.anomaly not in _OF_CLIENTS or fault.kind not in BREAKS_CONNECTIONS:
+        if outage.anomaly not in _OF_CLIENTS or fault.kind not in _TAKES_BROKERS:
             return False
         if self.lane.transactional is not None or self.lane.group_anomalies:
             return False

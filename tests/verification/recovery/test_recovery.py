@@ -90,8 +90,10 @@ def shrunk(rows: Rows, since: float, until: float) -> Rows:
 
 def fault(rows: Rows, kind: str, since: float, until: float, *, broker: str = "broker-1") -> Rows:
     fault_id = f"{kind}-{since:g}"
-    rows.lanes[0].setdefault("faults", []).append(kind)
-    rows.event("fault_requested", fault_id=fault_id, kind=kind, resolved=[broker], lanes=["a"], ts_ns=at(since))
+    counts_as = "power-loss" if kind.endswith("-disk") else kind
+    rows.lanes[0].setdefault("faults", []).append(counts_as)
+    what = {"fault_id": fault_id, "kind": kind, "model_faults": [counts_as], "resolved": [broker], "lanes": ["a"]}
+    rows.event("fault_requested", **what, ts_ns=at(since))
     rows.event("fault_proven", fault_id=fault_id, evidence={broker: {}}, ts_ns=at(since + 0.1))
     return rows.event("fault_healed", fault_id=fault_id, ts_ns=at(until))
 
@@ -248,15 +250,20 @@ def test_what_ends_within_its_bound_is_no_stall(
         ("kill", 2, BROKEN - 2, False),
         # Two replicas are not enough: whoever is down is waited for.
         ("kill", 3, BROKEN + 2, False),
-        # A frozen broker may be the leader until it runs on: it is waited for.
+        # Requests to a frozen broker, or to one that can't write, hang until they time out.
         ("pause", 2, BROKEN + 2, False),
+        ("pause", 2, HANGING + 2, True),
+        ("pause", 3, HANGING + 2, False),
+        ("read-only-disk", 2, HANGING + 2, True),
+        # A broker that is cut off from others may lead on.
+        ("partition", 2, HANGING + 2, False),
     ],
 )
 def test_a_lane_has_to_be_available_amid_a_fault_that_leaves_enough_replicas(
     tmp_path: Path, verified: Verified, kind: str, min_isr: int, lasts: float, is_found: bool
 ) -> None:
     rows = silent(healthy(acks="all", min_insync_replicas=min_isr), 50, 50 + lasts)
-    lane = judged(fault(rows, kind, 49.5, 90), tmp_path / "run", verified)
+    lane = judged(fault(rows, kind, 49.5, max(90, 51 + lasts)), tmp_path / "run", verified)
     assert found(lane) == ({PRODUCER: 1} if is_found else {}), lane.reasons
 
 
