@@ -23,7 +23,6 @@ from kafka_chaos.contract.events import ClientFailed
 from kafka_chaos.harness.clients.kinds import KINDS, chosen
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import producing, reading
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -51,12 +50,11 @@ def measured(cluster: Cluster, name: str, records: int) -> dict[str, object]:
     admin.await_full_isr([lane.lane])
     problems: list[object] = []
     with tempfile.TemporaryDirectory() as folder:
-        tables, reservations = LoadTables(Path(folder), [lane]), Reservations(Path(folder))
+        tables = LoadTables(Path(folder), [lane])
         settings = LoadSettings(
             bootstrap_servers=cluster.bootstrap_servers,
             workload=WorkloadSpec(rate=MOST),
             tables=tables,
-            reservations=reservations,
             on_notice=print,
             on_change=print,
             on_client=lambda event: problems.append(event) if isinstance(event, ClientFailed) else None,
@@ -81,7 +79,6 @@ def measured(cluster: Cluster, name: str, records: int) -> dict[str, object]:
         read = (sum(ends.values()) - first) / max(time.monotonic() - began, 1e-3)
         consumer.close()
         tables.close()
-        reservations.close()
     return {"client": name, "written": round(written), "read": round(read), "problems": [str(one) for one in problems]}
 
 

@@ -39,8 +39,7 @@ from kafka_chaos.harness.cluster.configuration.server_properties import REPLICAT
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.tables import LoadTables
 
 RECORD_SIZE = 100
 PARTITIONS = 6
@@ -51,9 +50,9 @@ LINGER_MS = 50
 def recorded(bootstrap_servers: str, topic: str, records: int) -> float:
     """Records per second of the harness's own producer, its history on disk included."""
     with tempfile.TemporaryDirectory() as folder:
-        writer, reservations = HistoryWriter(Path(folder) / "produced"), Reservations(Path(folder))
+        tables = LoadTables(Path(folder))
         producer = RecordedProducer(
-            ProducedRows(writer, lane=topic, producer_id=0, partitions=InTurn(PARTITIONS), reservations=reservations),
+            ProducedRows(tables, lane=topic, producer_id=0, partitions=InTurn(PARTITIONS)),
             topic=topic,
             record_size=RECORD_SIZE,
             configs=configs(bootstrap_servers),
@@ -63,9 +62,8 @@ def recorded(bootstrap_servers: str, topic: str, records: int) -> float:
             accepted = producer.send(min(PER_CALL, records - producer.sent))
             producer.poll(0.0 if accepted else 0.01)
         left = producer.finish(120, threading.Event())
-        writer.close()
+        tables.close()
         seconds = time.monotonic() - start
-        reservations.close()
         if left or producer.rows.acknowledged != records:
             raise SystemExit(f"only {producer.rows.acknowledged} of {records} records were acknowledged")
     return records / seconds
@@ -112,7 +110,15 @@ def in_own_process(checkout: Path) -> Callable[[Cluster, str, int], float]:
     """The recorded load with the code of `checkout`, in a separate process."""
 
     def measure(cluster: Cluster, topic: str, records: int) -> float:
-        command = [sys.executable, __file__, "--records", str(records), "--recorded", cluster.bootstrap_servers, topic]
+        command = [
+            sys.executable,
+            str(checkout / "benchmarks/load.py"),
+            "--records",
+            str(records),
+            "--recorded",
+            cluster.bootstrap_servers,
+            topic,
+        ]
         environment = {**os.environ, "PYTHONPATH": str(checkout)}
         done = subprocess.run(command, env=environment, cwd=checkout, capture_output=True, text=True, check=True)
         return float(done.stdout)

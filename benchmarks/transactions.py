@@ -25,11 +25,11 @@ from confluent_kafka import Producer
 
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.producer import TransactionalProducer
 
 RECORD_SIZE = 100
@@ -43,16 +43,17 @@ Contender = Callable[[str, str, int, int], float]
 def recorded(bootstrap_servers: str, topic: str, transactions: int, size: int) -> float:
     """The harness's own transactional producer, its history on disk included."""
     with tempfile.TemporaryDirectory() as folder:
-        produced, ended = HistoryWriter(Path(folder) / "produced"), HistoryWriter(Path(folder) / "transactions")
-        reservations = Reservations(Path(folder))
+        tables = LoadTables(Path(folder), [LaneSpec(lane=topic, transactional={})])  # type: ignore[arg-type]
+        assert tables.transactions is not None
         records = RecordedProducer(
-            ProducedRows(produced, lane=topic, producer_id=0, partitions=InTurn(PARTITIONS), reservations=reservations),
+            ProducedRows(tables, lane=topic, producer_id=0, partitions=InTurn(PARTITIONS)),
             topic=topic,
             record_size=RECORD_SIZE,
             configs=configs(bootstrap_servers, topic),
         )
-        rows = RowBuffer(TRANSACTIONS_SCHEMA, ended)
-        producer = TransactionalProducer(records, transactional_id=topic, rows=rows, give_up=lambda: False)
+        producer = TransactionalProducer(
+            records, transactional_id=topic, rows=tables.transactions.add, give_up=lambda: False
+        )
         producer.init()
         start = time.monotonic()
         for _ in range(transactions):
@@ -60,10 +61,8 @@ def recorded(bootstrap_servers: str, topic: str, transactions: int, size: int) -
             producer.send(size)
             producer.commit()
         left = records.finish(TIMEOUT, threading.Event())
-        produced.close()
-        ended.close()
+        tables.close()
         seconds = time.monotonic() - start
-        reservations.close()
         if left or records.rows.acknowledged != transactions * size:
             raise SystemExit(f"only {records.rows.acknowledged} of {transactions * size} records were acknowledged")
     return transactions * size / seconds

@@ -28,7 +28,7 @@ from kafka_chaos.harness.workload.clients.producers import LaneProducer, Produci
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.lane_groups import group_reading, loop_between
+from kafka_chaos.harness.workload.groups.work import GroupWork
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.settings import LINGER_MS, LoadSettings
@@ -99,11 +99,10 @@ def _producer(
         of = {"lane": lane.lane, "topic": lane.topic_name}
         watch = watch_of(configs, load.on_precondition, **of, producer_id=number)
     rows = ProducedRows(
-        load.tables.produced,
+        load.tables,
         lane=lane.lane,
         producer_id=number,
         partitions=InTurn(partitions, first=first),
-        reservations=load.reservations,
         transactional_id=transactional_id,
     )
     if client is None:
@@ -138,10 +137,15 @@ def looping(
 ) -> tuple[Producing, Members]:
     """The loop that reads `source` and writes the lane, as what writes and as a group."""
     if function is None:
-        loop = loop_between(source, lane, load)
+        loop = _group(lane, source, load)
         return loop, loop
     application = ApplicationLooping(lane, source, cast("Callable[[LoopHandle], object]", function), load)
     return application, application
+
+
+def _group(lane: LaneSpec, read: LaneSpec, load: LoadSettings) -> GroupLoad:
+    work = GroupWork(lane=lane, read=read, load=load)
+    return GroupLoad(work, work.starting())
 
 
 def reading(
@@ -157,7 +161,7 @@ def reading(
     """
     is_followed = lane.group is not None or lane.transactional is not None
     if function is None:
-        return _followers(lane, load, start_offsets), None if lane.group is None else group_reading(lane, load)
+        return _followers(lane, load, start_offsets), None if lane.group is None else _group(lane, lane, load)
     application = ApplicationConsuming(lane, function, load, groups=load.tables if is_followed else None)
     return (_followers(lane, load, start_offsets), application) if is_followed else ((application,), None)
 
@@ -209,12 +213,7 @@ def _follower(
 
     `number`: of one that comes and goes, counted from 1 in its lane.
     """
-    common: dict[str, Any] = {
-        "lane": lane.lane,
-        "writer": load.tables.consumed,
-        "isolation": isolation,
-        "assignments": None if isolation is None else load.tables.assignments,
-    }
+    common: dict[str, Any] = {"lane": lane.lane, "tables": load.tables, "isolation": isolation}
     if any(life.role == CONSUMER for life in lane.lives):
         common["among"] = Among(
             on_problem=lambda problem: load.on_client(ClientFailed(lane=lane.lane, role=CONSUMER, problem=problem)),

@@ -17,7 +17,6 @@ from kafka_chaos.contract.run_directory import GROUPS_FILE
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
@@ -49,10 +48,9 @@ class PhaseLoad:
     ) -> None:
         """`settings`: the further fields of `LoadSettings`."""
         self._groups_file = run_directory / GROUPS_FILE
-        self._reservations = Reservations(run_directory)
-        self._tables = LoadTables(run_directory, lanes, self._reservations)
+        self._tables = LoadTables(run_directory, lanes)
         self._calls = Calls(settings.get("on_client", lambda event: None))
-        shared = LoadSettings(tables=self._tables, reservations=self._reservations, calls=self._calls, **settings)
+        shared = LoadSettings(tables=self._tables, calls=self._calls, **settings)
         self._on_notice = shared.on_notice
         self._clock = shared.clock
         by_name = {lane.lane: lane for lane in lanes}
@@ -115,7 +113,6 @@ class PhaseLoad:
         self._creation.join()
         # An error of an application's function must not keep the rest from being closed.
         with ExitStack() as stack:
-            stack.callback(self._reservations.close)
             stack.callback(self._tables.close)
             stack.callback(self._calls.close)
             for lane in self.lanes.values():

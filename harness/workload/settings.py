@@ -11,8 +11,6 @@ from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.groups.work import OnChange
-from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.processes.producer import Start
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -22,6 +20,8 @@ _SILENT = logging.Logger("kafka_chaos.transactional_producer")
 _SILENT.addHandler(logging.NullHandler())
 _DELIVERY_TIMEOUT_MS = 60_000
 
+OnChange = Callable[[str, str, str], None]
+"""Learns what became of a member: its group, its name, and a change of `MemberChanged`."""
 OnClient = Callable[[ClientStarted | ClientFailed | ReaderStarted | ReaderEnded | CallNoted], None]
 
 
@@ -43,7 +43,6 @@ class LoadSettings:
     bootstrap_servers: str
     workload: WorkloadSpec
     tables: LoadTables
-    reservations: Reservations
     on_notice: Callable[[str], None]
     on_change: OnChange = lambda group, member, change: None
     on_precondition: OnPrecondition | None = None

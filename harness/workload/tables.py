@@ -20,15 +20,12 @@ from kafka_chaos.harness.workload.history.writer import (
 class LoadTables:
     """The tables of these lanes: the writers of `produced/` and `consumed/`, of the others a buffer of rows.
 
-    Those that no lane needs are None. `reservations`: where assignments are noted at once, in case the harness dies.
+    Those that no lane needs are None. `reservations`: what is noted at once, in case the harness dies.
     """
 
-    def __init__(
-        self, run_directory: Path, lanes: Iterable[LaneSpec], reservations: Reservations | None = None
-    ) -> None:
+    def __init__(self, run_directory: Path, lanes: Iterable[LaneSpec] = ()) -> None:
         lanes = tuple(lanes)
         self.run_directory = run_directory
-        self.reservations = reservations
         self._closing = ExitStack()
         has_transactions = any(lane.transactional is not None for lane in lanes)
         has_groups = any(lane.group is not None or lane.loop is not None for lane in lanes)
@@ -36,6 +33,8 @@ class LoadTables:
         self.assignments = self._rows("assignments", ASSIGNMENTS_SCHEMA, has_transactions or has_groups)
         self.transactions = self._rows("transactions", TRANSACTIONS_SCHEMA, has_transactions)
         self.produced = self._writer("produced")
+        self.reservations = Reservations(run_directory)
+        self._closing.callback(self.reservations.close)
         self.consumed = self._writer("consumed")
 
     def _writer(self, name: str) -> HistoryWriter:

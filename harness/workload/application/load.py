@@ -66,9 +66,8 @@ class ApplicationMembers:
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The committed offsets of its clients' groups, by group and partition; raises `ClusterFailure`."""
-        read, groups = self._read, self._inputs.group_ids or {self._group_id}
-        configs = {**self._load.client_configs, "bootstrap.servers": self._load.bootstrap_servers}
-        return {group: committed_by(group, read.topic_name, read.partitions, configs) for group in groups}
+        groups = self._inputs.group_ids or {self._group_id}
+        return {group: committed_by(group, self._read, self._load) for group in groups}
 
     def close(self) -> None:
         """End the function."""

@@ -61,11 +61,7 @@ class ProducerRecorder(Written):
             on_precondition = self._load.on_precondition
             watch = watch_of(configs, on_precondition, lane=self.lane, topic=self.topic, producer_id=number)
             rows = ProducedRows(
-                self._load.tables.produced,
-                lane=self.lane,
-                producer_id=number,
-                reservations=self._load.reservations,
-                transactional_id=configs.get("transactional.id"),
+                self._load.tables, lane=self.lane, producer_id=number, transactional_id=configs.get("transactional.id")
             )
             client = RecordingProducer(self, rows, watched(configs, watch))
             self._clients.append(client)

@@ -17,7 +17,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer, consumed_rows
+from kafka_chaos.harness.workload.history.writer import consumed_rows
+from kafka_chaos.harness.workload.tables import LoadTables
 
 _TICK = 0.05
 
@@ -53,8 +54,8 @@ class Among:
 class Follower(ABC):
     """Records what one consumer reads, from `begins` on; `starts`: the first offset of each partition.
 
-    `isolation`, for a topic with transactions: its `isolation.level`. `assignments` then takes a row per partition and
-    assignment. `among`: if it is one of several of its lane.
+    `isolation`, for a topic with transactions: its `isolation.level`. Each assignment of a partition then has a row.
+    `among`: if it is one of several of its lane.
     """
 
     def __init__(
@@ -62,9 +63,8 @@ class Follower(ABC):
         *,
         lane: str,
         starts: Mapping[int, int],
-        writer: HistoryWriter,
+        tables: LoadTables,
         isolation: str | None = None,
-        assignments: RowBuffer | None = None,
         among: Among | None = None,
     ) -> None:
         self.lane = lane
@@ -76,8 +76,8 @@ class Follower(ABC):
         self._among = among
         given = None if among is None else among.member
         self._member = given or (lane if isolation is None else f"{lane}-{isolation}")
-        self._assignments = assignments
-        self._writer = writer
+        self._assignments = None if isolation is None else tables.assignments
+        self._writer = tables.consumed
         self._names = 0
         self._begun_ns: dict[int, int] = {}
         self._unread: set[int] = set()

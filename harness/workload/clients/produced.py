@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from kafka_chaos.harness.workload.clients.outcome import Outcome
 from kafka_chaos.harness.workload.clients.partitions import InTurn
-from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
-from kafka_chaos.harness.workload.history.writer import OUTPUTS_SCHEMA, HistoryWriter
+from kafka_chaos.harness.workload.history.reservations import ReservedSeqs
+from kafka_chaos.harness.workload.history.writer import OUTPUTS_SCHEMA
+from kafka_chaos.harness.workload.tables import LoadTables
 
 CHUNK = 16_384
 """How many rows are allocated together."""
@@ -76,15 +77,15 @@ class ProducedRows:
 
     def __init__(
         self,
-        writer: HistoryWriter,
+        tables: LoadTables,
         *,
         lane: str,
         producer_id: int,
         partitions: InTurn | None = None,
-        reservations: Reservations | None = None,
         transactional_id: object | None = None,
+        reserves: bool = True,
     ) -> None:
-        """`reservations`: where seqs are reserved, if not by the producer itself."""
+        """`reserves`: seqs before they are sent; else the producer itself does."""
         self.lane = lane
         self.producer_id = producer_id
         self.partitions = partitions
@@ -94,14 +95,14 @@ class ProducedRows:
         self.lock = threading.RLock()
         self._last_ns = 0
         self._transactions: list[tuple[int, int]] = []
-        self._writer = writer
+        self._writer = tables.produced
         self._freed = 0
         self._reserved: ReservedSeqs | None = None
-        if reservations is not None:
+        if reserves:
             self._reserved = ReservedSeqs(
-                reservations, lane=lane, producer_id=producer_id, transactional_id=transactional_id
+                tables.reservations, lane=lane, producer_id=producer_id, transactional_id=transactional_id
             )
-        writer.follow(self._take)
+        tables.produced.follow(self._take)
 
     @property
     def answered(self) -> int:

@@ -6,31 +6,21 @@ At the end, every member leaves in order, and what the group has committed is as
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
-from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure
-from kafka_chaos.harness.workload.clients.calls import Calls
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.harness.workload.clients.following import not_at_the_end
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import Producing
-from kafka_chaos.harness.workload.groups.plan import Action, Planned, planned
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
-from kafka_chaos.harness.workload.groups.settings import (
-    ORDER_CRASH,
-    ORDER_FREEZE,
-    ORDER_LEAVE,
-    REPLACE_ME,
-    MemberSettings,
-)
-from kafka_chaos.harness.workload.groups.work import GroupWork, OnChange, StartMember, committed_by, member_settings
+from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_JOIN, ORDER_LEAVE, REPLACE_ME
+from kafka_chaos.harness.workload.groups.work import GroupWork, Planned, StartMember, committed_by
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
-from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 from kafka_chaos.harness.workload.worker import Worker
 
-MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"
 _TICK = 0.05
 _CRASHES_WITHIN = 30.0
 _LEAVES_WITHIN = 30.0
@@ -45,29 +35,16 @@ class GroupLoad(Progress, Producing):
     the harness's own members is an error.
     """
 
-    def __init__(
-        self,
-        work: GroupWork,
-        tables: LoadTables,
-        *,
-        on_notice: Callable[[str], None],
-        on_change: OnChange,
-        start: StartMember | None = None,
-        calls: Calls | None = None,
-    ) -> None:
-        """`calls` notes those of the members that take long, and the wait until one of them has partitions."""
+    def __init__(self, work: GroupWork, start: StartMember | None = None) -> None:
         Progress.__init__(self)
         Producing.__init__(self)
-        lane = work.lane if work.output is None else work.output.lane
-        self._calls = calls or Calls()
-        self._joining: int | None = self._calls.begins(lane, work.group_id, "join")
-        self.reads = work.lane
+        self.reads = work.read.lane
         """The lane that it reads."""
         self._work = work
-        self._tables = tables
+        self._tables, self._on_notice, self._calls = work.load.tables, work.load.on_notice, work.load.calls
+        self._on_change = partial(work.load.on_change, work.group_id)
         self._start = start
-        self._on_notice = on_notice
-        self._on_change = partial(on_change, work.group_id)
+        self._joining: int | None = self._calls.begins(work.lane.lane, work.group_id, "join")
         self._numbers = itertools.count()
         self._members: dict[int, SupervisedProcess] = {}
         self._leaving: list[SupervisedProcess] = []
@@ -79,14 +56,14 @@ class GroupLoad(Progress, Producing):
         self._plan: list[Planned] = []
         self._ending = threading.Event()
         self._worker = Worker(self._run, name=f"group-{work.group_id}")
-        for place in range(work.settings.members):
+        for place in range(work.group.members):
             self._begin(place)
         self._worker.start()
 
     def starts(self) -> None:
         """The load has begun: from now on, members crash, freeze, join and leave as planned."""
         self._began = time.monotonic()
-        self._plan = planned(self._work.settings, self._work.duration)
+        self._plan = self._work.planned()
 
     def raise_error(self) -> None:
         """Raise what went wrong with a member."""
@@ -173,9 +150,7 @@ class GroupLoad(Progress, Producing):
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
-        work = self._work
-        configs = {**work.client_configs, "bootstrap.servers": work.bootstrap_servers}
-        return {work.group_id: committed_by(work.group_id, work.topic, work.partitions, configs)}
+        return {self._work.group_id: committed_by(self._work.group_id, self._work.read, self._work.load)}
 
     def close(self) -> None:
         """End every member at once, and the thread."""
@@ -195,22 +170,17 @@ class GroupLoad(Progress, Producing):
             self._look_after()
 
     def _act(self, planned: Planned) -> None:
-        place = planned.place
+        order, place = planned.order, planned.place
         member = self._members.get(place)
-        if planned.action is Action.JOIN:
+        if order == ORDER_JOIN:
             self._on_change(self._begin(place).name, "joins")
-        elif member is None:
-            return
-        elif planned.action is Action.LEAVE:
-            self._on_change(member.name, "leaves")
-            del self._members[place]
-            member.order(ORDER_LEAVE)
-            self._leaving.append(member)
-        elif planned.action is Action.FREEZE:
-            member.order(ORDER_FREEZE)
-        else:
-            member.order(ORDER_CRASH)
-            self._dying[place] = time.monotonic() + _CRASHES_WITHIN
+        elif member is not None:
+            member.order(order)
+            if order == ORDER_LEAVE:
+                self._on_change(member.name, "leaves")
+                self._leaving.append(self._members.pop(place))
+            elif order == ORDER_CRASH:
+                self._dying[place] = time.monotonic() + _CRASHES_WITHIN
 
     def _look_after(self) -> None:
         for place, member in list(self._members.items()):
@@ -251,31 +221,23 @@ class GroupLoad(Progress, Producing):
 
     def _begin(self, place: int) -> SupervisedProcess:
         """Begin a member in this place."""
-        work, number = self._work, next(self._numbers)
-        settings = member_settings(work, place, number)
+        work, calls = self._work, self._calls
+        settings = work.member(place, next(self._numbers))
         name, output = settings.name, settings.output
         if output is not None:
-            self.rows.append(ProducedRows(self._tables.produced, lane=output.lane, producer_id=output.producer_id))
+            self.rows.append(
+                ProducedRows(self._tables, lane=output.lane, producer_id=output.producer_id, reserves=False)
+            )
         rows = MemberRows(
             group=work.group_id,
-            lane=work.lane,
-            isolation=work.isolation,
+            lane=self.reads,
+            isolation=READ_COMMITTED,
             output=None if output is None else self.rows[-1],
             transactional_id=None if output is None else output.configs.get("transactional.id"),
             tables=self._tables,
             progress=self,
-            calls=self._calls,
+            calls=calls,
             on_change=partial(self._on_change, name),
         )
-        member = self._members[place] = (self._start or self._own)(settings, rows)
+        member = self._members[place] = (self._start or work.start_own)(settings, rows)
         return member
-
-    def _own(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
-        return SupervisedProcess(
-            command_of(MEMBER_MODULE),
-            settings.to_json(),
-            rows,
-            name=settings.name,
-            on_notice=self._on_notice,
-            may_end=True,
-        )

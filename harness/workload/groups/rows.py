@@ -123,8 +123,7 @@ class MemberRows:
             row = {**named, "partition": partition, "isolation": self.isolation, "start_ns": ns}
             self._holds[consumer, partition] = row
         self.progress.has_joined()
-        if self.tables.reservations is not None:
-            self.tables.reservations.assigned([self._holds[consumer, partition] for partition in partitions])
+        self.tables.reservations.assigned([self._holds[consumer, partition] for partition in partitions])
 
     def _taken(self, consumer: str, partitions: list[int], ns: int) -> None:
         self.progress.loses(self, partitions)

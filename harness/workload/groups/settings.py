@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
-ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE = "freeze", "crash", "leave"
-"""Later orders to a member: stop polling for a while, die, or leave in order."""
+ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE, ORDER_JOIN = "freeze", "crash", "leave", "join"
+"""Later orders to a member: stop polling for a while, die, or leave in order; and to begin one."""
 
 MEMBER = "member"
 """The role of members, those of loops included."""

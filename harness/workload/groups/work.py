@@ -1,88 +1,177 @@
 """The work of a group: what its members read, write and are told when they begin, and what it has committed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure
-from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, Group
-from kafka_chaos.contract.lane.transactions import transactional_id
+from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, IN_TRANSACTION, Group, group_of, loop_group_of
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional, transactional_id
+from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.groups.settings import MemberSettings, OutputSettings
+from kafka_chaos.harness.workload.groups.settings import (
+    MEMBER,
+    ORDER_CRASH,
+    ORDER_FREEZE,
+    ORDER_JOIN,
+    ORDER_LEAVE,
+    MemberSettings,
+    OutputSettings,
+)
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.settings import LoadSettings
 
+_MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"
 _FROZEN_LONGER = 2.0
+_COMMITTED_TIMEOUT = 20.0
+_HEARTBEAT_MS = 3_000
+_LEARNS_SOON = {"topic.metadata.refresh.interval.ms": "1000"}
+"""A group is given new partitions once a member learns of them: by default, after five minutes at the latest."""
 
 StartMember = Callable[[MemberSettings, Taker], SupervisedProcess]
 """Starts a member of another client, which reports its problems itself."""
 
-OnChange = Callable[[str, str, str], None]
-"""Learns what became of a member: its group, its name, and a change of `MemberChanged`."""
+
+class Planned(NamedTuple):
+    """An order of the load, `at` so many seconds after it began, to the member in this `place`, which a join makes."""
+
+    at: float
+    order: str
+    place: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupWork:
-    """A group and what it reads: `group_id` of the members in `settings`, partitions 0 to `partitions` of `lane`.
+def planned(group: Group, duration: float) -> list[Planned]:
+    """The orders of a load of `duration` seconds, by time: evenly over the load, and to each member in turn.
 
-    `configs`: of its consumers, over the usual ones; `client_configs`: those for a secured listener.
-    `output`: what a loop writes; its `configs` get a `transactional.id` of each member's own if it uses transactions.
+    Joins come early and leaves late, since only members that are there can leave: those that joined do so first.
     """
 
-    group_id: str
-    settings: Group
-    lane: str
-    topic: str
-    partitions: int
-    isolation: str
-    bootstrap_servers: str
-    client_configs: Mapping[str, str]
-    duration: float
-    configs: Mapping[str, Any] = field(default_factory=dict)
-    output: OutputSettings | None = None
+    def times(count: int, span: float, first: float = 0.0) -> list[float]:
+        return [first + (turn + 1) * span / (count + 1) for turn in range(count)]
+
+    found = [
+        Planned(at, order, (turn + shift) % group.members)
+        for shift, (order, count) in enumerate({ORDER_CRASH: group.crashes, ORDER_FREEZE: group.freezes}.items())
+        for turn, at in enumerate(times(count, duration))
+    ]
+    joined = range(group.members, group.members + group.joins)
+    half = duration / 2
+    found += [Planned(at, ORDER_JOIN, place) for place, at in zip(joined, times(group.joins, half), strict=True)]
+    leaving = [*reversed(joined), *reversed(range(group.members))]
+    found += [Planned(at, ORDER_LEAVE, leaving[turn]) for turn, at in enumerate(times(group.leaves, half, half))]
+    return sorted(found)
 
 
-def _consumer_configs(work: GroupWork, place: int) -> dict[str, Any]:
-    """librdkafka's configs of the member in this place."""
-    group = work.settings
-    return {
-        **member_configs(group),
-        **work.configs,
-        # What the group decides goes before what the lane gives.
-        **group_configs(group),
-        "group.id": work.group_id,
-        **({"group.instance.id": f"{work.group_id}-{place}"} if group.static else {}),
-        "isolation.level": work.isolation,
-        # In a loop, the member itself commits.
-        **({} if work.output is None else {"enable.auto.commit": False}),
-        **work.client_configs,
-        "bootstrap.servers": work.bootstrap_servers,
-    }
+@dataclass(frozen=True, kw_only=True)
+class GroupWork:
+    """The group that reads the lane `read`: that of the lane, or that of its loop, which then writes `lane`."""
 
+    lane: LaneSpec
+    read: LaneSpec
+    load: LoadSettings
 
-def member_settings(work: GroupWork, place: int, number: int) -> MemberSettings:
-    """The settings of the member of this number, in this place of the group."""
-    output = work.output
-    if output is not None:
-        configs = dict(output.configs)
-        if "transactional.id" in configs:
-            configs["transactional.id"] = transactional_id(output.lane, place)
-        output = replace(output, configs=configs, producer_id=number, seed=f"{output.seed}/{number}")
-    return MemberSettings(
-        group=work.group_id,
-        name=f"{work.group_id}-{number}",
-        lane=work.lane,
-        topic=work.topic,
-        configs=_consumer_configs(work, place),
-        commits=work.settings.commits,
-        freeze_seconds=work.settings.max_poll_interval_ms / 1000 + _FROZEN_LONGER,
-        output=output,
-    )
+    @property
+    def group(self) -> Group:
+        """The settings of the group."""
+        group = self.lane.group if self.lane.loop is None else self.lane.loop.group
+        assert group is not None
+        return group
 
+    @property
+    def group_id(self) -> str:
+        """The id of the group."""
+        return group_of(self.lane.lane) if self.lane.loop is None else loop_group_of(self.lane.lane)
 
-_COMMITTED_TIMEOUT = 20.0
-_HEARTBEAT_MS = 3_000
+    def planned(self) -> list[Planned]:
+        """What its members are told amid the load, and when."""
+        return planned(self.group, self.load.workload.duration - (self.lane.created_at or 0.0))
+
+    def member(self, place: int, number: int) -> MemberSettings:
+        """The settings of the member of this number, in this place of the group."""
+        return MemberSettings(
+            group=self.group_id,
+            name=f"{self.group_id}-{number}",
+            lane=self.read.lane,
+            topic=self.read.topic_name,
+            configs=self._consumer_configs(place),
+            commits=self.group.commits,
+            freeze_seconds=self.group.max_poll_interval_ms / 1000 + _FROZEN_LONGER,
+            output=None if self.lane.loop is None else self._output(place, number),
+        )
+
+    def _consumer_configs(self, place: int) -> dict[str, Any]:
+        """librdkafka's configs of the member in this place."""
+        group = self.group
+        return {
+            **member_configs(group),
+            **(_LEARNS_SOON if self.read.grows else {}),
+            **self.lane.consumer_configs,
+            # What the group decides goes before what the lane gives.
+            **group_configs(group),
+            "group.id": self.group_id,
+            **({"group.instance.id": f"{self.group_id}-{place}"} if group.static else {}),
+            "isolation.level": READ_COMMITTED,
+            # In a loop, the member itself commits.
+            **({} if self.lane.loop is None else {"enable.auto.commit": False}),
+            **self.load.client_configs,
+            "bootstrap.servers": self.load.bootstrap_servers,
+        }
+
+    def _output(self, place: int, number: int) -> OutputSettings:
+        lane, load, transactions = self.lane, self.load, self.lane.transactional or Transactional()
+        assert lane.loop is not None
+        configs = load.producer_configs(lane)
+        # Members bring the logger that keeps their clients silent.
+        configs.pop("logger", None)
+        if lane.loop.offsets == IN_TRANSACTION:
+            configs["transactional.id"] = transactional_id(lane.lane, place)
+        return OutputSettings(
+            lane=lane.lane,
+            topic=lane.topic_name,
+            partitions=lane.partitions,
+            record_size=load.workload.record_size,
+            producer_id=number,
+            configs=configs,
+            offsets=lane.loop.offsets,
+            size=transactions.size,
+            abort=transactions.abort,
+            seed=f"{load.seed}/{lane.lane}/{number}",
+            run_directory=str(load.tables.run_directory.resolve()),
+        )
+
+    def starting(self) -> StartMember | None:
+        """Starts members that are processes of the lane's client; None for the harness's own.
+
+        Members with librdkafka of another version are the harness's own, too, but for their library.
+        """
+        client, lane, load = chosen(self.lane.client), self.lane, self.load
+        if not isinstance(client, ChosenClient):
+            return None
+        packages = client.packages
+        command = () if packages is None else command_of(_MEMBER_MODULE, packages=packages)
+
+        def started(settings: MemberSettings, rows: Taker) -> SupervisedProcess:
+            values = settings.to_json()
+            # Those for a secured listener have librdkafka's names.
+            configs = {key: value for key, value in values.pop("configs").items() if key not in load.client_configs}
+            return load.start(lane, MEMBER, settings.name, values, configs, command=command, may_end=True)(rows)
+
+        return started
+
+    def start_own(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
+        """Start one of the harness's own members."""
+        return SupervisedProcess(
+            command_of(_MEMBER_MODULE),
+            settings.to_json(),
+            rows,
+            name=settings.name,
+            on_notice=self.load.on_notice,
+            may_end=True,
+        )
 
 
 def group_configs(group: Group) -> dict[str, Any]:
@@ -112,14 +201,16 @@ def member_configs(group: Group) -> dict[str, Any]:
     }
 
 
-def committed_by(group_id: str, topic: str, partitions: int, configs: Mapping[str, str]) -> dict[int, int]:
-    """The offsets that a group has committed, by partition; a partition without is left out.
+def committed_by(group_id: str, read: LaneSpec, load: LoadSettings) -> dict[int, int]:
+    """The offsets that a group has committed, by partition of the lane; a partition without is left out.
 
-    `configs`: how clients connect. Raises `ClusterFailure` if nobody tells.
+    Raises `ClusterFailure` if nobody tells.
     """
+    configs: Mapping[str, str] = {**load.client_configs, "bootstrap.servers": load.bootstrap_servers}
     client = new_client(Consumer, {**configs, "group.id": group_id, "log_level": 0})
+    places = [TopicPartition(read.topic_name, number) for number in range(read.partitions)]
     try:
-        found = client.committed([TopicPartition(topic, one) for one in range(partitions)], timeout=_COMMITTED_TIMEOUT)
+        found = client.committed(places, timeout=_COMMITTED_TIMEOUT)
     except KafkaException as failure:
         reason = failure.args[0].str()
         raise ClusterFailure(f"nobody tells what the group {group_id} has committed: {reason}") from failure

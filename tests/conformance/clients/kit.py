@@ -14,15 +14,15 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.tables import LoadTables
 
 PARTITIONS = 2
 SIZE = 64
@@ -114,7 +114,7 @@ class Kit:
     @contextmanager
     def producing(self, topic: str, *, rows: str = "", **settings: object) -> Iterator[ProcessProducer]:
         """A producer that is ready; its rows, by default those of its topic, are complete when the block has ended."""
-        writer, reservations = HistoryWriter(self.folder / (rows or topic)), Reservations(self.folder)
+        tables = LoadTables(self.folder / (rows or topic))
         usual: Row = {
             "producer_id": 7,
             "first_partition": 0,
@@ -131,11 +131,10 @@ class Kit:
         producer = ProcessProducer(
             self.start(topic, "producer", **usual),
             ProducedRows(
-                writer,
+                tables,
                 lane=topic,
                 producer_id=7,
                 partitions=InTurn(PARTITIONS),
-                reservations=reservations,
                 transactional_id=usual["transactional_id"],
             ),
         )
@@ -146,8 +145,7 @@ class Kit:
             gone = threading.Event()
             gone.set()
             producer.finish(0.0, gone)
-            writer.close()
-            reservations.close()
+            tables.close()
 
     def await_answers(self, producer: ProcessProducer) -> None:
         """Wait until every record has an outcome."""
@@ -163,12 +161,12 @@ class Kit:
     def read(self, topic: str, isolation: str | None = None) -> dict[tuple[int, int], tuple[int, int]]:
         """The records that a consumer of the client reads to the end: identities by partition and offset."""
         name = f"{topic}-read-{isolation}"
-        writer = HistoryWriter(self.folder / name)
+        tables = LoadTables(self.folder / name, [LaneSpec(lane=topic, transactional=isolation and {})])  # type: ignore[arg-type]
         consumer = ProcessConsumer(
             self.start(topic, "consumer", start_offsets={}, isolation=isolation),
             lane=topic,
             partitions=PARTITIONS,
-            writer=writer,
+            tables=tables,
             isolation=isolation,
         )
         try:
@@ -178,9 +176,9 @@ class Kit:
             self.require_well()
         finally:
             consumer.close()
-            writer.close()
+            tables.close()
         read: dict[tuple[int, int], tuple[int, int]] = {}
-        for row in self.rows(name):
+        for row in self.rows(name, "consumed"):
             place = row["partition"], row["offset"]
             if place in read:
                 again = f"it read offset {place[1]} of partition {place[0]} twice, under one name"
@@ -188,9 +186,9 @@ class Kit:
             read[place] = row["producer_id"], row["seq"]
         return read
 
-    def rows(self, topic: str) -> list[Row]:
-        """The outcome of each record, as the client reported it, in the order of their seqs."""
-        files = sorted((self.folder / topic).glob("*.parquet"))
+    def rows(self, topic: str, table: str = "produced") -> list[Row]:
+        """The outcome of each record, as the client reported it, in the order of their seqs; or the rows of a table."""
+        files = sorted((self.folder / topic / table).glob("*.parquet"))
         rows = [row for file in files for row in pq.read_table(file).to_pylist()]
         return sorted(rows, key=lambda row: int(row["seq"]))
 

@@ -17,7 +17,6 @@ from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.schedule import of_client
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.experiment.timings import timings_of
-from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -132,15 +131,12 @@ def clients_of(experiment: Experiment, folder: Path) -> Iterator[list[LaneLoad]]
     (phase,) = experiment.phases
     lanes = {lane.lane: lane for lane in phase.grown().lanes}
     with ExitStack() as ends:
-        reservations = Reservations(folder)
-        ends.callback(reservations.close)
-        tables = LoadTables(folder, list(lanes.values()), reservations)
+        tables = LoadTables(folder, list(lanes.values()))
         ends.callback(tables.close)
         settings = LoadSettings(
             bootstrap_servers="127.0.0.1:1",
             workload=phase.workload,
             tables=tables,
-            reservations=reservations,
             on_notice=print,
             on_precondition=print,
         )

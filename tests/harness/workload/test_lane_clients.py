@@ -19,8 +19,6 @@ from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.lane_clients import reading
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
@@ -38,14 +36,12 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
     def load(application: Application | None = None, **keys: Any) -> LaneLoad:
         lane = LaneSpec(lane="orders", **keys)
-        reservations = Reservations(tmp_path)
-        tables = LoadTables(tmp_path, [lane, SOURCE], reservations)
-        ends.extend((tables.close, reservations.close))
+        tables = LoadTables(tmp_path, [lane, SOURCE])
+        ends.append(tables.close)
         settings = LoadSettings(
             bootstrap_servers="127.0.0.1:1",
             workload=WorkloadSpec(settle_timeout=0.1),
             tables=tables,
-            reservations=reservations,
             on_notice=print,
             on_change=print,
         )
@@ -128,13 +124,12 @@ def test_the_log_of_a_process_tells_of_a_known_defect(
     said = said.replace('version="1"', f'version="{getattr(chosen(client), "version", "")}"')
     monkeypatch.setattr(ChosenClient, "command", [sys.executable, "-c", said])
     lane = LaneSpec(lane="orders", client=client, idempotence=idempotence)
-    tables, reservations = LoadTables(tmp_path, [lane]), Reservations(tmp_path)
+    tables = LoadTables(tmp_path, [lane])
     met: list[DefectPrecondition] = []
     settings = LoadSettings(
         bootstrap_servers="127.0.0.1:1",
         workload=WorkloadSpec(settle_timeout=0.1),
         tables=tables,
-        reservations=reservations,
         on_notice=print,
         on_change=print,
         on_precondition=met.append,
@@ -145,7 +140,6 @@ def test_the_log_of_a_process_tells_of_a_known_defect(
     wait_until(lambda: met or producer.failed_for_good, "the line to be taken", timeout=30)
     load.close()
     tables.close()
-    reservations.close()
     assert (len(met[:1]), problem in producer.failed_for_good) == (told, True)
     assert [(one.defect, one.partition, one.messages) for one in met[:1]] == [("KAFKA-15591", 0, 1)] * told
 
@@ -157,13 +151,13 @@ Loaded = tuple[PhaseLoad, dict[str, Any], list[str]]
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> Iterator[HistoryWriter]:
-    writer = HistoryWriter(tmp_path / "consumed")
-    yield writer
-    writer.close()
+def tables(tmp_path: Path) -> Iterator[LoadTables]:
+    tables = LoadTables(tmp_path)
+    yield tables
+    tables.close()
 
 
-def test_the_harness_s_own_consumer_reports_where_it_ended(writer: HistoryWriter) -> None:
+def test_the_harness_s_own_consumer_reports_where_it_ended(tables: LoadTables) -> None:
     notices: list[str] = []
     consumer = RecordedConsumer(
         lane="orders",
@@ -171,7 +165,7 @@ def test_the_harness_s_own_consumer_reports_where_it_ended(writer: HistoryWriter
         partitions=2,
         bootstrap_servers=NO_CLUSTER,
         configs={},
-        writer=writer,
+        tables=tables,
         on_error=notices.append,
     )
     consumer.drain({0: 5_000, 1: 0}, timeout=0.1, cancelled=threading.Event())
@@ -188,7 +182,6 @@ def test_one_of_several_consumers_that_falls_short_is_a_problem_of_the_lane(tmp_
         bootstrap_servers=NO_CLUSTER,
         workload=WorkloadSpec(),
         tables=LoadTables(tmp_path, [lane]),
-        reservations=Reservations(tmp_path),
         on_notice=print,
         on_client=lambda event: problems.append(getattr(event, "problem", str(event))),
     )
@@ -196,7 +189,6 @@ def test_one_of_several_consumers_that_falls_short_is_a_problem_of_the_lane(tmp_
     consumer.drain({0: 5}, timeout=0.1, cancelled=threading.Event())
     consumer.close()
     load.tables.close()
-    load.reservations.close()
     assert problems == ["did not reach the end: partition 0 was read up to offset 0 of 5"]
 
 
@@ -220,7 +212,6 @@ def test_an_application_s_consumer_reports_where_it_ended(tmp_path: Path) -> Non
         bootstrap_servers=NO_CLUSTER,
         workload=WorkloadSpec(),
         tables=LoadTables(tmp_path, [lane]),
-        reservations=Reservations(tmp_path),
         on_notice=notices.append,
         on_change=print,
     )
@@ -228,7 +219,6 @@ def test_an_application_s_consumer_reports_where_it_ended(tmp_path: Path) -> Non
     consuming.drain({0: 7, 1: 9}, timeout=0.1, cancelled=threading.Event())
     consuming.close()
     load.tables.close()
-    load.reservations.close()
     assert notices == [
         "the consumer function of lane orders did not reach the end: "
         "partition 0 was read up to offset 0 of 7, partition 1 was read up to offset 0 of 9"

@@ -17,5 +17,5 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(application_consumer, "Consumer", FakeConsumer)
     yield tmp_path
     for producing in Producing.made:
-        producing.load.reservations.close()
+        producing.load.tables.close()
     Producing.made.clear()

@@ -11,7 +11,6 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.application.handles import ProducerHandle
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
@@ -21,15 +20,10 @@ NEVER = threading.Event()
 SERVERS = "127.0.0.1:1"
 
 
-def loading(tables: LoadTables, reservations: Reservations) -> LoadSettings:
+def loading(tables: LoadTables) -> LoadSettings:
     """The settings of a load that writes there, with a broker that nobody can reach."""
     return LoadSettings(
-        bootstrap_servers=SERVERS,
-        workload=WorkloadSpec(),
-        tables=tables,
-        reservations=reservations,
-        on_notice=print,
-        on_change=print,
+        bootstrap_servers=SERVERS, workload=WorkloadSpec(), tables=tables, on_notice=print, on_change=print
     )
 
 
@@ -39,7 +33,7 @@ class Producing:
     def __init__(self, folder: Path, lane: LaneSpec = LANE, calls: Calls | None = None) -> None:
         self.made.append(self)
         self.folder = folder
-        load = loading(LoadTables(folder, [lane]), Reservations(folder))
+        load = loading(LoadTables(folder, [lane]))
         self.load = replace(load, calls=calls or Calls())
         self.recorder = ProducerRecorder(lane, self.load)
         self.handle = ProducerHandle(lane, self.load, self.recorder)
@@ -47,5 +41,4 @@ class Producing:
     def rows(self) -> list[dict[str, Any]]:
         self.recorder.finish(0.0, NEVER)
         self.load.tables.close()
-        self.load.reservations.close()
         return sorted(rows_in(self.folder / "produced"), key=lambda row: (row["producer_id"], row["seq"]))

@@ -21,7 +21,6 @@ from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
-from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import FakeProducer, Message
@@ -80,10 +79,9 @@ class Recorded:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.tables = LoadTables(folder, [ORDERS, BILLS])
-        self.reservations = Reservations(folder)
         assert self.tables.transactions is not None
         self.inputs = ConsumerRecorder(ORDERS, self.tables.consumed, self.tables)
-        load = loading(self.tables, self.reservations)
+        load = loading(self.tables)
         self.outputs = ProducerRecorder(BILLS, load, self.inputs)
         self.member = ConsumerHandle(ORDERS, load, self.inputs)
         self.loop = LoopHandle(BILLS, ORDERS, load, self.outputs)
@@ -95,7 +93,6 @@ class Recorded:
             self.outputs.finish(0.0, threading.Event())
             self.inputs.finish()
             self.tables.close()
-            self.reservations.close()
         return rows_in(self.folder / name)
 
 

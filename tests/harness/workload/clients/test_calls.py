@@ -190,7 +190,7 @@ def test_what_a_member_asks_for_is_a_call_until_it_is_answered_or_dies(
         isolation="read_committed",
         tables=tables,
         progress=Progress(),
-        output=ProducedRows(tables.produced, lane="out", producer_id=0),
+        output=ProducedRows(tables, lane="out", producer_id=0),
         transactional_id="out-0",
         calls=calls,
     )

@@ -23,8 +23,6 @@ from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watc
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -165,9 +163,9 @@ def test_nothing_is_read_of_a_client_without_such_a_defect(client: str) -> None:
 
 def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
     told: list[Any] = []
-    writer, reservations = HistoryWriter(folder / "produced"), Reservations(folder)
+    tables = LoadTables(folder)
     producer = RecordedProducer(
-        ProducedRows(writer, lane="a", producer_id=0, partitions=InTurn(1), reservations=reservations),
+        ProducedRows(tables, lane="a", producer_id=0, partitions=InTurn(1)),
         topic="a",
         record_size=100,
         configs=configs,
@@ -179,15 +177,14 @@ def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list
         producer.send(10)
         producer.poll(0.02)
     producer.finish(0.1, threading.Event())
-    writer.close()
-    reservations.close()
+    tables.close()
     return told
 
 
 def send_from_application(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
     told: list[Any] = []
     lane = LaneSpec(lane="a")
-    load = replace(loading(LoadTables(folder, [lane]), Reservations(folder)), on_precondition=told.append)
+    load = replace(loading(LoadTables(folder, [lane])), on_precondition=told.append)
     recorder = ProducerRecorder(lane, load)
     client = recorder.client(configs)
     end = time.monotonic() + seconds
@@ -198,13 +195,12 @@ def send_from_application(folder: Path, configs: dict[str, Any], seconds: float)
         client.poll(0.02)
     recorder.finish(0.1, threading.Event())
     load.tables.close()
-    load.reservations.close()
     return told
 
 
 def send_from_process(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
     told: list[Any] = []
-    writer, reservations = HistoryWriter(folder / "produced"), Reservations(folder)
+    tables = LoadTables(folder)
     order = {
         "role": "producer",
         "lane": "a",
@@ -226,7 +222,7 @@ def send_from_process(folder: Path, configs: dict[str, Any], seconds: float) -> 
     command = [sys.executable, str(ADAPTERS / "client.py"), "librdkafka"]
     producer = ProcessProducer(
         lambda taker: SupervisedProcess(command, order, taker, name="a-0", on_notice=print),
-        ProducedRows(writer, lane="a", producer_id=0, partitions=InTurn(1), reservations=reservations),
+        ProducedRows(tables, lane="a", producer_id=0, partitions=InTurn(1)),
         watch=watch_of(configs, told.append, lane="a", topic="a", producer_id=0),
     )
     end = time.monotonic() + seconds
@@ -238,8 +234,7 @@ def send_from_process(folder: Path, configs: dict[str, Any], seconds: float) -> 
     gone = threading.Event()
     gone.set()
     producer.finish(0.0, gone)
-    writer.close()
-    reservations.close()
+    tables.close()
     return told
 
 

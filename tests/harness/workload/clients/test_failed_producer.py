@@ -9,7 +9,6 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
-from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -42,14 +41,13 @@ class FailingClient:
 def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
     """A lane whose producer fails with `error`, until its thread has ended."""
     lane = LaneSpec(lane="orders", idempotence=True)
-    tables, reservations = LoadTables(tmp_path, [lane]), Reservations(tmp_path)
+    tables = LoadTables(tmp_path, [lane])
     load = LaneLoad(
         lane,
         LoadSettings(
             bootstrap_servers="127.0.0.1:1",
             workload=WorkloadSpec(rate=1_000, settle_timeout=0.1),
             tables=tables,
-            reservations=reservations,
             on_notice=notices.append,
             on_change=print,
         ),
@@ -59,7 +57,6 @@ def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
     wait_until(lambda: not load._worker.is_alive(), "the lane's producer to end", timeout=10)
     load.consumers[0].close()
     tables.close()
-    reservations.close()
     return load
 
 
@@ -117,12 +114,11 @@ class Client:
 
 def test_a_record_that_is_acknowledged_without_its_offset_is_a_row_without_one(tmp_path: Path) -> None:
     lane = LaneSpec(lane="orders", idempotence=True)
-    tables, reservations = LoadTables(tmp_path, [lane]), Reservations(tmp_path)
+    tables = LoadTables(tmp_path, [lane])
     settings = LoadSettings(
         bootstrap_servers="127.0.0.1:1",
         workload=WorkloadSpec(rate=1_000, settle_timeout=0.1),
         tables=tables,
-        reservations=reservations,
         on_notice=print,
         on_change=print,
     )
@@ -135,7 +131,6 @@ def test_a_record_that_is_acknowledged_without_its_offset_is_a_row_without_one(t
     load.await_outcomes()
     load.consumers[0].close()
     tables.close()
-    reservations.close()
     produced = sorted(rows_in(tmp_path / "produced"), key=lambda row: row["seq"])
     assert len(produced) == client.acknowledged
     assert {row["outcome"] for row in produced} == {"ok"}

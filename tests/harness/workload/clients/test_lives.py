@@ -12,20 +12,20 @@ import pytest
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.clients.following import Among, Follower
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers, Life
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 
 
 class Reader(Follower):
     """Is given what a test gives it."""
 
-    def __init__(self, writer: HistoryWriter, *, member: str | None = None, from_start: bool = True) -> None:
+    def __init__(self, tables: LoadTables, *, member: str | None = None, from_start: bool = True) -> None:
         self.names: list[str] = []
         self.problems: list[str] = []
         self.ended_by = ""
         self.made = time.monotonic()
         among = Among(on_problem=print, from_start=from_start, member=member, on_name=self.names.append)
-        super().__init__(lane="a", starts={0: 0, 1: 0}, writer=writer, among=among)
+        super().__init__(lane="a", starts={0: 0, 1: 0}, tables=tables, among=among)
         self.begins()
 
     def given(self, partition: int, *offsets: int) -> None:
@@ -51,22 +51,22 @@ class Reader(Follower):
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> Iterator[HistoryWriter]:
-    writer = HistoryWriter(tmp_path / "consumed")
-    yield writer
-    writer.close()
+def tables(tmp_path: Path) -> Iterator[LoadTables]:
+    tables = LoadTables(tmp_path)
+    yield tables
+    tables.close()
 
 
 @contextmanager
 def living(
-    writer: HistoryWriter, began: list[float], *lives: Life, stops_with: int = 0
+    tables: LoadTables, began: list[float], *lives: Life, stops_with: int = 0
 ) -> Iterator[tuple[FurtherConsumers, list[Reader]]]:
     made: list[Reader] = []
 
     def connect(number: int, place: int) -> Reader:
         if number == stops_with:
             consumers.stop()
-        made.append(Reader(writer, member=f"a-consumer-{number}"))
+        made.append(Reader(tables, member=f"a-consumer-{number}"))
         return made[-1]
 
     consumers = FurtherConsumers(
@@ -79,10 +79,10 @@ def living(
         consumers.close()
 
 
-def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(writer: HistoryWriter) -> None:
+def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(tables: LoadTables) -> None:
     began: list[float] = []
     life = Life(at=0.2, lasts=0.2, kills=True, returns=0.1)
-    with living(writer, began, life, stops_with=3) as (consumers, made):
+    with living(tables, began, life, stops_with=3) as (consumers, made):
         assert made == []
         began.append(time.monotonic())
         wait_until(lambda: len(made) == 3, "the third of that place", timeout=10)
@@ -94,16 +94,16 @@ def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(wri
     assert [name for one in made for name in one.names] == [f"a-consumer-{number}-1" for number in (1, 2, 3)]
 
 
-def test_one_that_leaves_has_no_successor_unless_it_returns(writer: HistoryWriter) -> None:
-    with living(writer, [time.monotonic()], Life(at=0.0, lasts=0.1), Life(at=0.0)) as (consumers, made):
+def test_one_that_leaves_has_no_successor_unless_it_returns(tables: LoadTables) -> None:
+    with living(tables, [time.monotonic()], Life(at=0.0, lasts=0.1), Life(at=0.0)) as (consumers, made):
         wait_until(lambda: any(one.ended_by for one in made), "the first one to leave", timeout=10)
         assert (len(made), sorted(one.ended_by for one in made)) == (2, ["", "left"])
         consumers.stop()
         assert [one.ended_by for one in consumers.left()] == [""]  # type: ignore[attr-defined]
 
 
-def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(writer: HistoryWriter) -> None:
-    with living(writer, [time.monotonic()], Life(at=0.0)) as (consumers, made):
+def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(tables: LoadTables) -> None:
+    with living(tables, [time.monotonic()], Life(at=0.0)) as (consumers, made):
         wait_until(lambda: made, "it to start", timeout=10)
         (place,) = consumers.places
         place.falls()
@@ -114,7 +114,7 @@ def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(writer: History
         wait_until(lambda: len(made) == 2, "a successor", timeout=10)
 
 
-def test_what_a_start_raises_is_raised_where_the_load_ends(writer: HistoryWriter) -> None:
+def test_what_a_start_raises_is_raised_where_the_load_ends(tables: LoadTables) -> None:
     def connect(number: int, place: int) -> Follower:
         raise OSError("no such program")
 
@@ -125,8 +125,8 @@ def test_what_a_start_raises_is_raised_where_the_load_ends(writer: HistoryWriter
     consumers.close()
 
 
-def test_each_reads_every_partition_from_its_start(writer: HistoryWriter) -> None:
-    reader = Reader(writer)
+def test_each_reads_every_partition_from_its_start(tables: LoadTables) -> None:
+    reader = Reader(tables)
     reader.given(0, 0, 1)
     reader.given(1, 3, 4)
     reader.given(1, 5)
@@ -135,18 +135,18 @@ def test_each_reads_every_partition_from_its_start(writer: HistoryWriter) -> Non
     reader.given(1, 0)
     assert reader.names == ["a-1", "a-2"]
     assert len(reader.problems) == 1
-    of_compacted = Reader(writer, from_start=False)
+    of_compacted = Reader(tables, from_start=False)
     of_compacted.given(0, 7)
     assert of_compacted.problems == []
 
 
-def test_each_reads_to_the_end(writer: HistoryWriter, tmp_path: Path) -> None:
-    first, second = Reader(writer), Reader(writer, member="a-consumer-1")
+def test_each_reads_to_the_end(tables: LoadTables, tmp_path: Path) -> None:
+    first, second = Reader(tables), Reader(tables, member="a-consumer-1")
     first.given(0, 0, 1)
     second.given(0, 0, 1, 2)
     never: dict[str, Any] = {"timeout": 0.0, "cancelled": threading.Event()}
     for one in (first, second):
         one.drain({0: 3, 1: 0}, **never)
     assert (first.problems, second.problems) == (["short of {0: (2, 3)}"], [])
-    writer.close()
+    tables.close()
     assert {row["consumer"] for row in rows_in(tmp_path / "consumed")} == {"a-1", "a-consumer-1-1"}

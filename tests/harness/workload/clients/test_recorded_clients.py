@@ -19,8 +19,7 @@ from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import CHUNK, ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.tables import LoadTables
 
 pytestmark = pytest.mark.cluster
 
@@ -41,10 +40,10 @@ def produce(cluster: Cluster, tmp_path: Path) -> Produce:
         timeout: float = 60,
         **configs: object,
     ) -> RecordedProducer:
-        writer, reservations = HistoryWriter(tmp_path / "produced"), Reservations(tmp_path)
+        tables = LoadTables(tmp_path)
         dotted: Mapping[str, object] = {key.replace("_", "."): value for key, value in configs.items()}
         producer = RecordedProducer(
-            ProducedRows(writer, lane=topic, producer_id=5, partitions=InTurn(partitions), reservations=reservations),
+            ProducedRows(tables, lane=topic, producer_id=5, partitions=InTurn(partitions)),
             topic=topic,
             record_size=record_size,
             configs={"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, **dotted},
@@ -55,8 +54,7 @@ def produce(cluster: Cluster, tmp_path: Path) -> Produce:
             producer.poll(0)
         while_sending(producer)
         producer.finish(timeout, threading.Event())
-        writer.close()
-        reservations.close()
+        tables.close()
         return producer
 
     return run
@@ -78,25 +76,25 @@ def test_every_record_has_a_row_over_several_chunks(
     assert all(row["invoke_ns"] <= row["complete_ns"] for row in rows)  # type: ignore[operator]
     assert (producer.rows.acknowledged, producer.rows.failed, producer.rows.uncertain) == (records, 0, 0)
 
-    writer = HistoryWriter(tmp_path / "consumed")
-    consumer = follow(topic, cluster, writer)
+    tables = LoadTables(tmp_path / "read")
+    consumer = follow(topic, cluster, tables)
     consumer.drain(admin.end_offsets(topic, [0]), timeout=60, cancelled=threading.Event())
     consumer.close()
-    writer.close()
-    read = pq.read_table(tmp_path / "consumed").sort_by("poll_ns").to_pylist()
+    tables.close()
+    read = pq.read_table(tmp_path / "read/consumed").sort_by("poll_ns").to_pylist()
     assert [(row["offset"], row["producer_id"], row["seq"]) for row in read] == [(n, 5, n) for n in range(records)]
     assert {row["consumer"] for row in read} == {f"{topic}-1"}
     assert len({row["poll_ns"] for row in read}) == records
 
 
-def follow(topic: str, cluster: Cluster, writer: HistoryWriter, *, grows_to: int = 0) -> RecordedConsumer:
+def follow(topic: str, cluster: Cluster, tables: LoadTables, *, grows_to: int = 0) -> RecordedConsumer:
     return RecordedConsumer(
         lane=topic,
         topic=topic,
         partitions=1,
         bootstrap_servers=cluster.bootstrap_servers,
         configs={},
-        writer=writer,
+        tables=tables,
         on_error=pytest.fail,
         grows_to=grows_to,
     )
@@ -106,16 +104,15 @@ def test_partitions_that_a_topic_gets_later_are_written_and_read_from_their_star
     make_topic: Callable[..., str], tmp_path: Path, cluster: Cluster, admin: ClusterAdmin
 ) -> None:
     topic = make_topic()
-    written, read = HistoryWriter(tmp_path / "produced"), HistoryWriter(tmp_path / "consumed")
-    reservations = Reservations(tmp_path)
+    tables = LoadTables(tmp_path)
     producer = RecordedProducer(
-        ProducedRows(written, lane=topic, producer_id=5, partitions=InTurn(1), reservations=reservations),
+        ProducedRows(tables, lane=topic, producer_id=5, partitions=InTurn(1)),
         topic=topic,
         record_size=50,
         configs={"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0},
         grows_to=3,
     )
-    consumer = follow(topic, cluster, read, grows_to=3)
+    consumer = follow(topic, cluster, tables, grows_to=3)
     producer.send(100)
     admin.add_partitions(topic, 3, replica_assignment=[(2, 3, 1), (3, 1, 2)])
     ends: dict[int, int] = {}
@@ -131,8 +128,7 @@ def test_partitions_that_a_topic_gets_later_are_written_and_read_from_their_star
     ends = admin.end_offsets(topic, range(3))
     consumer.drain(ends, timeout=30, cancelled=threading.Event())
     consumer.close()
-    for closing in (written, read, reservations):
-        closing.close()
+    tables.close()
     sent = {row["seq"]: (row["partition"], row["offset"]) for row in rows_of(tmp_path / "produced")}
     assert {sent[seq][0] for seq in range(100)} == {0}
     assert {partition for partition, _ in sent.values()} == {0, 1, 2}
@@ -220,10 +216,10 @@ def test_identities_in_headers_are_read_and_foreign_records_are_undecodable(
     producer.produce(topic, b"a value of the user's own", headers={IDENTITY_HEADER: codec.encode(1, 11)})
     producer.produce(topic, b"nobody's")
     assert producer.flush(30) == 0
-    writer = HistoryWriter(tmp_path / "consumed")
-    consumer = follow(topic, cluster, writer)
+    tables = LoadTables(tmp_path / "read")
+    consumer = follow(topic, cluster, tables)
     consumer.drain(admin.end_offsets(topic, [0]), timeout=30, cancelled=threading.Event())
     consumer.close()
-    writer.close()
-    rows = pq.read_table(tmp_path / "consumed").sort_by("offset").to_pylist()
+    tables.close()
+    rows = pq.read_table(tmp_path / "read/consumed").sort_by("offset").to_pylist()
     assert [(row["producer_id"], row["seq"]) for row in rows] == [(1, 10), (1, 11), (-1, -1)]

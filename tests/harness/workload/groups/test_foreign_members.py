@@ -2,32 +2,20 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
-from kafka_chaos.harness.workload.groups.work import GroupWork, member_settings
+from kafka_chaos.harness.workload.groups.work import GroupWork
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
-from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import load_of
 
-WORK = GroupWork(
-    group_id="orders-group",
-    settings=Group(members=2),
-    lane="orders",
-    topic="orders",
-    partitions=1,
-    isolation="read_committed",
-    bootstrap_servers="127.0.0.1:1",
-    client_configs={},
-    duration=10,
-)
+ORDERS = LaneSpec(lane="orders", group={"members": 2})  # type: ignore[arg-type]
 MEMBER = """
 import json, sys
 def tell(event, **values):
@@ -43,11 +31,14 @@ for line in sys.stdin:
 """
 
 
-def test_members_have_the_lanes_configs_but_for_what_its_group_decides() -> None:
+def test_members_have_the_lanes_configs_but_for_what_its_group_decides(tmp_path: Path) -> None:
     given = {"fetch.min.bytes": 5, "auto.offset.reset": "latest", "group.id": "other", "session.timeout.ms": 1}
-    configs = member_settings(replace(WORK, configs=given), place=0, number=1).configs
+    lane = ORDERS.model_copy(update={"consumer_configs": given})
+    load = load_of(tmp_path, lane)
+    configs = GroupWork(lane=lane, read=lane, load=load).member(place=0, number=1).configs
+    load.tables.close()
     assert (configs["fetch.min.bytes"], configs["auto.offset.reset"]) == (5, "latest")
-    assert (configs["group.id"], configs["session.timeout.ms"]) == ("orders-group", WORK.settings.session_timeout_ms)
+    assert (configs["group.id"], configs["session.timeout.ms"]) == ("orders-group", 6_000)
 
 
 class ForeignGroup:
@@ -57,7 +48,8 @@ class ForeignGroup:
         self.problems: list[str] = []
         self.notices: list[str] = []
         self.begun: list[str] = []
-        self.tables = LoadTables(tmp_path, [LaneSpec.model_validate({"lane": "orders", "group": {}})])
+        load = load_of(tmp_path, ORDERS, on_notice=self.notices.append)
+        self.tables = load.tables
 
         def start(settings: MemberSettings, rows: Taker) -> SupervisedProcess:
             self.begun.append(settings.name)
@@ -71,7 +63,7 @@ class ForeignGroup:
                 may_end=True,
             )
 
-        self.load = GroupLoad(WORK, self.tables, on_notice=self.notices.append, on_change=lambda *_: None, start=start)
+        self.load = GroupLoad(GroupWork(lane=ORDERS, read=ORDERS, load=load), start)
 
 
 @pytest.fixture

@@ -9,14 +9,12 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.groups.work import GroupWork
-from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
 
 RECORDS, PARTITIONS = 60, 4
@@ -30,40 +28,32 @@ def servers() -> Iterator[str]:
     for seq in range(RECORDS):
         owner.produce("orders", codec.encode(0, seq), partition=seq % PARTITIONS)
     assert owner.flush(20) == 0
+    owner.list_topics("copies", timeout=20)
     brokers = owner.list_topics("orders", timeout=20).brokers.values()
     yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
     owner.close()
 
 
-class Ran:
-    """A group that has read all, with the rows that it left behind. `output`: of a loop."""
+ORDERS = LaneSpec(lane="orders", partitions=PARTITIONS, group={"members": 2, "assignor": "range"})  # type: ignore[arg-type]
 
-    def __init__(self, servers: str, folder: Path, output: OutputSettings | None = None) -> None:
+
+class Ran:
+    """A group that reads `orders` and has read all, with the rows that it left behind; it may be that of a loop."""
+
+    def __init__(self, servers: str, folder: Path, lane: LaneSpec = ORDERS) -> None:
         self._folder = folder
-        lanes = [LaneSpec(lane="orders"), LaneSpec.model_validate({"lane": "bills", "loop": {"source": "orders"}})]
-        tables = LoadTables(folder, lanes)
-        work = GroupWork(
-            group_id="orders-group",
-            settings=Group(members=2, assignor="range"),
-            lane="orders",
-            topic="orders",
-            partitions=PARTITIONS,
-            isolation="read_committed",
-            bootstrap_servers=servers,
-            client_configs={},
-            duration=10,
-            output=output,
-        )
         self.told: list[object] = []
-        load = GroupLoad(work, tables, on_notice=self.told.append, on_change=lambda *change: self.told.append(change))
+        notes = {"on_notice": self.told.append, "on_change": lambda *change: self.told.append(change)}
+        settings = load_of(folder, ORDERS, lane, bootstrap_servers=servers, **notes)
+        load = GroupLoad(GroupWork(lane=lane, read=ORDERS, load=settings))
         ends = dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
         wait_until(lambda: not load.behind(ends), "the group to be at the end", timeout=60)
         load.drain(ends, timeout=20, cancelled=threading.Event())
         load.raise_error()
         load.leave()
-        self.has_committed = load.committed() == {"orders-group": ends}
+        self.has_committed = load.committed() == {load._work.group_id: ends}
         load.close()
-        tables.close()
+        settings.tables.close()
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         return rows_in(self._folder / name)
@@ -81,26 +71,9 @@ def test_members_read_all_commit_it_and_leave(servers: str, tmp_path: Path) -> N
 
 
 def test_each_member_of_a_loop_has_a_transactional_id_and_numbers_of_its_own(servers: str, tmp_path: Path) -> None:
-    configs = {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True, "log_level": 0}
-    output = OutputSettings(
-        lane="copies",
-        topic="copies",
-        partitions=2,
-        record_size=64,
-        producer_id=0,
-        configs={
-            **configs,
-            "message.timeout.ms": 20_000,
-            "transaction.timeout.ms": 20_000,
-            "transactional.id": "copies",
-        },
-        offsets="transaction",
-        size=10,
-        abort=0.0,
-        seed="1",
-        run_directory=str(tmp_path),
-    )
-    ran = Ran(servers, tmp_path, output)
+    loop = {"source": "orders", "group": {"members": 2, "assignor": "range"}}
+    keys: Any = {"idempotence": True, "loop": loop, "transactional": {"size": 10, "abort": 0.0, "timeout_ms": 20_000}}
+    ran = Ran(servers, tmp_path, LaneSpec(lane="copies", partitions=2, **keys))
     made = ran.rows("produced")
     assert {row["source_seq"] for row in made} == set(range(RECORDS))
     assert {row["outcome"] for row in made} == {"ok"}

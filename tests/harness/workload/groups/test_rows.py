@@ -11,7 +11,6 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
 from kafka_chaos.harness.workload.history.recovery import recover
-from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 
@@ -25,7 +24,7 @@ class Written:
         lanes = [LaneSpec(lane="in"), LaneSpec(lane="out", loop={"source": "in"})]  # type: ignore[arg-type]
         tables = LoadTables(folder, lanes)
         self.progress = Progress()
-        self.output = ProducedRows(tables.produced, lane="out", producer_id=2)
+        self.output = ProducedRows(tables, lane="out", producer_id=2)
         self.rows = MemberRows(
             group="g",
             lane="in",
@@ -145,13 +144,11 @@ def test_the_end_is_reached_only_by_who_has_the_partition_still(tmp_path: Path) 
 
 def test_what_was_assigned_when_the_harness_died_is_recovered(tmp_path: Path) -> None:
     lanes = [LaneSpec(lane="in", group={})]  # type: ignore[arg-type]
-    reservations = Reservations(tmp_path)
-    tables = LoadTables(tmp_path, lanes, reservations)
+    tables = LoadTables(tmp_path, lanes)
     rows = MemberRows(group="g", lane="in", isolation="read_committed", tables=tables, progress=Progress())
     rows.takes(*ASSIGNED)
     rows.takes("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50})
     tables.close()
-    reservations.close()
     assert recover(tmp_path) == 0
     written = rows_in(tmp_path / "assignments")
     found = {row["partition"]: (row["group"], row["generation"], row["start_ns"], row["end_ns"]) for row in written}

@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_chaos.harness.clients.fetching import ADAPTERS
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.producer import TransactionalProducer
 from tests.parquet import rows_in
 
@@ -57,15 +57,13 @@ def begin(mock: str, tmp_path: Path) -> Begin:
 
 def produce(begin: Begin, folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Two transactions, of which the second is aborted; their rows, and those of their records."""
-    writer, reservations, transactions = HistoryWriter(folder / "produced"), Reservations(folder), []
+    tables, transactions = LoadTables(folder), list[dict[str, Any]]()
     settings = {"producer_id": 1, "first_partition": 0, "record_size": 64, "acks": "all", "idempotence": True}
     times = {"max_in_flight": 5, "linger_ms": 5, "delivery_timeout_ms": 20_000, "transaction_timeout_ms": 20_000}
 
     records = ProcessProducer(
         begin("producer", **settings, **times, transactional_id="pay-0"),
-        ProducedRows(
-            writer, lane="pay", producer_id=1, partitions=InTurn(2), reservations=reservations, transactional_id="pay-0"
-        ),
+        ProducedRows(tables, lane="pay", producer_id=1, partitions=InTurn(2), transactional_id="pay-0"),
     )
     producer = TransactionalProducer(records, transactional_id="pay-0", rows=transactions.append, give_up=lambda: False)
     producer.init()
@@ -76,8 +74,7 @@ def produce(begin: Begin, folder: Path) -> tuple[list[dict[str, Any]], list[dict
             producer.deliver(20)
         assert producer.commit() == "committed" if commits else producer.abort() == "aborted"
     producer.abandon()
-    writer.close()
-    reservations.close()
+    tables.close()
     return transactions, rows_in(folder / "produced")
 
 
@@ -90,21 +87,18 @@ def test_transactions_of_an_adapter_and_what_is_read_of_them(begin: Begin, tmp_p
     ends = {
         partition: 1 + max(row["offset"] for row in produced if row["partition"] == partition) for partition in (0, 1)
     }
-    consumed, assigned = HistoryWriter(tmp_path / "consumed"), HistoryWriter(tmp_path / "assignments")
-    rows = RowBuffer(ASSIGNMENTS_SCHEMA, assigned)
+    tables = LoadTables(tmp_path / "read", [LaneSpec(lane="pay", transactional={})])  # type: ignore[arg-type]
     consumer = ProcessConsumer(
         begin("consumer", start_offsets={}, isolation="read_committed"),
         lane="pay",
         partitions=2,
-        writer=consumed,
+        tables=tables,
         isolation="read_committed",
-        assignments=rows,
     )
     consumer.drain(ends, timeout=30, cancelled=threading.Event())
     consumer.close()
-    consumed.close()
-    assigned.close()
-    read = rows_in(tmp_path / "consumed")
+    tables.close()
+    read = rows_in(tmp_path / "read/consumed")
     # The mock writes no markers, and hides nothing.
     assert sorted((row["producer_id"], row["seq"]) for row in read) == [(1, seq) for seq in range(20)]
     assert begin.problems == []  # type: ignore[attr-defined]

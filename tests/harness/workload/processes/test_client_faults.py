@@ -12,11 +12,10 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.processes.test_processes import Started
 
 READ = """
@@ -29,13 +28,12 @@ def producing(folder: Path) -> Iterator[tuple[PacedProducing, list[Started], lis
     """A lane at work whose producer is a process, those that were started, and how many records became info."""
     started: list[Started] = []
     uncertain: list[int] = []
-    writer, reservations = HistoryWriter(folder / "produced"), Reservations(folder)
+    tables = LoadTables(folder)
 
     def connect(number: int, place: int) -> ProcessProducer:
         started.append(Started("", folder))
         return ProcessProducer(
-            started[-1],
-            ProducedRows(writer, lane="orders", producer_id=number, partitions=InTurn(2), reservations=reservations),
+            started[-1], ProducedRows(tables, lane="orders", producer_id=number, partitions=InTurn(2))
         )
 
     load = PacedProducing(connect, rate=200, on_notice=lambda text: None, began=lambda: 0.0)
@@ -49,8 +47,7 @@ def producing(folder: Path) -> Iterator[tuple[PacedProducing, list[Started], lis
         sending.clear()
         thread.join()
         uncertain.append(load.finish(20, never))
-        writer.close()
-        reservations.close()
+        tables.close()
 
 
 def of_place(load: PacedProducing) -> ClientProcess:
@@ -98,8 +95,8 @@ def test_a_frozen_producer_goes_on_when_it_is_thawed(tmp_path: Path) -> None:
 
 
 def test_a_consumer_that_a_fault_kills_reads_from_the_start_under_a_new_name(tmp_path: Path) -> None:
-    started, writer = Started(READ, tmp_path), HistoryWriter(tmp_path / "consumed")
-    consumer = ProcessConsumer(started, lane="orders", partitions=1, writer=writer)
+    started, tables = Started(READ, tmp_path), LoadTables(tmp_path)
+    consumer = ProcessConsumer(started, lane="orders", partitions=1, tables=tables)
     wait_until(lambda: consumer.consumed == 2, "the fake client to read", timeout=30)
     (client,) = consumer.processes()
     client.kill()
@@ -109,7 +106,7 @@ def test_a_consumer_that_a_fault_kills_reads_from_the_start_under_a_new_name(tmp
     wait_until(lambda: consumer.consumed == 4, "the next one to read", timeout=30)
     consumer.drain({0: 2}, timeout=20, cancelled=threading.Event())
     consumer.close()
-    writer.close()
+    tables.close()
     assert started.problems == []
     rows = [row for file in (tmp_path / "consumed").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
     assert sorted(row["consumer"] for row in rows) == ["orders-1"] * 2 + ["orders-2"] * 2

@@ -13,7 +13,6 @@ from kafka_chaos.contract.events import CallNoted
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ChosenClient
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.lane_clients import producing
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -66,7 +65,6 @@ def test_a_producer_that_is_never_answered_has_asked(
         bootstrap_servers=silent,
         workload=WorkloadSpec(rate=10, duration=5),
         tables=tables,
-        reservations=Reservations(tmp_path),
         on_notice=print,
         calls=calls,
     )

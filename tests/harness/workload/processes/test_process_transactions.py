@@ -9,9 +9,8 @@ import pytest
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from tests.harness.workload.processes.test_processes import Started
 from tests.parquet import rows_in
@@ -37,19 +36,11 @@ class Transacting:
 
     def __init__(self, behaviour: str, tmp_path: Path) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.folder = tmp_path / "produced"
-        self.writer, self.reservations = HistoryWriter(self.folder), Reservations(tmp_path)
+        self.tables = LoadTables(tmp_path)
         self.started = Started("", tmp_path, before=TRANSACTIONS % behaviour)
         self.records = ProcessProducer(
             self.started,
-            ProducedRows(
-                self.writer,
-                lane="orders",
-                producer_id=3,
-                partitions=InTurn(2),
-                reservations=self.reservations,
-                transactional_id="orders-0",
-            ),
+            ProducedRows(self.tables, lane="orders", producer_id=3, partitions=InTurn(2), transactional_id="orders-0"),
         )
         self.gives_up = threading.Event()
         self.transactions = TransactionalProducer(
@@ -66,9 +57,8 @@ class Transacting:
     def close(self) -> list[dict[str, Any]]:
         """Its rows of produced/."""
         self.transactions.abandon()
-        self.writer.close()
-        self.reservations.close()
-        return rows_in(self.folder)
+        self.tables.close()
+        return rows_in(self.tables.run_directory / "produced")
 
 
 def test_transactions_have_rows_and_records_name_theirs(tmp_path: Path) -> None:

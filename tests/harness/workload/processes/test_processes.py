@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import CHUNK, ProducedRows
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import ASSIGNMENTS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.processes.supervisor import MOST_OF_A_LINE, SupervisedProcess, Taker
+from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 
+PAID = [LaneSpec(lane="orders", transactional={})]  # type: ignore[arg-type]
 CLIENT = """
 import json, os, signal, sys, time
 begin = json.loads(sys.stdin.readline())
@@ -90,11 +91,10 @@ class Produced:
         answers: int = 0,
         **of: str,
     ) -> None:
-        writer, reservations = HistoryWriter(tmp_path / "produced"), Reservations(tmp_path)
+        tables = LoadTables(tmp_path)
         self.started = Started(behaviour, tmp_path, **of)
         self.producer = ProcessProducer(
-            self.started,
-            ProducedRows(writer, lane="orders", producer_id=3, partitions=InTurn(2), reservations=reservations),
+            self.started, ProducedRows(tables, lane="orders", producer_id=3, partitions=InTurn(2))
         )
         sent, calls = 0, 0
         while sent < records and not self.producer.failed_for_good and calls < records:
@@ -105,8 +105,7 @@ class Produced:
         if breaks:
             wait_until(lambda: self.problem or not self.producer.unanswered, "an outcome or a problem", timeout=30)
         self.uncertain = self.producer.finish(timeout, threading.Event())
-        writer.close()
-        reservations.close()
+        tables.close()
         self.rows = sorted(rows_in(tmp_path / "produced"), key=lambda one: one["seq"])
 
     @property
@@ -250,12 +249,12 @@ Consume = Callable[..., tuple[Started, list[dict[str, Any]]]]
 @pytest.fixture
 def consume(tmp_path: Path) -> Consume:
     def run(behaviour: str, ends: dict[int, int], fewest: int = 2) -> tuple[Started, list[dict[str, Any]]]:
-        started, writer = Started(behaviour, tmp_path), HistoryWriter(tmp_path / "consumed")
-        consumer = ProcessConsumer(started, lane="orders", partitions=2, writer=writer)
+        started, tables = Started(behaviour, tmp_path), LoadTables(tmp_path, PAID)
+        consumer = ProcessConsumer(started, lane="orders", partitions=2, tables=tables)
         wait_until(lambda: consumer.consumed >= fewest or started.problems, "the fake client", timeout=30)
         consumer.drain(ends, timeout=0.2, cancelled=threading.Event())
         consumer.close()
-        writer.close()
+        tables.close()
         return started, rows_in(tmp_path / "consumed")
 
     return run
@@ -297,17 +296,12 @@ def test_a_consumer_that_breaks_the_protocol_has_a_problem(consume: Consume, beh
 def test_what_is_passed_over_counts_as_read_where_transactions_are(tmp_path: Path) -> None:
     behaviour = READ + "tell('at_end', offsets=[[0, 6], [1, 10]])\ntell('assigned')\n" + READ
     behaviour += "tell('at_end', offsets=[[0, 6], [1, 10]])"
-    started, writer = Started(behaviour, tmp_path), HistoryWriter(tmp_path / "consumed")
-    of_assignments = HistoryWriter(tmp_path / "assignments")
-    rows = RowBuffer(ASSIGNMENTS_SCHEMA, of_assignments)
-    consumer = ProcessConsumer(
-        started, lane="orders", partitions=2, writer=writer, isolation="read_committed", assignments=rows
-    )
+    started, tables = Started(behaviour, tmp_path), LoadTables(tmp_path, PAID)
+    consumer = ProcessConsumer(started, lane="orders", partitions=2, tables=tables, isolation="read_committed")
     wait_until(lambda: consumer.consumed >= 4 or started.problems, "the fake client", timeout=30)
     consumer.drain({0: 6, 1: 10}, timeout=10, cancelled=threading.Event())
     consumer.close()
-    writer.close()
-    of_assignments.close()
+    tables.close()
     assert started.problems == []
     found = rows_in(tmp_path / "assignments")
     name = "orders-read_committed"
@@ -327,10 +321,10 @@ def test_what_is_passed_over_counts_as_read_where_transactions_are(tmp_path: Pat
     ],
 )
 def test_a_place_where_no_consumer_can_stand_is_a_problem(tmp_path: Path, told: str, problem: str) -> None:
-    started, writer = Started(f"{READ}{told}", tmp_path), HistoryWriter(tmp_path / "consumed")
-    consumer = ProcessConsumer(started, lane="orders", partitions=2, writer=writer, isolation="read_committed")
+    started, tables = Started(f"{READ}{told}", tmp_path), LoadTables(tmp_path, PAID)
+    consumer = ProcessConsumer(started, lane="orders", partitions=2, tables=tables, isolation="read_committed")
     wait_until(lambda: consumer.consumed, "the fake client", timeout=30)
     consumer.drain({0: 6, 1: 10}, timeout=0.5, cancelled=threading.Event())
     consumer.close()
-    writer.close()
+    tables.close()
     assert problem in started.problems[0]

@@ -4,7 +4,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ from kafka_chaos.harness.workload.clients import recorded_producer
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer, abandon_client
-from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.settings import producer_configs
+from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, restart_times
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from tests.harness.workload.transactions.fakes import ABORTABLE, FENCED, TIMED_OUT, FakeProducer
@@ -34,10 +33,9 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.produced = HistoryWriter(folder / "produced")
-        self.transactions = HistoryWriter(folder / "transactions")
-        self.reservations = Reservations(folder)
-        self.rows = RowBuffer(TRANSACTIONS_SCHEMA, self.transactions)
+        self.tables = LoadTables(folder, [LaneSpec(lane="pay", transactional={})])  # type: ignore[arg-type]
+        assert self.tables.transactions is not None
+        self.rows = self.tables.transactions
         self.clients: list[FakeProducer] = []
         self.failures: list[Failures] = []
         self.log: list[str] = []
@@ -57,9 +55,7 @@ class Bench:
 
     def records(self, configs: Mapping[str, object], *, number: int) -> RecordedProducer:
         return RecordedProducer(
-            ProducedRows(
-                self.produced, lane="pay", producer_id=number, partitions=InTurn(2), reservations=self.reservations
-            ),
+            ProducedRows(self.tables, lane="pay", producer_id=number, partitions=InTurn(2)),
             topic="pay",
             record_size=100,
             configs=configs,
@@ -67,18 +63,16 @@ class Bench:
 
     def written(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The rows of `produced/` and `transactions/`."""
-        self.produced.close()
-        self.transactions.close()
+        self.tables.close()
         produced = sorted(rows_in(self.folder / "produced"), key=lambda row: (row["producer_id"], row["seq"]))
         return produced, rows_in(self.folder / "transactions")
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench = Bench(tmp_path)
     monkeypatch.setattr(recorded_producer, "Producer", bench.connect)
-    yield bench
-    bench.reservations.close()
+    return bench
 
 
 def test_committed_and_aborted_transactions_number_their_records(bench: Bench) -> None:
