@@ -44,8 +44,9 @@ def join(words: Iterable[str]) -> str:
 _PACKAGE, _FOLDER = "kafka_chaos.harness.report", "templates"
 
 
+@cache
 def environment() -> Environment:
-    """The environment of all pages that this project writes."""
+    """The environment of all pages that this project writes; its compiled templates serve every later page."""
     made = Environment(
         loader=PackageLoader(_PACKAGE, _FOLDER),
         autoescape=True,

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, WaitTimeout
+from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import FaultProven, Step
-from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties, zookeeper_properties
-from kafka_chaos.harness.cluster.containers.engine import check_memory
-from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner, owner_is_alive, run_labels
+from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties
+from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN, current_owner, owner_is_alive, run_labels
 from kafka_chaos.harness.cluster.containers.network import free_ports
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.harness.cluster.node import Node
@@ -63,11 +61,6 @@ def test_what_can_not_be_told_counts_as_alive(labels: dict[str, str]) -> None:
     assert owner_is_alive(labels)
 
 
-def test_only_a_kept_run_is_labelled_so() -> None:
-    assert KEEP not in run_labels("a", keep=False)
-    assert run_labels("a", keep=True)[KEEP] == "true"
-
-
 def test_ports_are_free_different_and_outside_the_ephemeral_range() -> None:
     ports = free_ports(20)
     assert len(set(ports)) == 20
@@ -76,11 +69,6 @@ def test_ports_are_free_different_and_outside_the_ephemeral_range() -> None:
     for port in ports:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
-
-
-def test_waiting_returns_what_the_condition_found() -> None:
-    answers = iter([None, 0, "", "found"])
-    assert wait_until(lambda: next(answers), "an answer", timeout=5, interval=0.001) == "found"
 
 
 def test_a_time_out_says_what_was_waited_for_and_seen() -> None:
@@ -97,22 +85,6 @@ def test_cancelling_ends_a_wait_at_once() -> None:
     assert time.monotonic() - start < 30
 
 
-def test_too_little_free_memory_is_refused_with_the_one_thing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.cluster.containers.engine.available_memory", lambda: 2 * 2**30)
-    with pytest.raises(
-        EnvironmentFailure, match=r"3 brokers need about 2\.6 GiB of memory, 2\.0 GiB are free: end other"
-    ):
-        check_memory(3)
-    monkeypatch.setattr("kafka_chaos.harness.cluster.containers.engine.available_memory", lambda: 3 * 2**30)
-    check_memory(3)
-
-
-def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
-    check_keys("broker", {"replica.lag.time.max.ms": 1, "listener.name.client.ssl.keystore.type": "PEM"})
-    with pytest.raises(UsageFailure, match=r"topic configuration retention\.m: .* did you mean retention\.ms\?"):
-        check_keys("topic", {"retention.m": 1})
-
-
 def test_given_broker_configurations_go_over_the_defaults_but_not_over_the_harness_s_own() -> None:
     configs = {"zookeeper.session.timeout.ms": 9_000, "unclean.leader.election.enable": True}
     node = Node("broker-2", "broker", 2, "", 15_001, "")
@@ -123,12 +95,6 @@ def test_given_broker_configurations_go_over_the_defaults_but_not_over_the_harne
     assert "broker.id=2" in lines
     assert "advertised.listeners=CLIENT://127.0.0.1:15001,REPLICATION://broker-2:9092,CONTROL://broker-2:9091" in lines
     assert len({line.split("=")[0] for line in lines}) == len(lines)
-
-
-def test_an_ensemble_names_its_servers_and_a_single_one_does_not() -> None:
-    assert "server." not in zookeeper_properties(ClusterLayout())
-    text = zookeeper_properties(ClusterLayout(zookeepers=3))
-    assert "server.3=zookeeper-3:2888:3888" in text
 
 
 def test_run_directories_are_apart_and_the_latest_is_pointed_to(tmp_path: Path) -> None:

@@ -42,32 +42,6 @@ def test_a_node_is_broken_and_healed_once(tmp_path: Path, breaks: str, heals: st
     assert list(journaled_runs("attached")) == []
 
 
-def test_a_frozen_node_that_is_killed_is_only_started(tmp_path: Path) -> None:
-    node = cluster_of(tmp_path).brokers[2]
-    node.pause()
-    node.kill()
-    node.unpause()
-    assert not node.is_running()
-    node.start()
-    assert list(journaled_runs("attached")) == []
-    assert ran(tmp_path) == 3
-
-
-def test_a_cut_knows_its_peers_and_counts_what_it_stops(tmp_path: Path) -> None:
-    node = cluster_of(tmp_path).brokers[1]
-    node.mend()
-    assert ran(tmp_path) == 0, "nothing was cut"
-    node.break_by("cut", peers=["10.0.0.2", "10.0.0.3"])
-    assert (tmp_path / "broker-1.cut").read_text() == "10.0.0.2 10.0.0.3\n"
-    assert node.stopped_packets() == 2
-    node.mend(["10.0.0.2", "10.0.0.3"])
-    assert not (tmp_path / "broker-1.cut").exists()
-
-
-def test_a_server_that_clients_do_not_know_is_not_asked(tmp_path: Path) -> None:
-    assert cluster_of(tmp_path).zookeepers[1].state() == {"state": "running", "answers": None}
-
-
 def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
     node = cluster_of(tmp_path).brokers[3]
     with pytest.raises(ClusterFailure, match=r"third: kill: the command did not end within 0\.2 s"):

@@ -46,8 +46,3 @@ def test_only_nodes_of_the_file_can_be_allowed(tmp_path: Path) -> None:
     assert load_allowed(path, "broker-1, third")[1] == ("broker-1", "third")
     with pytest.raises(UsageFailure, match=r"'broker-3' is no node of .*; expected some of broker-1, broker-2, third"):
         load_allowed(path, "broker-1,broker-3")
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageFailure, match=r"none\.yaml: can't be read"):
-        load_nodes(tmp_path / "none.yaml")

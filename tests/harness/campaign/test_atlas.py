@@ -1,13 +1,11 @@
 from collections import Counter
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.atlas import Atlas
-from kafka_chaos.harness.campaign.cells import PAGE, TABLE, cells_of, write_pages
+from kafka_chaos.harness.campaign.cells import PAGE, cells_of, write_pages
 from kafka_chaos.harness.campaign.commands import STANDARD_PLAN
 from kafka_chaos.harness.campaign.record import Cell
 from kafka_chaos.harness.clients.kinds import ClientKind
@@ -46,11 +44,6 @@ def test_the_plan_has_every_combination(tmp_path: Path) -> None:
     assert {trial.cell.faults for trial in trials} == {"kill", "kill+pause"}
 
 
-def test_an_idempotent_producer_has_as_many_requests_in_flight_as_it_can(tmp_path: Path) -> None:
-    settings = {trial.cell.settings for trial in plan_of(tmp_path).trials if trial.cell.client.startswith("sarama")}
-    assert any('"max_in_flight":1' in text for text in settings)
-
-
 def test_runs_take_what_was_tried_least_until_all_was(tmp_path: Path) -> None:
     atlas, tried = plan_of(tmp_path), Counter[Cell]()
     for seed in range(16):
@@ -76,26 +69,6 @@ def cells_of_run(atlas: Atlas, experiment: object) -> list[Cell]:
         for trial in atlas.trials
         if trial.family == family and trial.cell.cluster.startswith(version) and trial.lane["lane"] in lanes
     ]
-
-
-def test_a_client_is_no_setting_of_its_cells(tmp_path: Path) -> None:
-    settings: dict[str, set[str]] = {}
-    for trial in plan_of(tmp_path, PLAN.replace("sarama", "franz-go")).trials:
-        settings.setdefault(str(trial.lane["client"]), set()).add(trial.cell.settings)
-    assert settings["librdkafka"] == settings["franz-go"]
-
-
-def test_the_same_seed_draws_the_same_run(tmp_path: Path) -> None:
-    atlas = plan_of(tmp_path)
-    names = [[spec.lane for _, spec, _ in atlas.next_run({}, 7).lanes()] for _ in range(2)]
-    assert names[0] == names[1]
-
-
-def test_clients_that_the_machine_can_t_run_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ClientKind, "lacks", lambda kind: ["go is missing"] if kind.name == "sarama" else [])
-    atlas = plan_of(tmp_path)
-    assert dict(atlas.left_out) == {"sarama": "go is missing"}
-    assert {trial.lane["client"] for trial in atlas.trials} == {"librdkafka"}
 
 
 @pytest.mark.parametrize(
@@ -134,13 +107,6 @@ def test_a_run_that_did_not_judge_an_anomaly_does_not_count_for_it() -> None:
     assert str(cell.shares["duplicates"]) == "in none of 1 (0% – 79%)"
 
 
-def test_the_worst_run_has_the_gravest_verdict() -> None:
-    (cell,) = cells_of(
-        [lane_run(90, run="most"), lane_run(1, run="broken", verdict="violation"), lane_run(verdict="unknown")]
-    )
-    assert (cell.verdict, cell.worst.run) == (Verdict.VIOLATION, "broken")
-
-
 def test_the_page_names_every_cell_and_links_the_worst_run(tmp_path: Path) -> None:
     report = tmp_path / "run-1" / "report.html"
     report.parent.mkdir()
@@ -154,17 +120,3 @@ def test_the_page_names_every_cell_and_links_the_worst_run(tmp_path: Path) -> No
     assert "&lt;java&gt;" in page
     assert "phantom in 1 of 1" in page
     assert "5 combinations of the plan have no run yet" in page
-
-
-def test_the_table_has_the_same_cells(tmp_path: Path) -> None:
-    write_pages(cells_of([lane_run(4), lane_run(settings=STRICT)]), tmp_path)
-    rows = pq.read_table(tmp_path / TABLE).to_pylist()
-    assert [row["runs"] for row in rows] == [1, 1]
-    losses = {row["lane"]: row["anomalies"][0]["hits"] for row in rows}
-    assert losses == {'{"acks":"1"}': 1, STRICT: 0}
-
-
-def test_settings_are_those_of_lanes_on_the_cells_cluster() -> None:
-    """Eligible leader replicas are refused in lanes of older brokers."""
-    (cell,) = cells_of([lane_run(cluster="4.3.1/kraft", settings='{"elr":true}')])
-    assert cell.settings == "acks=all · min ISR 1 · 3 replicas"

@@ -11,7 +11,6 @@ from kafka_chaos.harness.campaign.commands import EXPERIMENTS
 from kafka_chaos.harness.campaign.in_turn import cluster_on, load_on
 from kafka_chaos.harness.campaign.record import LaneRun, lane_runs_of
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
-from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from tests.harness.report.activity_runs import table
 from tests.harness.report.report_runs import event, judged, lane, write
@@ -70,11 +69,6 @@ def test_the_longest_gap_is_between_acknowledgements_of_all_files(tmp_path: Path
     assert bills.gap_s is None
 
 
-def test_without_the_experiment_only_processes_say_which_client_they_are(tmp_path: Path) -> None:
-    clients = [one.client for one in of_run(run_of(tmp_path / "a-run", experiment=None))]
-    assert clients == ["java 3.9.1", "unknown"]
-
-
 def test_a_run_without_a_verdict_adds_nothing(tmp_path: Path) -> None:
     path = run_of(tmp_path / "a-run")
     (path / "verdict.json").unlink()
@@ -92,20 +86,9 @@ def test_every_supported_cluster_has_its_day() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["4.2.0", "4.2.0/raft", "4.2.0/zookeeper", "9.9.9/kraft"])
-def test_what_is_no_cluster_is_refused(text: str) -> None:
-    with pytest.raises(UsageFailure):
-        cluster_on(text, DAY)
-
-
 @pytest.mark.parametrize("day", range(31))
 def test_the_acks_matrix_is_valid_on_every_turn(day: int) -> None:
     turn = cluster_on("turn", DAY + timedelta(days=day))
     experiment = load_on(turn, EXPERIMENTS / "kill.yaml", 1)
     assert experiment.cluster.kafka_version == turn["kafka_version"]
     assert experiment.cluster.metadata_mode == turn["metadata_mode"]
-
-
-def test_an_experiment_that_names_its_cluster_keeps_it() -> None:
-    named = EXPERIMENTS / "kraft-3.9.1.yaml"
-    assert load_on(cluster_on("4.2.0/kraft", DAY), named, 1).cluster == load_experiment(named).cluster

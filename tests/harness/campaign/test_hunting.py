@@ -133,34 +133,6 @@ def test_what_was_tried_least_is_drawn_most_often(experiment: Path, clusters: Cl
     assert sum(entry.target == "leader(acks1)" for entry in drawn) > 35
 
 
-def test_what_led_to_something_new_keeps_its_weight(
-    experiment: Path, clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shows = iter([{"elect"}, {"elect"}, {"elect", "shrink"}])
-    monkeypatch.setattr(hunting, "novelty_of", lambda path: next(shows))
-    hunt, drawn = hunted(experiment, tmp_path, 3)
-    assert hunt.shown == {"elect", "shrink"}
-    assert [len(one.new) for one in hunt.rounds] == [1, 0, 1]
-    names = [name for one in (drawn[0], drawn[2]) for fault in one.phases[0].schedule for name in _of(fault)]
-    assert hunt.led_to == Counter([*names, *2 * ("3.9.1/zookeeper", "librdkafka")])
-    hunt.tried, hunt.led_to = Counter(kill=9, pause=9), Counter(pause=9)
-    kinds = [entry.fault for seed in range(20) for entry in hunt.draw(seed).phases[0].schedule]
-    assert kinds.count("pause") > 30
-
-
-def _of(entry: Any) -> tuple[str, str]:
-    return entry.fault, entry.target
-
-
-def test_clients_and_clusters_are_drawn_by_weight_too(experiment: Path, clusters: Clusters) -> None:
-    experiment.write_text(EXPERIMENT + "    clients: [java, librdkafka]\n    clusters: [3.9.1/kraft, 4.3.1/kraft]\n")
-    hunt = Hunt.of(experiment)
-    hunt.tried.update({"java 3.9.1": 999, "3.9.1/kraft": 999})
-    drawn = [hunt.draw(seed) for seed in range(20)]
-    assert sum(one.phases[0].lanes[0].client == "librdkafka" for one in drawn) > 15
-    assert sum(one.cluster.kafka_version == "4.3.1" for one in drawn) > 15
-
-
 def test_a_client_that_the_machine_lacks_is_left_out(
     experiment: Path, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:

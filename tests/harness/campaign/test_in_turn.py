@@ -1,7 +1,6 @@
 """A nightly run: what is repeated, what is counted, and with which intervals."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,23 +12,20 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
-from kafka_chaos.harness.campaign import commands, loop, night
+from kafka_chaos.harness.campaign import commands, loop
 from kafka_chaos.harness.campaign.cells import Share
 from kafka_chaos.harness.campaign.commands import EXPERIMENTS
 from kafka_chaos.harness.campaign.in_turn import experiments_in, in_turn, load_on
 from kafka_chaos.harness.campaign.loop import Budget
 from kafka_chaos.harness.campaign.night import Night
-from kafka_chaos.harness.campaign.record import read_record
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.report.inputs.actions import ACTIONS
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
-from tests.harness.campaign.lanes import lane_run
 
 TEXT = """\
 name: {name}
@@ -123,50 +119,12 @@ def test_the_interval_is_wilson_s(hits: int, runs: int, low: float, high: float)
     assert share(hits, runs).interval == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
 
 
-def test_runs_are_added_to_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = [lane_run(9), lane_run(4)]
-    monkeypatch.setattr(night, "read_evidence", lambda path: path)
-    monkeypatch.setattr(night, "lane_runs_of", lambda path: {"one": shown.pop()})
-    record = tmp_path / "record.jsonl"
-    nightly_of(tmp_path, Runs([0, 0]), repeats=2, record=record).run()
-    assert [run.found for run in read_record(record)] == [{"lost_write": 4}, {"lost_write": 9}]
-
-
-def test_actions_of_the_model_are_counted_by_run_and_those_never_observed_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = [{"one": Counter(elect=5, kill=1), "two": Counter(elect=1)}, {"one": Counter(elect=1)}]
-    monkeypatch.setattr(night, "actions_of", lambda path: seen.pop())
-    runs = Runs([0, 0, EnvironmentFailure("no broker")])
-    nightly_run = nightly_of(tmp_path, runs, repeats=3)
-    actions = nightly_run.run()["actions"]
-    assert actions.keys() == ACTIONS.keys()
-    assert {action: number for action, number in actions.items() if number} == {"elect": 2, "kill": 1}
-    text = nightly_run.to_markdown()
-    assert "- `elect`: 2\n" in text
-    assert "`elect`," not in text.partition("Never observed: ")[2]
-    assert "`shrink_isr`" in text.partition("Never observed: ")[2]
-
-
 def test_experiments_are_repeated_in_turn_until_the_next_run_would_not_fit(tmp_path: Path) -> None:
     runs = Runs([0] * 10)
     summary = nightly_of(tmp_path, runs, "a", "b", minutes=10).run()
     # 600 s hold six runs of 100 s.
     assert [run["experiment"] for run in summary["runs"]] == ["a", "b", "a", "b", "a", "b"]
     assert len(set(runs.seeds)) == 6
-
-
-def test_every_experiment_runs_once_however_short_the_budget(tmp_path: Path) -> None:
-    summary = nightly_of(tmp_path, Runs([0, 0]), "a", "b", minutes=0).run()
-    assert [run["experiment"] for run in summary["runs"]] == ["a", "b"]
-
-
-def test_the_same_seed_gives_the_same_seeds(tmp_path: Path) -> None:
-    first, second = Runs([0] * 3), Runs([0] * 3)
-    nightly_of(tmp_path, first, repeats=3).run()
-    (tmp_path / "again").mkdir()
-    nightly_of(tmp_path / "again", second, repeats=3).run()
-    assert first.seeds == second.seeds
 
 
 def test_counts_and_intervals_per_lane_and_anomaly(tmp_path: Path) -> None:
@@ -278,16 +236,6 @@ def test_the_command_ends_with_the_worst_verdict_and_tells_the_job(
     assert result.exit_code == code, result.output
     assert "round 1: a, seed " in result.output
     assert "# Nightly run " in (tmp_path / "job.md").read_text()
-
-
-def test_the_command_can_print_json_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    runs = Runs([0])
-    monkeypatch.setattr(loop, "run_experiment", runs)
-    (tmp_path / "a.yaml").write_text(TEXT.format(name="a"))
-    arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(tmp_path / "out"), "--json", "--seed", "9"]
-    summary = json.loads(CliRunner().invoke(cli, ["nightly", *arguments]).output)
-    assert (summary["seed"], summary["verdict"]) == (9, "conforms")
 
 
 def test_an_experiment_that_the_machine_cannot_run_is_named_and_left_out_unless_it_is_asked_for(

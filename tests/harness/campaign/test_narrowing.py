@@ -106,22 +106,6 @@ def test_the_experiment_has_the_nearest_control_and_the_draft_tells_odds_steps_a
     assert "replication_factor: 3" not in draft, "a default"
 
 
-def test_the_other_lanes_stay_where_the_finding_needs_them(tmp_path: Path, cluster: Cluster) -> None:
-    cluster.company = "other"
-    one = _narrowing(tmp_path, cluster)
-    assert one.narrow()
-    one.write(tmp_path / "x.yaml")
-    lanes = load_experiment(tmp_path / "x.yaml").phases[0].lanes
-    assert [lane.lane for lane in lanes] == ["fast", "other", "control-2"]
-
-
-def test_producers_that_come_and_go_are_left_out_where_nothing_rests_on_them(tmp_path: Path, cluster: Cluster) -> None:
-    one = _narrowing(tmp_path, cluster)
-    one.phase["lanes"] = [{**lane, "lives": [{"at": 1.0}]} for lane in one.phase["lanes"]]
-    assert one.narrow()
-    assert all(lane.lives == () for run in cluster.runs for lane in run.phases[0].lanes)
-
-
 def test_what_does_not_show_again_is_not_compared(tmp_path: Path, cluster: Cluster) -> None:
     cluster.company = "nobody"
     assert not _narrowing(tmp_path, cluster).narrow()

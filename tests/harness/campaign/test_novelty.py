@@ -27,13 +27,6 @@ def test_what_varies_is_taken_out(one: str, another: str) -> None:
     assert "#" in normalised(one)
 
 
-def test_words_stay_and_long_lines_are_cut() -> None:
-    assert (
-        normalised("Got error produce response: NodeNotReadyError") == "Got error produce response: NodeNotReadyError"
-    )
-    assert len(normalised("word " * 99)) == 120
-
-
 def test_a_line_is_told_once_as_it_was_first_and_without_what_explains_a_line_before_it(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "broker-1.log").write_text(
@@ -98,7 +91,3 @@ def test_actions_states_errors_and_lines_are_told_in_one_way(tmp_path: Path) -> 
         "a new leader during no fault",
         "client: lost broker #",
     }
-
-
-def test_a_run_whose_documents_cannot_be_used_shows_nothing(tmp_path: Path) -> None:
-    assert novelty_of(tmp_path) == set()

@@ -6,14 +6,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.harness.campaign import loop
-from kafka_chaos.harness.campaign.findings import Finding
-from kafka_chaos.harness.campaign.loop import Budget
-from kafka_chaos.harness.campaign.narrowing import Narrowing
 from kafka_chaos.harness.campaign.replay_commands import replay_command, shrink_command
-from kafka_chaos.harness.experiment.file import experiment_of, load_experiment
+from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from tests.harness.campaign.runs import EVENTS, requested, write_run
 
@@ -60,17 +57,6 @@ def test_a_schedule_is_shrunk_to_what_the_finding_needs(tmp_path: Path, cluster:
     assert phase.workload.duration == pytest.approx(2.5 + 30 - 16.25, abs=0.06)
 
 
-def test_the_result_as_json(tmp_path: Path, cluster: Cluster) -> None:
-    run = write_run(tmp_path / "run", found=LOST)
-    into, runs = str(tmp_path / "small.yaml"), str(tmp_path / "runs")
-    result = shrink(
-        str(run), "--finding", "acks1:lost_write", "--into", into, "--out", runs, "--json", "--repeats", "2"
-    )
-    document = json.loads(result.stdout)
-    assert (document["finding"], document["shown"], document["runs"]) == ("acks1:lost_write", 2, 2)
-    assert len(document["tried"]) == len(cluster.runs)
-
-
 def test_a_finding_that_does_not_show_again_is_unknown(tmp_path: Path, cluster: Cluster) -> None:
     run = write_run(
         tmp_path / "run", found=LOST, events=[EVENTS[0], requested("pause-2", ["broker-3"], at=9.0, duration=1.0)]
@@ -98,19 +84,6 @@ def test_what_cannot_be_shrunk_is_refused(tmp_path: Path, cluster: Cluster, argu
     assert not cluster.runs
 
 
-def test_the_load_of_producers_and_topics_that_come_later_keeps_its_time(tmp_path: Path) -> None:
-    lost = Finding("acks1", Anomaly.LOST_WRITE)
-    cut = Narrowing(write_run(tmp_path / "run"), lost, tmp_path, Budget(1), print)
-    phase, first = cut.phase, cut.phase["schedule"][:1]
-    assert cut.experiment(first)["phases"][0]["schedule"][0]["at"] < first[0]["at"]
-    late = phase["workload"]["duration"] - 0.1
-    for key, value in (("lives", [{"at": late}]), ("created_at", late)):
-        phase["lanes"][0] = {**phase["lanes"][0], "lives": [], key: value}
-        kept = cut.experiment(first)
-        assert (kept["phases"][0]["schedule"], kept["phases"][0]["workload"]) == ([*first], phase["workload"])
-        experiment_of(kept, "the shrunk schedule")
-
-
 def test_a_replay_says_how_many_runs_show_each_finding(tmp_path: Path, cluster: Cluster) -> None:
     run = write_run(tmp_path / "run", found=LOST)
     result = CliRunner().invoke(replay_command, [str(run), "--times", "3", "--quiet", "--out", str(tmp_path / "runs")])
@@ -118,10 +91,3 @@ def test_a_replay_says_how_many_runs_show_each_finding(tmp_path: Path, cluster: 
     result = CliRunner().invoke(replay_command, [str(run), "--times", "3", "--json", "--out", str(tmp_path / "runs")])
     assert json.loads(result.output) == {"runs": 3, "findings": {"acks1:lost_write": 3}}
     assert [entry.target for entry in cluster.runs[-1].phases[0].schedule] == ["broker:2", "brokers:1,3"]
-
-
-def test_a_replay_can_be_looked_at_before_it_runs(tmp_path: Path, cluster: Cluster) -> None:
-    result = CliRunner().invoke(replay_command, [str(write_run(tmp_path / "run")), "--print"])
-    (tmp_path / "again.yaml").write_text(result.output)
-    assert load_experiment(tmp_path / "again.yaml").phases[0].schedule[0].at == 5.25
-    assert not cluster.runs

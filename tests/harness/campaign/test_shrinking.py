@@ -67,30 +67,11 @@ def test_a_finding_that_shows_four_times_out_of_five_is_still_shrunk(seed: int) 
     assert len(shrinking.smallest) <= 4
 
 
-def test_a_rarer_finding_is_given_more_runs() -> None:
-    always, seldom = (Shrinking(trial_of(lambda _: True), print, shown=shown, tried=5) for shown in (5, 2))
-    assert always.odds([False]) < seldom.odds([False]) < 1
-    assert always.odds([True]) == seldom.odds([True]) == 2
-
-
 def test_a_candidate_that_shows_the_finding_once_by_luck_is_not_taken() -> None:
     """All faults show it always, one alone in every third run."""
     turns = itertools.cycle((True, False, False))
     shrinking, _ = shrunk(lambda candidate: len(candidate) > 1 or next(turns), schedule=EIGHT[:2])
     assert len(shrinking.smallest) == 2
-
-
-@pytest.mark.parametrize(
-    ("rate", "least", "most"), [(1.0, 1.0, 1.0), (0.9, 0.9, 1.0), (0.4, 0.0, 0.3), (0.1, 0.0, 0.02)]
-)
-def test_how_often_candidates_are_taken(rate: float, least: float, most: float) -> None:
-    chance, taken = random.Random(1), 0
-    for _ in range(1000):
-        trial = trial_of(lambda _: chance.random() < rate)
-        shrinking = Shrinking(trial, lambda _: None, shown=2, tried=2, smallest=EIGHT[:1])
-        ended(shrinking._shows(EIGHT[:1], ""))
-        taken += shrinking.results[repr(EIGHT[:1])]
-    assert least <= taken / 1000 <= most
 
 
 def test_the_smallest_so_far_is_kept_when_no_time_is_left() -> None:

@@ -23,10 +23,6 @@ def test_packet_rules_that_are_refused_are_missing_and_say_which_modules() -> No
     assert "ipt_REJECT" in packets.remedy
 
 
-def test_packet_rules_that_are_taken_are_fine() -> None:
-    assert probe_packets(lambda *command: (0, "")).state == "ok"
-
-
 @pytest.mark.usefixtures("no_engine")
 def test_without_java_and_engine_it_says_how_to_mend_and_ends_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
@@ -52,14 +48,6 @@ def test_an_engine_that_accepts_and_never_answers_is_not_waited_for(
         check.found
         == f"no Docker engine answers at DOCKER_HOST=unix://{tmp_path}/mute.sock: start it or unset DOCKER_HOST"
     )
-
-
-def test_an_old_java_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    reported = 'openjdk version "11.0.2" 2019-01-15'
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/java")
-    done = doctor.subprocess.CompletedProcess([], 0, stdout="", stderr=reported)
-    monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: done)
-    assert (doctor.check_java().state, doctor.check_java().found) == ("missing", reported)
 
 
 @pytest.mark.cluster

@@ -17,7 +17,6 @@ from kafka_chaos.contract.command.command_line import run_and_exit
 from kafka_chaos.contract.command.errors import EnvironmentFailure, Interrupted, UsageFailure
 from kafka_chaos.harness.cli import main
 from kafka_chaos.harness.cluster.containers import cleanup, engine, labels
-from kafka_chaos.harness.experiment.file import parse_experiment
 from tests.commands import ended
 
 ROOT = Path(__file__).parents[3]
@@ -26,13 +25,6 @@ ROOT = Path(__file__).parents[3]
 def kafka_chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kafka_chaos.harness.cli.main", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_a_process_ends_with_the_code_and_the_line_of_its_command() -> None:
-    done = kafka_chaos("nonsense")
-    assert (done.returncode, done.stdout) == (64, "")
-    assert "No such command 'nonsense'" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -59,12 +51,6 @@ def test_an_interrupt_speaks_of_what_was_started_only_where_something_was(
     assert str(raised.value) == said
 
 
-def test_labels_note_that_something_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labels, "STARTED", set())
-    labels.run_labels("a-run", keep=False)
-    assert {"a-run"} == labels.STARTED
-
-
 def test_clean_says_what_it_removed_what_it_left_and_that_nothing_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
     dead, alive = cleanup.Leftover("dead", 1, False, False), cleanup.Leftover("alive", 2, False, True)
 
@@ -78,12 +64,6 @@ def test_clean_says_what_it_removed_what_it_left_and_that_nothing_was_there(monk
     assert said([dead], [alive]) == (
         "removed 1 thing of run dead\nleft 2 things of run alive alone: it is still running\n"
     )
-
-
-def test_the_seed_of_the_command_line_overrides_the_file() -> None:
-    text = "name: x\nseed: 1\nlanes: [{lane: a}]\n"
-    assert parse_experiment(text, "x.yaml", overrides={"seed": 2}).seed == 2
-    assert "instead of the seed in the file" in " ".join(CliRunner().invoke(main.cli, ["run", "--help"]).output.split())
 
 
 def raising(error: BaseException) -> Callable[[], int]:
@@ -151,29 +131,9 @@ def test_an_error_of_ours_is_70_and_its_traceback_is_in_a_file(
     assert "Traceback (most recent call last)" in file.read_text()
 
 
-def test_debug_prints_the_traceback(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["kafka-chaos", "--debug", "run"])
-    assert end(ZeroDivisionError("x")) == 70
-    said = capsys.readouterr().err
-    assert "Traceback" in said
-    assert "in raising" in said or "raise error" in said
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("arguments", [["--help"], ["runs", "list"], ["explore", "--brokers", "1", "--records", "1"]])
 def test_an_output_that_is_full_or_closed_is_no_violation(arguments: list[str]) -> None:
     assert_no_violation([sys.executable, "-m", "kafka_chaos.harness.cli.main", *arguments])
-
-
-def test_a_table_for_a_reader_that_has_ended_is_no_violation() -> None:
-    code = (
-        "from kafka_chaos.contract.command.command_line import console, run_and_exit\n"
-        "run_and_exit(lambda: console().print('a table') or 0)"
-    )
-    assert_no_violation([sys.executable, "-c", code])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

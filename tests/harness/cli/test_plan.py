@@ -43,20 +43,6 @@ def test_a_plan_has_schedule_predictions_and_costs(experiment: Path) -> None:
     assert any(line.startswith("load for 30 s in all; up to ") for line in lines)
 
 
-def test_a_plan_says_what_is_not_judged_and_why(tmp_path: Path) -> None:
-    path = tmp_path / "planned.yaml"
-    path.write_text(
-        EXPERIMENT.replace("leader: 1}", "leader: 1, client: [./service], topic_configs: {retention.ms: 1000}}")
-    )
-    shown = CliRunner().invoke(plan_command, [str(path)], catch_exceptions=False).output
-    plan = json.loads(CliRunner().invoke(plan_command, [str(path), "--json"]).output)
-    not_judged = plan["phases"][0]["lanes"][0]["not_judged"]
-    assert not_judged["lost_write"] == "cleanup.policy=delete removes records"
-    assert not_judged["stalled_producer"] == "the time-outs of its clients are not known, and it has no recover_within"
-    assert "one: not judged, since cleanup.policy=delete removes records: lost_write, " in shown
-    assert "All anomalies that are not named here are forbidden." in shown
-
-
 def test_a_plan_as_json(experiment: Path) -> None:
     document = json.loads(CliRunner().invoke(plan_command, [str(experiment), "--json", "--seed", "8"]).output)
     phase = document["phases"][0]
@@ -70,24 +56,6 @@ def test_a_plan_as_json(experiment: Path) -> None:
     assert phase["lanes"][0]["recovery"]["isr_not_restored"]["derivation"].startswith(
         "81 s (session 3 s + election 3 s"
     )
-
-
-def test_members_that_are_hit_are_counted_as_such(tmp_path: Path) -> None:
-    path = tmp_path / "planned.yaml"
-    group = "min_insync_replicas: 2, idempotence: true, group: {members: 2}"
-    path.write_text(
-        EXPERIMENT[: EXPERIMENT.index("lanes:")]
-        + f"""lanes:
-  - {{lane: one, {group}}}
-schedule:
-  - {{fault: client-kill, target: members(one), at: 2, duration: 3}}
-  - {{fault: client-pause, target: member(one), at: 9, duration: 3}}
-"""
-    )
-    result = CliRunner().invoke(plan_command, [str(path)], catch_exceptions=False)
-    lines = [" ".join(line.split()) for line in result.output.splitlines()]
-    assert "2 s 5 s client-kill members(one) 2 members crash, crash" in lines
-    assert "9 s 12 s client-pause member(one) 1 member nothing" in lines
 
 
 def test_a_plan_tells_faults_of_controllers_from_those_of_brokers(

@@ -16,15 +16,12 @@ from kazoo.client import KazooClient
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster import cluster as module
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep
-from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import PROPERTIES_FILE
 from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, remove_run
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN
-from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.node import Node
 from tests.harness.leftovers import left_of
 
@@ -87,19 +84,6 @@ def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[
     assert message is not None
     assert message.value() == b"before the kill"
     consumer.close()
-
-
-def test_partitions_are_added_to_a_topic_that_has_the_name_of_another_lane(
-    cluster: Cluster, make_topic: Callable[..., str], admin: ClusterAdmin
-) -> None:
-    topic, other = make_topic(replicas=(1,)), make_topic(replicas=(1,))
-    lanes = cluster.admin(topics={"orders": topic, topic: other})
-
-    ClusterView(cluster, lanes).add_partitions({(topic, 1): (2,)})
-
-    wait_until(lambda: len(admin.partitions(topic)) == 2, "the new partition to be told", timeout=30)
-    assert admin.partitions(topic)[1].replicas == (2,)
-    assert len(admin.partitions(other)) == 1
 
 
 @pytest.mark.slow
@@ -195,25 +179,6 @@ def test_a_failed_run_can_leave_its_cluster_standing() -> None:
     assert left_of(run_id) == []
 
 
-class _Interrupted(BaseException):
-    """As KeyboardInterrupt, which pytest would take for its own."""
-
-
-@pytest.mark.parametrize(
-    ("keep", "left_by"), [(Keep.NEVER, []), (Keep.FAILED, [ValueError]), (Keep.ALWAYS, [None, ValueError])]
-)
-def test_what_is_kept_depends_on_how_the_block_ended(
-    monkeypatch: pytest.MonkeyPatch, keep: Keep, left_by: list[type[BaseException] | None]
-) -> None:
-    removed: list[str] = []
-    monkeypatch.setattr(module, "docker_client", lambda: None)
-    monkeypatch.setattr(module, "remove_run", lambda client, run_id: removed.append(run_id))
-    for kind in (None, ValueError, _Interrupted):
-        cluster, error = Cluster(ClusterLayout(brokers=1), run_id=str(kind), keep=keep), kind() if kind else None
-        cluster.__exit__(kind, error, None)
-        assert cluster.kept == (kind in left_by) == (str(kind) not in removed)
-
-
 START_AND_WAIT = """
 import sys
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
@@ -238,19 +203,6 @@ def test_clean_removes_what_a_killed_run_left_and_nothing_else(cluster: Cluster)
     assert run_id in [left.run_id for left in clean(docker_client())]
     assert left_of(run_id) == []
     assert len(left_of(cluster.run_id)) >= len(cluster.nodes)
-
-
-@pytest.mark.slow
-def test_the_known_configuration_keys_are_those_of_the_image(cluster: Cluster) -> None:
-    for kind, main in (
-        ("broker", "kafka.server.KafkaConfig"),
-        ("topic", "org.apache.kafka.storage.internals.log.LogConfig"),
-    ):
-        listing = cluster.brokers[1].must_execute("java", "-cp", "/opt/kafka/jars/*", main)
-        reported = {
-            line.split('id="')[1].split('"')[0] for line in listing.splitlines() if line.startswith("<h4><a id=")
-        }
-        assert reported == known_keys(kind)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from kafka_chaos.harness.cluster.containers.engine import (
     execute_in_network,
     execute_inside,
     freeze,
-    thaw,
 )
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import RUN, run_labels
@@ -69,14 +68,6 @@ def test_a_long_output_is_whole(container: Any) -> None:
     assert execute_inside(container.id, ["seq", "1", "20000"]) == (0, expected)
 
 
-@pytest.mark.usefixtures("reading")
-def test_a_streamed_output_is_whole(container: Any) -> None:
-    api = docker_client().api
-    execution = api.exec_create(container.id, ["seq", "1", "20000"])["Id"]
-    pieces = [output or b"" for output, _ in api.exec_start(execution, stream=True, demux=True)]
-    assert b"".join(pieces) == b"".join(b"%d\n" % number for number in range(1, 20_001))
-
-
 def test_a_command_in_a_container_that_has_ended_fails_with_an_exit_code() -> None:
     client, run_id = docker_client(), f"test-{secrets.token_hex(4)}"
     try:
@@ -110,15 +101,6 @@ def test_a_command_of_the_network_runs_beside_a_frozen_container(container: Any)
         container.unpause()
     run = f"{RUN}={container.labels[RUN]}"
     assert len(docker_client().containers.list(all=True, filters={"label": run})) == 1
-
-
-def test_a_container_that_runs_needs_no_thaw(container: Any) -> None:
-    freeze(container)
-    thaw(container)
-    thaw(container)
-    wait_until(
-        lambda: execute_inside(container.id, ["true"]) == (0, b""), "the engine to know that it runs", timeout=10
-    )
 
 
 class Stubborn:

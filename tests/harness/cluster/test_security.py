@@ -12,21 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 from docker.errors import APIError
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
-from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.metadata import METADATA_MODES
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
@@ -59,13 +48,6 @@ lanes:
 schedule:
   - {{fault: kill, target: leader(orders), at: 1, duration: 2}}
 """
-
-
-def test_an_unknown_mode_is_refused() -> None:
-    with pytest.raises(UsageFailure, match="security: 'tls' is not valid: expected plaintext, sasl_ssl, mtls"):
-        ClusterLayout(security="tls")
-    with pytest.raises(UsageFailure, match=r"a\.yaml:2: cluster\.security"):
-        parse_experiment(OWN.format(mode="tls", metadata="kraft"), "a.yaml")
 
 
 def test_secrets_are_readable_by_their_owner_only_and_go_with_the_run(
@@ -147,26 +129,6 @@ def anonymous(configs: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_clients_with_the_configs_get_in(secured: Cluster) -> None:
-    common = {"bootstrap.servers": secured.bootstrap_servers, "log_level": 0, **secured.client_configs}
-    producer = Producer(common)
-    producer.produce("probe", b"hello")
-    assert producer.flush(30) == 0
-    consumer = Consumer({**common, "group.id": "probe", "auto.offset.reset": "earliest"})
-    consumer.subscribe(["probe"])
-    message = consumer.poll(30)
-    assert message is not None
-    assert message.value() == b"hello"
-    consumer.close()
-    with secured.broker_client(1) as client:
-        assert client.metadata("probe").leader == 1
-    address, configs = secured.client_address(1), secured.client_configs
-    with BrokerClient(address, configs=configs, login=False) as stranger:
-        assert stranger.metadata_mode() == secured.spec.metadata_mode
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
 def test_clients_without_them_do_not(secured: Cluster, foreign: dict[str, str]) -> None:
     address = secured.client_address(1)
     nobody = anonymous(dict(secured.client_configs))
@@ -176,31 +138,6 @@ def test_clients_without_them_do_not(secured: Cluster, foreign: dict[str, str]) 
             client.controller()
     with pytest.raises(BrokerUnreachable, match="does not take a connection"):
         BrokerClient(address, configs={"security.protocol": "SSL"})
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-def test_access_control_lists_are_enforced_as_long_as_they_are_there(secured: Cluster) -> None:
-    common = {"bootstrap.servers": secured.bootstrap_servers, "log_level": 0, **secured.client_configs}
-    admin = AdminClient(common)
-    denied: tuple[object, ...] = (ResourceType.TOPIC, "probe", ResourcePatternType.LITERAL, "User:*", "*")
-    denied += (AclOperation.WRITE, AclPermissionType.DENY)
-
-    def answer() -> int | None:
-        """The error of a record's delivery report."""
-        codes: list[int | None] = []
-        producer = Producer({**common, "message.timeout.ms": 10_000})
-        producer.produce("probe", b"x", on_delivery=lambda error, _: codes.append(error and error.code()))
-        producer.flush(30)
-        return codes[0]
-
-    assert answer() is None, "nobody has said who may write"
-    for future in admin.create_acls([AclBinding(*denied)]).values():
-        future.result()
-    wait_until(lambda: answer() == KafkaError.TOPIC_AUTHORIZATION_FAILED, "the broker to refuse records", timeout=20)
-    for future in admin.delete_acls([AclBindingFilter(*denied)]).values():
-        future.result()
-    wait_until(lambda: answer() is None, "the broker to take records again", timeout=20)
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 """What `plan` accepts, `run` can do: each pair of settings in some experiment, checked, and its clients made."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +13,7 @@ from kafka_chaos.harness.cluster.containers.versions import cluster_named
 from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.schedule import of_client
-from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.experiment.timings import timings_of
-from kafka_chaos.harness.workload.lane_load import LaneLoad
-from kafka_chaos.harness.workload.settings import LoadSettings
-from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.reference_model.recovery import bounds_of
 
 SOURCE = "source"
@@ -115,34 +109,3 @@ def test_what_is_accepted_has_bounds(number: int) -> None:
     for phase, spec, lane in experiment.lanes():
         timings = timings_of(spec, experiment.layout)
         assert RecoveryAnomaly.ISR_NOT_RESTORED in bounds_of(lane, timings, phase.lane_faults(experiment.layout, spec))
-
-
-@pytest.mark.slow  # Fetches the clients of other libraries.
-@pytest.mark.parametrize("number", range(len(ROWS)))
-def test_the_clients_of_what_is_accepted_can_be_made(number: int, tmp_path: Path) -> None:
-    experiment = experiment_of(ROWS[number], f"row {number}")
-    with clients_of(experiment, tmp_path) as loads:
-        assert [load.lane.lane for load in loads] == [lane["lane"] for lane in ROWS[number]["lanes"]]
-
-
-@contextmanager
-def clients_of(experiment: Experiment, folder: Path) -> Iterator[list[LaneLoad]]:
-    """The clients of all lanes, as a run makes them, without a broker; their processes end with the block."""
-    (phase,) = experiment.phases
-    lanes = {lane.lane: lane for lane in phase.grown().lanes}
-    with ExitStack() as ends:
-        tables = LoadTables(folder, list(lanes.values()))
-        ends.callback(tables.close)
-        settings = LoadSettings(
-            bootstrap_servers="127.0.0.1:1",
-            workload=phase.workload,
-            tables=tables,
-            on_notice=print,
-            on_precondition=print,
-        )
-        made = []
-        for lane in lanes.values():
-            source = None if lane.loop is None else lanes[lane.loop.source]
-            made.append(LaneLoad(lane, settings, source=source))
-            ends.callback(made[-1].close)
-        yield made

@@ -27,7 +27,6 @@ EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 
 REFUSALS = [
     ("brokers: 3", "brokers: 3\n  kafka_version: 4.3.1", "cluster", "of Kafka has no ZooKeeper: set meta", 2),
-    ("brokers: 3", "brokers: 3\n  metadata_mode: raft", "cluster.metadata_mode", "expected 'zookeeper' or 'kraft'", 4),
     ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  zookeepers: 1", "cluster", "in KRaft mode has none", 2),
     ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  controllers: 2", "cluster", "expected 0, 1 or 3", 2),
     ("brokers: 3", "brokers: 3\n  metadata_mode: kraft\n  controller: 2", "cluster", "elect the active one", 2),
@@ -40,45 +39,29 @@ REFUSALS = [
         2,
     ),
     ("brokers: 3", "brokers: 3\n  controllers: 3", "cluster", "in ZooKeeper mode a broker is controller", 2),
-    ("brokers: 3", "brokers: 3\n  kafka_version: 9.9.9", "cluster.kafka_version", "expected one of 4.4.0, 4.3.1", 4),
-    ("brokers: 3", "brokers: 3\n  kafka_version: 3.9", "cluster.kafka_version", "expected text, got 3.9", 4),
     ("name: good", "name: good\nworkload: {duration: .inf}", "workload.duration", "a finite number, got inf", 2),
-    ("name: good", "name: good\nworkload: {duration: 1.0e+300}", "workload.duration", "at most 1,000,000, got", 2),
     (GOOD[GOOD.index("  - fault") :], "  - kill\n", "schedule[0]", "expected a mapping of keys", 12),
     ("lanes:", "colour: red\nlanes:", "colour", "no such key", 4),
     ("brokers: 3", "brokers: 0", "cluster.brokers", "expected at least 1, got 0", 3),
-    ("brokers: 3", "brokers: -1", "cluster.brokers", "got -1", 3),
-    ("brokers: 3", "brokers: 3\n  zookeepers: 2", "cluster", "expected 1 or 3", 2),
     ("brokers: 3", "brokers: 3\n  broker_configs: {log.segment.byte: 1}", "cluster", "mean log.segment.bytes", 2),
     ("brokers: 3", "brokers: 3\n  broker_configs: {broker.id: 7}", "cluster", "set by the harness itself", 2),
     ("brokers: 3", "brokers: 3\n  controller: 4", "cluster", "4 is not a broker", 2),
     ("acks: 1", "acks: 2", "lanes[0].acks", 'expected one of "0", "1", "all"', 6),
     ("acks: 1", "acks: 1\n    idempotence: true", "lanes[0].idempotence", "acks=all with it", 7),
-    ("acks: 1", "acks: 1\n    partitions: -3", "lanes[0].partitions", "got -3", 7),
     ("acks: 1", "acks: 1\n    ack: 1", "lanes[0].ack", "no such key; expected lane", 7),
     ("acks: 1", "acks: 1\n    replication_factor: 4", "lanes[0].replication_factor", "at most 3, the number", 7),
     ("acks: 1", "acks: 1\n    lives: [{at: 40}]", "lanes[0].lives[0].at", "past the load of 30 s", 7),
     ("acks: 1", "acks: 1\n    lives: [{at: 1, returns: 2}]", "lanes[0].lives[0]", "expected none without lasts", 7),
-    ("acks: 1", "acks: 1\n    lives: {draw: {}}", "lanes[0].lives", "a list of lives, or the one key generate", 7),
     ("acks: 1", "acks: 1\n    lives: {generate: {lasts: [3, 1]}}", "lanes[0].lives.generate", "longer than the", 7),
-    ("acks: 1", "acks: 1\n    lives: {generate: {first_at: 40}}", "lanes[0].lives.generate", "past the load of", 7),
-    ("acks: 1", "acks: 1\n    lives: [{count: 2}]", "lanes[0].lives[0].at", "but required", 7),
-    ("acks: 1", "acks: 1\n    lives: [{at: 1, role: reader}]", "lanes[0].lives[0].role", "'producer' or 'consumer'", 7),
-    ("acks: 1", "acks: 1\n    lives: [{at: 40, role: consumer}]", "lanes[0].lives[0].at", "past the load of 30 s", 7),
-    ("acks: 1", "acks: 1\n    lives: {generate: {roles: []}}", "lanes[0].lives.generate.roles", "at least 1", 7),
     ("acks: 1", "lives: [{at: 1, role: consumer}]\n    transactional: {}", "lanes[0].lives", "and who reads", 6),
     ("acks: 1", "lives: [{at: 1}]\n    transactional: {}", "lanes[0].lives", "without trans", 6),
     ("acks: 1", "acks: 1\n    created_at: 30", "lanes[0].created_at", "less than their load of 30 s", 7),
     ("acks: 1", "acks: 1\n    created_at: 3", "lanes[0].created_at", "kill on leader(one) concerns the topic", 7),
     ("idempotence: true", "created_at: 9", "lanes[1].created_at", "kill is over before 9 s", 10),
-    ("acks: 1", "lives: [{at: 1}]\n    created_at: 0", "lanes[0].created_at", "more than 0, got 0", 7),
     ("idempotence: true", "loop: {source: one}\n    created_at: 1", "lanes[1].created_at", "that is no loop", 11),
-    ("acks: 1", "acks: 1\n    leader: 5", "lanes[0].leader", "5 is not a broker", 7),
     ("acks: 1", "acks: 1\n    topic_configs: {retention.m: 1}", "lanes[0].topic_configs", "retention.ms", 7),
     ("acks: 1", "acks: 1\n    topic_configs: {min.insync.replicas: 1}", "lanes[0].topic_configs", "itself", 7),
-    ("acks: 1", "acks: 1\n    producer_configs: {linger: 1}", "lanes[0].producer_configs", "No such configuration", 7),
     ("acks: 1", "acks: 1\n    producer_configs: {acks: 1}", "lanes[0].producer_configs.acks", "the lane's own key", 7),
-    ("acks: 1", "consumer_configs: {fetch.min: 1}", "lanes[0].consumer_configs", "No such configuration", 6),
     ("acks: 1", "consumer_configs: {isolation.level: a}", "lanes[0].consumer_configs.isolation.level", "own key", 6),
     (
         "acks: 1",
@@ -96,20 +79,6 @@ REFUSALS = [
     ),
     (
         "acks: 1",
-        "client: kafka-python\n    consumer_configs: {enable_auto_commit: true}",
-        "lanes[0].consumer_configs.enable_auto_commit",
-        "own key",
-        7,
-    ),
-    (
-        "acks: 1",
-        "client: aiokafka\n    consumer_configs: {fetch.max.bytes: 1}",
-        "lanes[0].consumer_configs.fetch.max.bytes",
-        "calls it fetch_max_bytes",
-        7,
-    ),
-    (
-        "acks: 1",
         "client: java\n    producer_configs: {linger_ms: 1}",
         "lanes[0].producer_configs.linger_ms",
         "calls it linger.ms",
@@ -119,24 +88,14 @@ REFUSALS = [
     ("lane: one", "lane: a/b", "lanes[0].lane", "a Kafka topic name", 5),
     ("lane: two", "lane: one", "lanes[1].lane", "'one' names two lanes", 7),
     ("min_insync_replicas: 2", "min_insync_replicas: 4", "lanes[1].min_insync_replicas", "replication factor, 3", 9),
-    ("idempotence: true", "idempotence: maybe", "lanes[1].idempotence", "got 'maybe'", 10),
     ("idempotence: true", "idempotence: true\n    max_in_flight: 6", "lanes[1].max_in_flight", "at most 5", 11),
-    ("acks: 1", "transactional: {sise: 5}", "lanes[0].transactional.sise", "expected size, abort, producers", 6),
-    ("acks: 1", "transactional: {size: 0}", "lanes[0].transactional.size", "a whole number of at least 1", 6),
-    ("acks: 1", "transactional:\n      abort: 1.5", "lanes[0].transactional.abort", "a share from 0 to 1", 7),
     ("acks: 1", "transactional:\n      timeout_ms: 50", "lanes[0].transactional.timeout_ms", "at least 1,000, got", 7),
-    ("acks: 1", "transactional: 3", "lanes[0].transactional", "expected a mapping of keys, got 3", 6),
     ("acks: 1", "acks: 1\n    transactional: {}", "lanes[0].acks", "expected all with transactions", 6),
     ("acks: 1", "idempotence: false\n    transactional: {}", "lanes[0].idempotence", "true with transactions", 6),
-    ("acks: 1", "group: {member: 5}", "lanes[0].group.member", "expected members, assignor, protocol", 6),
-    ("acks: 1", "group: {members: 0}", "lanes[0].group.members", "a whole number of at least 1", 6),
     ("acks: 1", "group: {assignor: sticky}", "lanes[0].group.assignor", "range, roundrobin, cooperative-sticky", 6),
     ("acks: 1", "group: {protocol: consumer}", "lanes[0].group.protocol", "since 4.0, in KRaft mode, not in 3.9.1", 6),
-    ("acks: 1", "group:\n      max_poll_interval_ms: 50", "lanes[0].group.max_poll_interval_ms", "at least", 7),
-    ("acks: 1", "loop: {}", "lanes[0].loop.source", "missing, but required", 6),
     ("acks: 1", "loop: {source: nine}", "lanes[0].loop.source", "a lane of this phase without a loop (two)", 6),
     ("acks: 1", "loop: {source: one}", "lanes[0].loop.source", "another lane than the loop's own", 6),
-    ("acks: 1", "loop: {source: two, offsets: auto}", "lanes[0].loop.offsets", "transaction, after, before", 6),
     ("acks: 1", "loop: {source: two, group: {commits: auto}}", "lanes[0].loop.group.commits", "loop.offsets says", 6),
     ("acks: 1", "loop: {source: two}\n    transactional: {restarts: 1}",
      "lanes[0].transactional.restarts", "crash", 7),
@@ -144,21 +103,15 @@ REFUSALS = [
     ("fault: kill", "fault: bomb", "schedule[0].fault", "expected one that `kafka-chaos faults` lists", 12),
     ("leader(one)", "leader(nine)", "schedule[0].target", "there is no lane nine", 13),
     ("leader(one)", "broker:9", "schedule[0].target", "numbered 1 to 3", 13),
-    ("leader(one)", "everybody", "schedule[0].target", "is not a target", 13),
     ("leader(one)", "group-coordinator(one)", "schedule[0].target", "the lane one has no group and no loop", 13),
     ("leader(one)", "transaction-coordinator(one)", "schedule[0].target", "the lane one has no transactions", 13),
     ("at: 2", "at: 2\n    times: 3", "schedule[0].every", "expected more than duration (0 s), got 0", 12),
     ("at: 2", "at: 2\n    times: 3\n    every: 20", "schedule[0].at", "42 s is past the load of 30 s", 14),
     ("at: 2", "at: 2\n    stagger: 3", "schedule[0].stagger", "a target of several brokers, such as brokers:1,2", 15),
     ("at: 2", "at: 99", "schedule[0].at", "past the load of 30 s", 14),
-    ("at: 2", "at: -1", "schedule[0].at", "got -1", 14),
     ("at: 2", "at: 2\n    port: control", "schedule[0].port", "has no such key", 15),
-    ("fault: kill", "fault: partition\n    port: 99", "schedule[0].port", "'replication' or 'control', got 99", 13),
-    ("fault: kill", "fault: partition\n    action: burn", "schedule[0].action", "expected 'drop' or 'reject'", 13),
     ("    at: 2\n", "", "schedule[0].at", "missing, but required", 12),
     ("name: good", "name: good\ncourse: {}", "course", "renamed: expected steps", 2),
-    ("name: good", "name: good\nworkload: {rate: 0}", "workload.rate", "got 0", 2),
-    ("name: good", "name: good\nworkload: {record_size: 10}", "workload.record_size", "got 10", 2),
 ]  # fmt: skip
 
 
@@ -189,19 +142,6 @@ def test_a_transactional_lane_is_idempotent_and_has_its_settings() -> None:
     assert again.model_dump() == experiment.model_dump()
 
 
-def test_a_loop_is_idempotent_and_each_of_its_members_a_producer() -> None:
-    text = GOOD.replace("acks: 1", "loop: {source: two, group: {members: 5, crashes: 2}}\n    transactional: {size: 7}")
-    experiment = parse_experiment(text, "good.yaml")
-    lane = next(lane for _, _, lane in experiment.lanes())
-    assert (lane.acks, lane.idempotence) == ("all", True)
-    assert lane.transactional is not None
-    assert (lane.transactional.producers, lane.transactional.size) == (5, 7)
-    assert lane.loop is not None
-    assert (lane.loop.source, lane.loop.offsets, lane.loop.group.crashes) == ("two", "transaction", 2)
-    again = parse_experiment(dump_experiment(experiment, {}), "again.yaml")
-    assert again.model_dump() == experiment.model_dump()
-
-
 def test_a_group_whose_brokers_assign_has_no_assignor() -> None:
     newer = "brokers: 3\n  kafka_version: 4.3.1\n  metadata_mode: kraft"
     text = GOOD.replace("acks: 1", "group: {protocol: consumer}").replace("brokers: 3", newer)
@@ -219,13 +159,7 @@ BAD_TEXTS = [
     ("name: x\nlanes: '\0'", "bad.yaml:2: not YAML: the character '\\x00' is not allowed"),
     ("name: x\nname: y", 'bad.yaml:2: not YAML: found duplicate key "name"'),
     ("name: x\nlanes: [", "bad.yaml:2: not YAML"),
-    ("{[[1]]: 2}", "bad.yaml:1: not an experiment: a key is a list or a mapping"),
-    (
-        "name: x\nschedule:\n- {fault: kill, when: {[1]: 2}}",
-        "bad.yaml:3: not an experiment: a key is a list or a mapping",
-    ),
     ("[" * 1000, "bad.yaml:1: not an experiment: its values are nested too deep"),
-    ("name: 2024-99-99", "bad.yaml:1: not YAML: "),
     ("- a", "bad.yaml:1: expected a mapping with the keys of an experiment"),
 ]
 
@@ -236,20 +170,6 @@ def test_a_text_that_no_parser_takes_is_refused_in_one_line(text: str, expected:
         parse_experiment(text, "bad.yaml")
     assert str(refusal.value).startswith(expected)
     assert "\n" not in str(refusal.value)
-
-
-def test_a_file_that_is_not_there_or_in_another_encoding_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageFailure, match="can't be read"):
-        load_experiment(tmp_path / "nothing.yaml")
-    (tmp_path / "x.yaml").write_bytes(b"name: caf\xe9")
-    with pytest.raises(UsageFailure, match=r"x\.yaml: can't be read: byte 9 is not UTF-8"):
-        load_experiment(tmp_path / "x.yaml")
-
-
-def test_a_long_value_is_cut_where_it_is_quoted() -> None:
-    with pytest.raises(UsageFailure) as refusal:
-        parse_experiment(GOOD.replace("brokers: 3", f"brokers: {'x' * 500}"), "bad.yaml")
-    assert str(refusal.value) == f"bad.yaml:3: cluster.brokers: expected a whole number, got '{'x' * 78}…"
 
 
 def test_what_is_written_out_is_read_back_the_same() -> None:
@@ -267,24 +187,6 @@ def test_what_is_written_out_is_read_back_the_same() -> None:
 )
 def test_every_experiment_of_the_repository_is_valid(path: Path) -> None:
     load_experiment(path)
-
-
-def test_every_key_says_what_it_means() -> None:
-    from kafka_chaos.contract.lane.groups import Group, Loop
-    from kafka_chaos.contract.lane.lanes import Lane
-    from kafka_chaos.contract.lane.transactions import Transactional
-    from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
-    from kafka_chaos.harness.experiment.fault_spec import FaultSpec
-    from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-    from kafka_chaos.harness.experiment.schedule import GenerateSpec
-    from kafka_chaos.harness.experiment.specs import Experiment, LockstepSpec, PhaseSpec
-    from kafka_chaos.harness.experiment.values import keys_of
-
-    models = (Experiment, ClusterSpec, PhaseSpec, LaneSpec, WorkloadSpec)
-    for model in (*models, Transactional, Group, Loop, Lane, FaultSpec, LockstepSpec, GenerateSpec):
-        for key, entry in keys_of(model).items():
-            assert entry.description, f"{model.__name__}.{key}"
-            assert "|" not in entry.description, "it stands in a table"
 
 
 def test_an_entry_may_stand_for_several_faults() -> None:
@@ -343,7 +245,6 @@ def test_the_former_name_of_steps_is_read_with_a_hint(capsys: pytest.CaptureFixt
     ("text", "expected"),
     [
         (STEPPED.replace("KEY", "lockstep").replace("elect", "vote"), "bad.yaml:7: phases[0].lockstep.steps[3]: "),
-        (STEPPED.replace("KEY", "steps").replace("elect", "vote"), "bad.yaml:7: phases[0].steps.steps[3]: "),
         (STEPPED.replace("KEY", "lockstep") + "    steps: null\n", "bad.yaml:5: phases[0].lockstep: renamed: expected"),
         (
             GOOD + "lockstep: {target: nobody, steps: [append]}\n",

@@ -79,12 +79,6 @@ def test_what_an_experiment_sets_counts(lane: str, cluster: str, expected: dict[
     assert {name: getattr(found, name) for name in expected} == expected
 
 
-def test_nobody_knows_the_time_outs_of_applications_and_of_commands() -> None:
-    for found in (timings(applications=("orders",)), timings(", client: [./service]")):
-        assert found.request_ms is found.reconnect_ms is found.fetch_ms is None
-        assert found.session_ms == 3_000
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_client_has_a_bound_for_each_call_and_the_lane_its_own_goes_before_it(kind: str) -> None:
     """`recover_within` is nothing that brokers know of: an ISR is restored when they have restored it."""
@@ -125,12 +119,6 @@ def drawn(seed: int, lane: str = "a", **bounds: Any) -> tuple[LifeSpec, ...]:
     return experiment_of(values, "file").phases[0].lanes[0].lives
 
 
-def test_a_seed_draws_the_same_lives_for_a_lane() -> None:
-    assert drawn(3, count=5) == drawn(3, count=5)
-    assert drawn(3, count=5) != drawn(4, count=5)
-    assert drawn(3, count=5) != drawn(3, count=5, lane="b")
-
-
 def test_what_is_drawn_is_within_the_bounds() -> None:
     lives = drawn(1, count=100, first_at=5, lasts=[2, 3], ends=["kill"], returns=None)
     assert len(lives) == 100
@@ -139,25 +127,3 @@ def test_what_is_drawn_is_within_the_bounds() -> None:
     others = drawn(1, count=100)
     assert {life.ends for life in others} == {"kill", "leave"}
     assert all(0.5 <= (life.returns or 0) <= 4 for life in others)
-
-
-def test_consumers_are_drawn_where_they_may_be_and_change_no_life_of_producers() -> None:
-    assert {life.role for life in drawn(1, count=100)} == {"producer"}
-    mixed = drawn(1, count=100, roles=["producer", "consumer"])
-    assert {life.role for life in mixed} == {"producer", "consumer"}
-    alone = drawn(1, count=100, roles=["consumer"])
-    assert [life.model_copy(update={"role": "producer"}) for life in alone] == list(drawn(1, count=100))
-
-
-def test_no_life_starts_when_the_load_has_ended() -> None:
-    lives = [life for seed in range(20) for life in drawn(seed, count=100, first_at=19.9)]
-    assert {life.at for life in lives} == {19.9}
-
-
-def test_without_a_seed_one_is_drawn_that_replays_it() -> None:
-    experiment = experiment_of({"name": "x", "lanes": [{"lane": "a", "lives": {"generate": {}}}]}, "file")
-    again = experiment_of(
-        {"name": "x", "seed": experiment.seed, "lanes": [{"lane": "a", "lives": {"generate": {}}}]}, "file"
-    )
-    assert experiment.phases[0].lanes[0].lives == again.phases[0].lanes[0].lives
-    assert len(experiment.phases[0].lanes[0].lives) == 3

@@ -76,19 +76,6 @@ def test_a_fault_and_its_end_at_a_leader_that_is_replaced(tmp_path: Path, kind: 
     assert events == {**dict.fromkeys(actions, 1), "elect": 1}
 
 
-@pytest.mark.parametrize(
-    "events",
-    [
-        [*fault("pause", 10, 20, broker=2), elected(15, 2, 1, [2])],
-        [*fault("pause", 10, 20), elected(25, 2, 1, [2])],
-        [*fault("pause", 10, 20), elected(15, 1, 1, [1])],
-    ],
-    ids=["a follower", "replaced after the end", "elected again"],
-)
-def test_a_broker_that_was_not_replaced_learns_nothing(tmp_path: Path, events: list[dict[str, Any]]) -> None:
-    assert "learn" not in found(tmp_path, *FIRST, *events)
-
-
 def test_a_fault_without_its_proof_or_its_end_shows_no_more_than_that(tmp_path: Path) -> None:
     assert found(tmp_path, *FIRST, *fault("kill", 10, 20, proven=False)) == {}
     assert found(tmp_path, *FIRST, *fault("kill", 10, None)) == {"kill": 1}

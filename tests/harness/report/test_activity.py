@@ -5,15 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
 import report_runs as runs
 from activity_runs import S, group_over_time, transactional_id
-from test_page import Page, full_run, page_of, series_of
+from test_page import full_run, page_of, series_of
 
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.inputs.series import Series
-from kafka_chaos.harness.report.inputs.transactions import Bar, TransactionalId
-from kafka_chaos.harness.report.page import LIMIT, render
+from kafka_chaos.harness.report.inputs.transactions import TransactionalId
 from kafka_chaos.harness.report.timeline.activities import draw_group, draw_transactions
 from kafka_chaos.harness.report.timeline.events import FaultSpan, MemberChange, Offsets, timeline_events_of
 from kafka_chaos.harness.report.timeline.frame import Activity, Frame
@@ -35,12 +33,6 @@ def description(activity: Activity) -> str:
     return next(one.text or "" for one in picture.iter() if one.tag == "desc")
 
 
-def test_transactions_are_counted_by_outcome() -> None:
-    assert transactions([transactional_id("orders-0")]).summary == (
-        "32 transactions of 1 transactional id: 24 committed, 7 aborted and 1 in doubt; 1 ended in a fenced producer."
-    )
-
-
 def test_transactions_are_told_in_words() -> None:
     drawn = transactions([transactional_id("orders-0")])
     assert "pause of broker-1 from 2 s to 7 s; orders-0: 24 committed, 7 aborted and 1 in doubt" in description(drawn)
@@ -49,15 +41,6 @@ def test_transactions_are_told_in_words() -> None:
         ("+6.00 s", "orders-0 begins a transaction, left open, aborted after 1.0 s"),
         ("+7.00 s", "producer 1 takes orders-0 over"),
     ]
-
-
-def test_the_gravest_events_and_ids_are_kept() -> None:
-    calm = TransactionalId("calm", [Bar(S, 2 * S, "committed", count=900)])
-    drawn = transactions([calm, transactional_id("orders-0")], rows=1, events=1)
-    assert "The 1 ids with the most transactions that were not committed are drawn." in drawn.summary
-    assert "calm" not in description(drawn)
-    assert [text for _, text in drawn.events] == ["orders-0 begins a transaction, in doubt after 2.0 s: _FENCED"]
-    assert drawn.left_out == 2
 
 
 def test_a_last_stable_offset_that_stands_still_is_told() -> None:
@@ -107,16 +90,6 @@ def test_a_group_is_told_in_words() -> None:
     ]
 
 
-def test_fewer_partitions_and_events_are_said() -> None:
-    drawn = group(rows=2, events=3)
-    assert "The first 2 partitions are drawn." in drawn.summary
-    assert (len(drawn.events), drawn.left_out) == (3, 5)
-    assert [text for _, text in drawn.events][1:] == [
-        "2 commits of partitions 0 and 1 refused: ILLEGAL_GENERATION",
-        "a commit of partition 1 without an answer: REQUEST_TIMED_OUT",
-    ]
-
-
 def active(name: str = "orders", *, ids: int = 3, bars: int = 20, partitions: int = 6, commits: int = 40) -> Series:
     """The series of a lane with transactions, a group, and a loop that reads it."""
     base = series_of(name)
@@ -151,43 +124,3 @@ def test_the_group_of_a_loop_is_shown_with_its_output_only(tmp_path: Path) -> No
     )
     page = page_of(full_run(tmp_path), both)
     assert [name for name in page.values("id") if name.startswith("group-")] == ["group-1-0", "group-1-0-description"]
-
-
-def test_tables_that_a_lane_should_have_are_missed(tmp_path: Path) -> None:
-    lanes = [runs.lane("a", transactional={"size": 10}), runs.lane("b", group={"members": 3})]
-    text = page_of(runs.write(tmp_path / "run", lanes, [runs.judged("a"), runs.judged("b")])).text
-    for lack in ("transactions/: no transactions over time", "assignments/: no who held", "commits/: no commits"):
-        assert lack in text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lanes", [8, 40])
-def test_many_lanes_with_long_histories_fit_a_page(tmp_path: Path, lanes: int) -> None:
-    names = [f"lane-{number:02}" for number in range(lanes)]
-    one = active("x", ids=12, bars=480, partitions=12, commits=480)
-    series = Series(
-        lanes=dict.fromkeys(names, one.lanes["x"]),
-        transactions=dict.fromkeys(names, one.transactions["x"]),
-        groups={(name, f"{name}-group"): one.groups["x", "x-group"] for name in names},
-    )
-    run = runs.write(
-        tmp_path / "run", [runs.lane(name) for name in names], [runs.judged(name) for name in names],
-        events=[runs.event(1, "phase_started", phase="load", lanes=names), runs.event(11, "phase_ended", phase="load")],
-    )  # fmt: skip
-    evidence = read_evidence(run)
-    html = render(evidence, timeline_events_of(evidence), series)
-    assert len(html.encode()) < LIMIT
-    assert len([name for name in Page(html).values("id") if name.startswith("transactions-")]) >= 2 * 4
-
-
-def test_hostile_names_stay_text(tmp_path: Path) -> None:
-    hostile = "</script><img src=x onerror=alert(1)>"
-    series = active()
-    bad = Series(
-        lanes=series.lanes,
-        transactions={"orders": [transactional_id(hostile)]},
-        groups={("orders", hostile): group_over_time("orders", hostile)},
-    )
-    page = page_of(full_run(tmp_path), bad)
-    assert not [tag for tag, _ in page.tags if tag == "img"]
-    assert not page.values("onerror")

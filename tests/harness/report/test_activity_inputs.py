@@ -48,16 +48,6 @@ def test_an_open_transaction_ends_when_the_next_producer_takes_its_id_over(tmp_p
     assert [one.ends_at(bar) for bar in one.bars] == [4 * S, round(5.5 * S), None]
 
 
-def test_ids_come_as_people_count_and_lanes_without_a_chart_are_left_out(tmp_path: Path) -> None:
-    names = ["orders-10", "orders-2", "orders-1"]
-    rows = [transaction(0, 1, 2, transactional_id=name, producer_id=index) for index, name in enumerate(names)]
-    rows.append(transaction(0, 1, 2, lane="nowhere"))
-    found = read_transactions([table(tmp_path, "transactions", rows)], FRAMES)
-    assert {lane: [one.name for one in ids] for lane, ids in found.items()} == {
-        "orders": ["orders-1", "orders-2", "orders-10"]
-    }
-
-
 def test_what_is_kept_does_not_grow_with_the_number_of_transactions(tmp_path: Path) -> None:
     count = 60_000
     begins = pa.array([S + index * 100_000 for index in range(count)], pa.int64())
@@ -90,14 +80,6 @@ def test_a_member_that_goes_on_with_a_partition_has_one_bar(tmp_path: Path) -> N
         Holding(1, "1", 4 * S, None, (2, 2)),
     ]
     assert (group.members, group.partitions, group.rebalances) == (["0", "1"], [0, 1], [(S, 1), (3 * S, 2)])
-
-
-def test_members_of_others_keep_their_own_names_and_missing_columns_are_no_trouble(tmp_path: Path) -> None:
-    rows = [held("x", 0, 1, 3, consumer="theirs-1", member="their-member")]
-    file = table(tmp_path, "assignments", rows, without=["generation", "end_ns"])
-    (group,) = read_groups([file], [], FRAMES).values()
-    assert group.holdings == [Holding(0, "their-member", S, None, (None, None))]
-    assert not group.rebalances
 
 
 def test_commits_are_counted_by_slot_outcome_and_error(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -112,17 +111,6 @@ def test_can_be_used_by_keyboard(page: Page) -> None:
     assert "SUMMARY" in seen
 
 
-def test_pictures_have_names_for_screen_readers(page: Page) -> None:
-    picture = page.get_by_role("img", name=re.compile("^orders over time"))
-    assert picture.count() == 1
-    for name in ("Transactions of orders over time", "Group orders-group over time", "Group orders-loop over time"):
-        assert page.get_by_role("img", name=name).count() == 1
-    description = page.locator("#timeline-0-description").text_content() or ""
-    assert "pause of broker-1 from 2 s to 7 s" in description
-    assert "no acknowledgement for 2.0 s" in description
-    assert page.get_by_role("table", name="Counts per lane").count() == 1
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_its_ground(browser: Browser, report: Path, scheme: str) -> None:
     for page in opened(browser, report, color_scheme=scheme):
@@ -145,16 +133,6 @@ def test_what_scrolls_sideways_says_so(browser: Browser, report: Path, width: in
         assert len(regions) > 4
         assert all(hinted == scrolls for scrolls, hinted in regions)
         assert any(scrolls for scrolls, _ in regions) == (width < 720)
-
-
-def test_the_hint_of_more_goes_at_the_end(browser: Browser, report: Path) -> None:
-    from playwright.sync_api import expect
-
-    for page in opened(browser, report, viewport={"width": 360, "height": 800}):
-        matrix, more = page.locator("#matrix .scroll"), re.compile(r"\bmore\b")
-        expect(matrix).to_have_class(more)
-        matrix.evaluate("element => element.scrollTo(element.scrollWidth, 0)")
-        expect(matrix).not_to_have_class(more)
 
 
 def test_no_label_exceeds_its_picture(page: Page) -> None:

@@ -39,23 +39,12 @@ def explained(path: Path, *events: Mapping[str, Any]) -> list[str]:
     return explain_skipped_epochs("orders", shown, 1 * S, 21 * S, 8)
 
 
-def test_epochs_in_sequence_need_no_explanation(tmp_path: Path) -> None:
-    assert explained(tmp_path, elected(1, 1, 0), elected(5, 2, 1), *controllers((1, None, 1), (4, 1, 2))) == []
-
-
 def test_a_skipped_epoch_names_the_change_of_the_controller_that_the_events_show(tmp_path: Path) -> None:
     seen = controllers((1, None, 1), (6.5, 1, 3))
     assert explained(tmp_path, elected(1, 1, 0), elected(6, 2, 2), *seen) == [
         "Partition 0 goes from leader epoch 0 to 2 at 5 s: no broker logs that it became leader in epoch 1. "
         "In between, the controller changed from broker 1 to broker 3, as clients saw at 5.5 s."
     ]
-
-
-def test_a_skipped_epoch_names_the_time_without_a_leader(tmp_path: Path) -> None:
-    nobody = runs.event(4, "leader_changed", **PLACE, before=1, leader=None)
-    (sentence,) = explained(tmp_path, elected(1, 1, 0), nobody, elected(6, 2, 3))
-    assert "no broker logs that it became leader in epochs 1 to 2." in sentence
-    assert sentence.endswith("In between, clients saw no leader from 3 s on.")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import report_runs as runs
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
-from kafka_chaos.harness.report.matrix import rows
 from kafka_chaos.harness.report.timeline.events import WHOLE_RUN, timeline_events_of
 
 
@@ -41,32 +40,6 @@ def test_refuses_a_run_without_a_usable_verdict_and_writes_nothing(
     assert not list(run.glob(".report*"))
 
 
-def test_names_everything_that_is_missing(tmp_path: Path) -> None:
-    missing = read_evidence(plain_run(tmp_path / "run")).missing
-    assert [line.split(":")[0] for line in missing] == [
-        "prediction.json",
-        "experiment.yaml",
-        "produced/",
-        "findings/",
-        "log/",
-        "events.jsonl",
-    ]
-
-
-def test_lanes_have_the_clients_that_their_processes_said_they_are(tmp_path: Path) -> None:
-    started = {"ts_ns": 1, "type": "client_started", "lane": "orders", "client": "java", "version": "4.1.1"}
-    lanes = [runs.lane("orders"), runs.lane("others")]
-    verdicts = [runs.judged("orders"), runs.judged("others")]
-    run = runs.write(
-        tmp_path / "run", lanes, verdicts, events=[{**started, "role": "producer"}, {"type": "client_started"}]
-    )
-    table = rows(read_evidence(run))
-    assert [row.settings for row in table] == [
-        "acks=1 · min ISR 1 · 3 replicas · java 4.1.1",
-        "acks=1 · min ISR 1 · 3 replicas",
-    ]
-
-
 def test_broken_small_files_are_named_and_passed_over(tmp_path: Path) -> None:
     run = plain_run(tmp_path / "run", experiment="a: [", events=runs.story())
     (run / "prediction.json").write_text("{")
@@ -87,10 +60,6 @@ def test_reads_what_the_run_recorded_of_itself(tmp_path: Path, nested: bool) -> 
     evidence = read_evidence(plain_run(tmp_path / "run", experiment=json.dumps({"name": "x", **written})))
     assert evidence.run_id == "r-1"
     assert evidence.recorded["versions"] == {"kafka": "3.9.1"}
-
-
-def test_without_an_id_the_directory_names_the_run(tmp_path: Path) -> None:
-    assert read_evidence(plain_run(tmp_path / "run-7")).run_id == "run-7"
 
 
 def test_tells_phases_faults_leaders_and_truncations(tmp_path: Path) -> None:
@@ -133,12 +102,3 @@ def test_odd_events_are_left_out(tmp_path: Path) -> None:
     assert not reported.elections
     assert not reported.truncations
     assert [phase.name for phase in reported.phases] == [WHOLE_RUN]
-
-
-def test_lanes_that_no_phase_names_are_not_forgotten(tmp_path: Path) -> None:
-    lanes = [runs.lane("orders"), runs.lane("late")]
-    run = runs.write(tmp_path / "run", lanes, [runs.judged("orders"), runs.judged("late")], events=runs.story())
-    assert [(phase.name, phase.lanes) for phase in timeline_events_of(read_evidence(run)).phases] == [
-        ("load", ("orders",)),
-        ("other lanes", ("late",)),
-    ]

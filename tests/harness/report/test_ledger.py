@@ -157,7 +157,7 @@ def test_a_verdict_without_a_ledger_still_has_a_report(tmp_path: Path) -> None:
     assert "This verdict has no evidence ledger; an earlier version wrote it." in page_of(run).text
 
 
-@pytest.mark.parametrize("odd", [None, 7, "x", [], [None], {"events": 3}, {"partitions": [7]}, True])
+@pytest.mark.parametrize("odd", [None, 7, [None], {"partitions": [7]}])
 def test_a_malformed_ledger_is_unknown_never_whole(tmp_path: Path, odd: object) -> None:
     everything = dict.fromkeys(ledger(), odd) | {"high_watermark_reports": "many"}
     found = read(tmp_path, {"a": everything}, {"produced": odd})
@@ -180,13 +180,6 @@ def test_the_terminal_has_a_line_for_each_lane_that_is_not_complete() -> None:
     assert shown.count("incomplete evidence") == 1
 
 
-def test_one_part_of_another_form_leaves_the_whole_lane_unknown(tmp_path: Path) -> None:
-    found = read(tmp_path, {"a": {**ledger(), "high_watermark_reports": None}, "b": ledger()})
-    assert {cell.text for cell in found.by_lane["a"].cells} == {"unknown"}
-    assert (found.by_lane["a"].complete, found.by_lane["b"].complete) == (False, True)
-    assert found.watermark_reports == WHOLE.high_watermark_reports
-
-
 @pytest.mark.parametrize(
     ("look", "text"),
     [
@@ -203,8 +196,3 @@ def test_the_cross_check_is_in_words(tmp_path: Path, look: CrossCheck, text: str
     verdict = json.loads((run / "verdict.json").read_text())
     (run / "verdict.json").write_text(json.dumps({**verdict, "cross_check": asdict(look)}))
     assert text in page_of(run).text
-
-
-def test_a_verdict_without_a_cross_check_claims_none(tmp_path: Path) -> None:
-    assert read(tmp_path, {"a": ledger()}).cross_check is None
-    assert "ross-check" not in page_of(tmp_path / "run").text

@@ -6,7 +6,6 @@ from test_page import page_of
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
-from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.evidence import Evidence, read_evidence
 
@@ -53,15 +52,6 @@ def test_an_unseen_record_without_a_final_log_is_a_doubt(tmp_path: Path) -> None
     assert row.cell(Anomaly.PHANTOM).state == "violation"
 
 
-def test_a_verdict_without_predictions_takes_them_from_the_prediction(tmp_path: Path) -> None:
-    judged = {"lane": "a", "verdict": "conforms"}
-    prediction = {"a": {"anomalies": {"reordered": {"status": "permitted", "why": []}}}}
-    run = runs.write(tmp_path / "run", [runs.lane("a")], [judged], prediction=prediction)
-    (row,) = matrix.rows(read_evidence(run))
-    assert row.cell(Anomaly.REORDERED).state == "possible"
-    assert row.cell(Anomaly.PHANTOM).predicted == "unknown"
-
-
 def test_only_columns_with_something_to_see_are_notable(tmp_path: Path) -> None:
     found = {"lost_write": (3, "permitted")}
     lanes = [runs.lane("a"), runs.lane("b")]
@@ -106,29 +96,6 @@ def test_settings_tell_lanes_apart() -> None:
     reported = matrix.settings(runs.lane("a", acks="all", idempotence=True, unclean_leader_election=True, partitions=4))
     assert reported == "acks=all · min ISR 1 · 3 replicas · idempotent · unclean election · 4 partitions"
     assert matrix.settings({}) == "not in lanes.json"
-
-
-def test_the_anomalies_of_transactions_are_columns_where_a_lane_is_transactional(tmp_path: Path) -> None:
-    lanes = [runs.lane("a"), runs.lane("t", idempotence=True, acks="all", transactional={"producers": 2})]
-    torn, hanging = TransactionAnomaly.TORN_TRANSACTION, TransactionAnomaly.HANGING_TRANSACTION
-    verdicts = [
-        runs.judged("a"),
-        runs.judged(
-            "t",
-            verdict="violation",
-            found={torn: (2, "forbidden")},
-            predicted=dict.fromkeys(TransactionAnomaly, "forbidden"),
-            not_judged={hanging: "the history ends too early"},
-        ),
-    ]
-    table = matrix.rows(read_evidence(runs.write(tmp_path / "run", lanes, verdicts)))
-    assert matrix.columns(table) == [*Anomaly, *TransactionAnomaly]
-    assert matrix.columns(table[:1]) == list(Anomaly)
-    plain, transactional = (row.cell(torn) for row in table)
-    assert (plain.state, plain.note) == ("not-judged", "the lane has no transactions")
-    assert (transactional.state, transactional.count) == ("violation", 2)
-    assert matrix.notable_anomalies(table) == [torn]
-    assert matrix.quiet_columns(table)[-1] == "Not judged: hanging transaction (the history ends too early)."
 
 
 def test_the_anomalies_of_groups_are_columns_where_a_lane_has_a_group(tmp_path: Path) -> None:

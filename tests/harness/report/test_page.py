@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import report_runs as runs
 
-from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.inputs.ranges import FindingRange
 from kafka_chaos.harness.report.inputs.series import Bucket, ErrorCount, Gap, LaneSeries, Series
@@ -116,17 +115,6 @@ def test_shows_each_part_in_order_and_explains_a_lane_before_the_first_one_is_na
     places = [page.text.index(part) for part in parts]
     assert places == sorted(places)
     assert page.text.index("A lane is one topic together with one producer configuration.") < page.text.index("orders")
-
-
-def test_the_matrix_sets_the_prediction_against_what_was_found_and_proofs_are_in_words(tmp_path: Path) -> None:
-    page = page_of(full_run(tmp_path))
-    headings, cells = page.row("Lane"), page.row("ordersacks=1")
-    assert cells[headings.index("lost write")] == "permitted● 20 found"
-    assert cells[headings.index("phantom")] == "forbidden✓ none"
-    assert cells[headings.index("Verdict")] == "✓ conforms"
-    assert page.row("safeacks=all")[headings.index("lost write")] == "forbidden✓ none"
-    assert page.row("load/pause-1")[-1] == '✓ frozen by the cgroup freezerraw values{"broker-1": {"freezer": "FROZEN"}}'
-    assert not [tag for tag, attributes in page.tags if tag == "details" and "open" in attributes], "on demand"
 
 
 def test_lanes_are_summed_up_and_losses_traced_to_the_epoch_that_dropped_them(tmp_path: Path) -> None:
@@ -306,17 +294,6 @@ def _restless(name: str, changes: int, partitions: int) -> Sequence[dict[str, ob
                    start_offset=index * 10, isr=[1])
         for index in range(changes)
     ]  # fmt: skip
-
-
-def test_a_run_without_tables_needs_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**_: object) -> None:
-        raise AssertionError("Spark was started")
-
-    monkeypatch.setattr("kafka_chaos.verification.spark_session", refuse)
-    run = full_run(tmp_path)
-    assert write_report(run) == run / "report.html"
-    assert "Conforms" in Page((run / "report.html").read_text()).text
-    assert not list(run.glob(".*part"))
 
 
 def test_the_command_that_a_run_recorded_for_doing_it_again_is_shown(tmp_path: Path) -> None:

@@ -15,14 +15,11 @@ from kafka_chaos.harness.report.inputs.ranges import RANGES, FindingRange
 from kafka_chaos.harness.report.inputs.series import (
     BUCKETS,
     ERRORS,
-    GAPS,
     LATENCY_STEP,
     SLOT_NS,
     Gap,
     LaneSeries,
-    Series,
     Span,
-    bucket_width,
     condense,
 )
 
@@ -160,22 +157,6 @@ def test_errors_are_counted_and_the_most_frequent_kept(tmp_path: Path) -> None:
     assert all(error.count == 10 for error in errors[1:])
 
 
-def test_many_gaps_and_records_leave_a_bounded_result(tmp_path: Path) -> None:
-    rows = [record("a", seq, 600 * seq, 1) for seq in range(5000)]
-    series = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes["a"]
-    assert len(series.buckets) <= BUCKETS
-    assert len(series.gaps) == GAPS
-    assert series.total("ok") == 5000
-
-
-@pytest.mark.parametrize("span", [1, SLOT_NS * BUCKETS, SLOT_NS * BUCKETS + 1, 10**9, 10**13])
-def test_bucket_widths_are_round_and_few(span: int) -> None:
-    width = bucket_width(span, BUCKETS)
-    assert width * BUCKETS >= span
-    assert width % SLOT_NS == 0
-    assert str(width).rstrip("0") in {"1", "2", "5"}
-
-
 def finding(at: int | None, anomaly: str = "lost_write", **more: Any) -> dict[str, Any]:
     return {
         "lane": "a", "anomaly": anomaly, "partition": 0, "offset": at, "producer_id": 0, "seq": 5, "cause": None,
@@ -224,11 +205,6 @@ def test_a_lane_without_an_acknowledgement_has_a_chart(tmp_path: Path) -> None:
     rows = [record("a", seq, seq, None, outcome="info", error="gone") for seq in range(10)]
     (lane,) = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes.values()
     assert (lane.total("ok"), lane.total("info"), lane.gaps) == (0, 10, ())
-
-
-def test_nothing_in_nothing_out(tmp_path: Path) -> None:
-    tables = {**table(tmp_path, "produced", PRODUCED, []), **table(tmp_path, "findings", FINDINGS, [])}
-    assert condense(tables, spans("a")) == Series(lanes={}, ranges=[], ends={})
 
 
 def test_transactions_and_groups_are_placed_by_the_chart_of_their_lane(tmp_path: Path) -> None:

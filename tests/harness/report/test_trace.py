@@ -72,10 +72,6 @@ def printed(run: Path, *options: str) -> list[dict[str, Any]]:
     return [json.loads(text) for text in result.stdout.splitlines()]
 
 
-def test_requests_come_in_the_order_in_which_they_were_sent(run: Path) -> None:
-    assert [traced.asked for traced in read_trace(run)] == [2.0, 3.0, 4.5, 4.6, 4.7, 6.9]
-
-
 def test_a_torn_last_line_is_left_out_and_any_other_is_refused(run: Path) -> None:
     trace = run / TRACE_FILE
     trace.write_text(trace.read_text() + '{"ns": 12')

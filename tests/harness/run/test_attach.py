@@ -70,8 +70,6 @@ def test_existing_topics_conform_and_the_records_of_others_before_do_not_matter(
     ("old", "new", "expected"),
     [
         ("min_insync_replicas: 2", "min_insync_replicas: 1", "lanes[0].min_insync_replicas: 1, but the topic"),
-        ("acks: all", "acks: all, replication_factor: 2", "lanes[0].replication_factor: 2, but the topic"),
-        ("acks: all", "acks: all, partitions: 4", "lanes[0].partitions: 4, but the topic"),
         ("acks: all", "acks: all, unclean_leader_election: true", "unclean_leader_election: True, but the topic"),
         ("acks: all", "acks: all, cleanup_policy: compact", "cleanup_policy: 'compact', but the topic"),
         ("name: staging", "name: staging\ncluster: {metadata_mode: kraft}", "attached cluster's mode is zookeeper"),
@@ -93,13 +91,6 @@ def attached_topic(cluster: Cluster, admin: ClusterAdmin) -> str:
     admin.await_full_isr(["attached"])
     await_known(cluster, "attached")
     return "attached"
-
-
-@pytest.mark.cluster
-def test_a_topic_that_is_not_there_is_not_made(cluster: Cluster, admin: ClusterAdmin, tmp_path: Path) -> None:
-    with pytest.raises(UsageFailure, match="the attached cluster has no topic nowhere"):
-        run_attached(parse_experiment(TEXT.format(topic="nowhere"), "a.yaml"), attached(cluster), root=tmp_path)
-    assert admin.partitions("nowhere") == {}
 
 
 @pytest.mark.parametrize(
@@ -192,7 +183,6 @@ USUAL = {
     "offsets.retention.minutes": "10080",
 }
 READ: dict[str, str] = {"broker.rack": "here"}
-MAY_NOT: dict[str, str] = {}
 
 
 def read(
@@ -251,10 +241,3 @@ def test_leaders_may_move_back_after_each_fault(monkeypatch: pytest.MonkeyPatch)
     assert read(monkeypatch, READ, more=killed).faults == ("kill", "pause", "stop", "stop")
     assert read(monkeypatch, READ).faults == ()
     assert read(monkeypatch, {"auto.leader.rebalance.enable": "false"}, more=killed).faults == ("kill", "pause")
-
-
-def test_what_may_not_be_read_is_as_the_experiment_says_and_leaders_move_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = "broker_configs: {transaction.state.log.min.isr: 2}"
-    lane = read(monkeypatch, MAY_NOT, MAY_NOT, more="outside_faults: [kill]\n", cluster=cluster)
-    assert lane.transaction_state == InternalTopic(min_insync_replicas=2)
-    assert lane.faults == ("kill", "stop")

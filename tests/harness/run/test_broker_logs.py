@@ -100,10 +100,6 @@ def test_an_epoch_that_nobody_leads_becomes_an_event() -> None:
     )
 
 
-def test_a_log_of_other_topics_yields_no_events() -> None:
-    assert list(events_of(LOG.splitlines(), broker=1, lanes=set(), monotonic_at_epoch_ns=0)) == []
-
-
 KRAFT_LOG = """\
 [2026-11-22 02:31:19,100] DEBUG [QuorumController id=3] partition change for orders-0 with topic ID \
 ofTKEK2TTuy3O_ujt_8teg: isr: [1] -> [], leader: 1 -> -1, leaderEpoch: 2 -> 3, partitionEpoch: 4 -> 5 \

@@ -10,7 +10,6 @@ import pytest
 from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.contract.events import ClientNotice, Event
 from kafka_chaos.harness.cluster.admin import ClusterAdmin, PartitionState
-from kafka_chaos.harness.cluster.broker.login import MechanismUnknown
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
@@ -68,19 +67,6 @@ def test_a_run_goes_on_without_a_follower_that_stays_behind_but_not_without_a_le
     assert "isr=(1, 2)" in notice
     with pytest.raises(WaitTimeout, match="leader=None"):
         wait(None)
-
-
-def test_a_run_goes_on_where_no_broker_can_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(admin: object, lanes: object, *, timeout: float) -> None:
-        raise MechanismUnknown("b:1: sasl.mechanisms: GSSAPI")
-
-    monkeypatch.setattr("kafka_chaos.harness.run.phase.await_replicated", unknown)
-    phase, seen = PhaseSpec(phase="main", lanes=(LaneSpec(lane="pay"),)), list[Event]()
-    PhaseRun(phase, Offsets([3]), "nobody:1", tmp_path, EventBus(seen.append), threading.Event())._await_replicated(
-        ["pay"]
-    )
-    (notice,) = [event.text for event in seen if isinstance(event, ClientNotice)]
-    assert "GSSAPI: what was not replicated yet when the load ended counts as lost" in notice
 
 
 @pytest.mark.parametrize("transactional", [None, {"timeout_ms": 4_000}])

@@ -28,7 +28,7 @@ from kafka_chaos.harness.cluster.containers.labels import OWNER, remove_secrets,
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.standing import keeper as module
-from kafka_chaos.harness.standing.keeper import Keeper, layout
+from kafka_chaos.harness.standing.keeper import Keeper
 from kafka_chaos.harness.standing.place import SOCKET, Standing, find, standing
 from tests.faults.fakes import FakeCluster
 
@@ -254,16 +254,6 @@ def test_a_cluster_whose_process_died_does_not_stand(tmp_path: Path) -> None:
         find(None)
     here.journal.end()
     assert not here.journal.path.exists()
-
-
-def test_layouts_are_those_of_experiments() -> None:
-    wanted = layout({"metadata_mode": "kraft", "kafka_version": "4.3.1", "brokers": 1}, disks=True, clocks=True)
-    assert (wanted.metadata_mode, wanted.brokers, wanted.clocks) == ("kraft", 1, True)
-    assert wanted.disk_mib > 0
-    with pytest.raises(UsageFailure, match="brokers: expected at most 9, got 12"):
-        layout({"brokers": 12}, disks=False, clocks=False)
-    with pytest.raises(UsageFailure, match="controllers: 2 is not valid: expected 0, 1 or 3"):
-        layout({"controllers": 2, "metadata_mode": "kraft"}, disks=False, clocks=False)
 
 
 def test_lanes_without_a_topic_get_one_of_their_own(served: Standing, monkeypatch: pytest.MonkeyPatch) -> None:

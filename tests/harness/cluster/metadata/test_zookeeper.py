@@ -59,14 +59,6 @@ def test_a_broker_that_lost_its_session_while_it_started_starts_once_more(
     assert broker.starts == 2
 
 
-def test_so_does_one_of_a_cluster_that_starts_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    mode, broker = ZooKeeperMode.__new__(ZooKeeperMode), Broker("KeeperErrorCode = Session expired", "")
-    monkeypatch.setattr(mode, "registered_brokers", lambda *_, **__: frozenset())
-    broker.start()
-    mode.await_ready(cast(Any, None), cast(Any, broker), timeout=1)
-    assert broker.starts == 2
-
-
 def test_a_broker_that_ended_for_another_reason_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker("No space left on device", "")
     with pytest.raises(ClusterFailure):

@@ -263,8 +263,3 @@ def test_a_marker_is_told_with_the_producer_whose_transaction_it_ends(
     assert reported["1"][f"{LANE}/0"]["log_end_offset"] == 9
     final = pq.read_table(tmp_path / "log").to_pylist()
     assert [row["offset"] for row in final] == [1, 2, 3, 6], "consumers get no markers"
-
-
-def test_kinds_are_told_only_where_a_lane_is_transactional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, _ = gather([Broker(1, {segment(0): log([0])})], tmp_path, monkeypatch)
-    assert all("kind" not in row for row in rows[1])

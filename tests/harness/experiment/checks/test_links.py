@@ -2,21 +2,14 @@
 these can't do is refused.
 """
 
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold, OnFrames, Rate
 from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.faults.storage import disks
-from kafka_chaos.faults.storage.disks import PowerLoss
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.run.runner import run_experiment
 
 EXPERIMENT = """
 name: links
@@ -62,18 +55,6 @@ def test_only_a_fault_that_acts_on_requests_gets_links(fault: type[OnFrames]) ->
 def test_what_a_link_cannot_do_is_refused(faults: list[str], cluster: str, refusal: str) -> None:
     with pytest.raises(UsageFailure, match=refusal):
         experiment(*faults, cluster=f"brokers: 3{cluster}")
-
-
-@pytest.mark.parametrize(
-    ("layout", "refusal"),
-    [
-        ({"links": True, "security": "mtls"}, "links, which can't read what is encrypted"),
-        ({"disk_mib": 10}, "disk_mib: 10 is not valid: expected at least 256, or 0"),
-    ],
-)
-def test_what_no_cluster_can_have_is_refused(layout: dict[str, Any], refusal: str) -> None:
-    with pytest.raises(UsageFailure, match=refusal):
-        ClusterLayout(**layout)
 
 
 def experiment_with_clocks(fault: str, *, lane: str = "", cluster: str = "") -> str:
@@ -181,37 +162,3 @@ def test_power_is_lost_in_the_first_phase_or_in_none() -> None:
 def test_zookeeper_has_none(target: str) -> None:
     with pytest.raises(UsageFailure, match="ZooKeeper has no disk of its own, which power-loss breaks"):
         with_disks(target=target)
-
-
-@pytest.mark.parametrize(
-    ("target", "cluster"),
-    [
-        ("controller", "brokers: 3"),
-        ("controller", "metadata_mode: kraft"),
-        ("controller", "metadata_mode: kraft, controllers: 3"),
-        ("controllers:majority", "metadata_mode: kraft, controllers: 3"),
-        ("controller:2", "metadata_mode: kraft, controllers: 3"),
-    ],
-)
-def test_controllers_have_one(target: str, cluster: str) -> None:
-    assert with_disks(target=target, cluster=cluster).layout.disk_mib
-
-
-def test_a_cluster_that_runs_without_disks_is_refused_with_the_way_to_get_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(PowerLoss, "unavailable", staticmethod(lambda: None))
-    cluster: Any = SimpleNamespace(spec=ClusterLayout())
-    with pytest.raises(UsageFailure, match="start it with disk_mib=4096"):
-        run_experiment(with_disks(), root=tmp_path, cluster=cluster)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_machine_that_can_not_do_it_is_told_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(disks, "has_capability", lambda _: False)
-    with pytest.raises(EnvironmentFailure, match=r"power-loss can't be done on this machine: .* needs root"):
-        run_experiment(with_disks(), root=tmp_path)
-    assert not list(tmp_path.iterdir())

@@ -1,20 +1,18 @@
 """A run prints a line for each event."""
 
 import io
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.command.progress import progress, reporting_to
+from kafka_chaos.contract.command.progress import progress
 from kafka_chaos.contract.events import Event
 from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.harness.report.listeners.terminal import TerminalListener, describe_prediction, result_table
-from kafka_chaos.harness.report.listeners.waiting import Waiting, duration
+from kafka_chaos.harness.report.listeners.waiting import Waiting
 from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
 
 
@@ -56,31 +54,6 @@ def printed(*events: Event) -> str:
 )
 def test_an_event_is_a_line(event: Event, expected: str) -> None:
     assert expected in printed(event)
-
-
-def test_the_live_view_has_each_state_of_a_fault_however_short_it_is() -> None:
-    console = Console(file=io.StringIO(), width=150, force_terminal=True)
-    kill: dict[str, Any] = {"kind": "kill", "target": "leader(a)", "resolved": ("broker-1",), "lanes": ("a",)}
-    with TerminalListener(console) as listener:
-        listener(event_types.FaultRequested(fault_id="a/kill-1", parameters={}, **kill))
-        listener(event_types.FaultProven(fault_id="a/kill-1", evidence={}))
-        listener(event_types.FaultHealed(fault_id="a/kill-1"))
-    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())  # type: ignore[attr-defined]
-    for state in ("comes", "took effect", "healed"):
-        assert f"{state:11} kill leader(a) = broker-1 (" in shown
-
-
-def test_a_proof_is_reported_in_the_words_of_its_kind() -> None:
-    requested = event_types.FaultRequested(
-        fault_id="a/kill-1", kind="kill", target="leader(a)", resolved=("broker-1",), lanes=("a",), parameters={}
-    )
-    proven = event_types.FaultProven(fault_id="a/kill-1", evidence={"broker-1": {"ExitCode": 137}})
-    assert "a/kill-1 took effect: process gone with exit code 137 (SIGKILL)" in printed(requested, proven)
-
-
-def test_what_every_cluster_starts_with_is_not_printed() -> None:
-    first = event_types.LeaderChanged(lane="a", partition=0, before=None, leader=1)
-    assert printed(first, event_types.ControllerChanged(before=None, controller=1)) == ""
 
 
 def test_a_kept_cluster_comes_with_advice() -> None:
@@ -135,33 +108,9 @@ def test_what_is_not_judged_has_no_prediction_in_the_table() -> None:
     assert describe_prediction(lane) == "loss not judged\nduplicates forbidden"
 
 
-def test_a_terminal_shows_what_is_done_and_how_far_it_is() -> None:
-    console = Console(file=io.StringIO(), width=100, force_terminal=True)
-    with Waiting("building the image", console=console):
-        progress(1, 9, "RUN train")
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "building the image " in text
-    assert "2 of 9: RUN train" in text
-    assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1, "the cursor is hidden and shown again"
-
-
 def test_without_a_terminal_only_what_is_said_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with Waiting("nothing of this") as waiting:
         waiting.say("fetching")
         progress(1, 2, "nor of this")
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", "kafka-chaos: fetching\n")
-
-
-def test_progress_is_heard_within_the_block_alone() -> None:
-    heard: list[tuple[int, int, str]] = []
-    progress(0, 1, "before")
-    with reporting_to(lambda *far: heard.append(far)):
-        progress(0, 1, "within")
-    progress(0, 1, "after")
-    assert heard == [(0, 1, "within")]
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(0.4, "0 s"), (59, "59 s"), (60, "1 min 0 s"), (754, "12 min 34 s")])
-def test_durations_as_people_read_them(seconds: float, words: str) -> None:
-    assert duration(seconds) == words

@@ -8,7 +8,6 @@ from rich.console import Console
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.events import Event
-from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 from kafka_chaos.harness.report.listeners.terminal_live import LiveView
 
 SECOND = 1_000_000_000
@@ -46,17 +45,6 @@ def test_a_lane_shows_leader_isr_rates_and_what_waits() -> None:
     assert row(text, "bills") == ["bills", "?", "?", "0", "0", "0", "0", "0.0", "s"]
 
 
-def test_partitions_with_different_leaders_show_each_and_the_smallest_isr() -> None:
-    text = drawn(
-        STARTED,
-        event_types.LeaderChanged(lane="orders", partition=0, before=None, leader=2),
-        event_types.LeaderChanged(lane="orders", partition=1, before=3, leader=None),
-        event_types.IsrChanged(lane="orders", partition=0, before=(), isr=(1, 2, 3)),
-        event_types.IsrChanged(lane="orders", partition=1, before=(), isr=(3,)),
-    )
-    assert row(text, "orders")[:4] == ["orders", "2", "–", "3"]
-
-
 def requested(number: int) -> event_types.FaultRequested:
     return event_types.FaultRequested(
         fault_id=f"main/pause-{number}",
@@ -86,12 +74,6 @@ def test_faults_are_shown_as_they_come_take_effect_and_heal() -> None:
     assert f"healed      {what} (0 s ago)" in drawn(comes, proven, healed)
 
 
-def test_of_healed_faults_the_last_three_are_shown_and_of_others_all() -> None:
-    healed = [event_types.FaultHealed(fault_id=f"main/pause-{number}") for number in range(2, 7)]
-    text = drawn(*(requested(number) for number in range(1, 8)), *healed)
-    assert [number for number in range(1, 8) if f"broker-{number} " in text] == [1, 4, 5, 6, 7]
-
-
 def test_the_longest_gap_is_the_longest_time_without_an_acknowledgement_of_what_was_sent() -> None:
     text = drawn(
         STARTED,
@@ -114,30 +96,3 @@ def test_what_the_run_does_for_how_long_and_how_far_it_is() -> None:
     assert "▸ verifying with Spark 3 of 6: counting (0 s)" in drawn(step, part)
     load = event_types.Step(text="loading 2 lanes", seconds=200.0, ts_ns=time.monotonic_ns() - 70 * SECOND)
     assert "▸ loading 2 lanes (1 min 10 s, 2 min 10 s left)" in drawn(load)
-
-
-def test_a_view_within_something_larger_begins_with_it_and_prints_no_events() -> None:
-    console = Console(file=io.StringIO(), width=120, force_terminal=True)
-    with TerminalListener(console, lambda: "run 3, 5 min of 60 min") as listener:
-        listener(event_types.Step(text="loading"))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "run 3, 5 min of 60 min" in text
-    assert "0.0 s" not in text
-
-
-def test_more_lanes_than_lines_are_counted() -> None:
-    lanes = tuple(f"lane-{number}" for number in range(30))
-    text = drawn(event_types.PhaseStarted(phase="main", lanes=lanes), height=20)
-    assert "and 20 more" in text
-    assert len(text.splitlines()) < 20
-
-
-def test_a_terminal_gets_lines_and_view_and_is_left_clean() -> None:
-    console = Console(file=io.StringIO(), width=120, force_terminal=True)
-    with TerminalListener(console) as listener:
-        listener(STARTED)
-        listener(progress(1, orders=(10, 10, 10)))
-        listener(event_types.Step(text="verifying"))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "orders" in text
-    assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1, "the cursor is hidden and shown again"

@@ -157,10 +157,6 @@ def told_of(monkeypatch: pytest.MonkeyPatch, moments: list[float], waits: list[d
     return [event.seconds for event in told if isinstance(event, HarnessPaused)]
 
 
-def test_a_watch_that_wakes_up_late_tells_by_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert told_of(monkeypatch, [0.0, 1.0, 2.05, 8.05, 9.05], []) == [5.0]
-
-
 def test_a_second_counts_by_the_thread_that_waited_longest_for_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits at the same time are not added, and those of threads that have just begun or ended are not known."""
     waits = [
