@@ -82,14 +82,6 @@ def test_a_fault_that_never_had_its_turn_changes_nothing() -> None:
     assert did[-1] == "slow healed"
 
 
-def test_a_fault_of_the_network_waits_for_no_change_of_a_process() -> None:
-    notes, did = Notes(), []
-    process = FakeFault(did, "process", heals_after="network inject")
-    network = FakeFault(did, "network", at=0.1, ends_with_process=True)
-    injector(notes).run([process, network], start=time.monotonic(), cancelled=threading.Event())
-    assert did.index("network inject") < did.index("process healed")
-
-
 class AppliedAgain(FakeFault):
     """It bites only once a restart has ended what its first injection did."""
 
@@ -113,40 +105,12 @@ def test_a_fault_that_a_restart_has_ended_is_proven_and_lasts_from_then_on(monke
     assert time.monotonic() - start >= 0.8
 
 
-def test_a_fault_that_a_restart_has_ended_for_good_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeFault, "proof_timeout", 0.2)
-    notes, did = Notes(), []
-    faults: list[Fault] = [
-        FakeFault(did, "process", heal_seconds=0.5),
-        FakeFault(did, "network", at=0.1, bites_at=10**6, ends_with_process=True),
-    ]
-    injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
-    assert "fake-2 not proven: not yet" in notes.lines
-
-
 def test_an_error_in_a_schedule_ends_it_and_is_raised() -> None:
     notes, did = Notes(), []
     faults = [FakeFault(did, "long", duration=60.0), FakeFault(did, "bad", at=0.1, fails="inject")]
     with pytest.raises(RuntimeError, match="bad can't inject"), injector(notes) as broken:
         broken.run(faults, start=time.monotonic(), cancelled=threading.Event())
     assert did[-4:] == ["bad heal", "bad healed", "long heal", "long healed"]
-
-
-def test_a_seed_chooses_the_same_targets_in_a_schedule() -> None:
-    def hit() -> list[str]:
-        notes = Notes()
-        faults = [FakeFault([], str(number), at=number / 50, target=Target.parse("random")) for number in range(6)]
-        injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
-        return sorted(line for line in notes.lines if "requested" in line)
-
-    assert hit() == hit()
-
-
-def test_a_proof_is_waited_for() -> None:
-    notes, did = Notes(), []
-    injector(notes).inject(FakeFault(did, "slow", bites_at=3))
-    assert did == ["slow inject", "slow proof", "slow proof", "slow proof"]
-    assert notes.lines[-1] == "fake-1 proven"
 
 
 def test_a_fault_is_applied_when_its_proof_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,28 +204,12 @@ def test_what_a_fault_needs_is_waited_for() -> None:
     assert notes.late[0] > 0.2
 
 
-def test_what_a_fault_needs_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.faults.injector.ROLE_TIMEOUT", 0.3)
-    notes, did = Notes(), []
-    fault = Needy(did, "needy", can_begin_at=10**6)
-    injector(notes).run([fault], start=time.monotonic(), cancelled=threading.Event())
-    assert "needy inject" in did
-
-
 def test_waiting_for_what_a_fault_needs_ends_with_the_schedule() -> None:
     notes, did = Notes(), []
     needy = Needy(did, "needy", can_begin_at=10**6)
     with injector(notes) as waiting:
         waiting.run([needy], start=time.monotonic(), cancelled=cancelled_after("needy asked", did))
     assert set(did) == {"needy asked"}
-
-
-def test_waiting_for_a_role_ends_with_the_schedule() -> None:
-    notes, did, cancelled = Notes(), [], threading.Event()
-    threading.Timer(0.3, cancelled.set).start()
-    fault = FakeFault(did, "never", target=Target.parse("leader(none)"))
-    injector(notes).run([fault], start=time.monotonic(), cancelled=cancelled)
-    assert (notes.lines, did) == ([], [])
 
 
 def test_a_target_that_the_cluster_does_not_have_is_not_waited_for() -> None:

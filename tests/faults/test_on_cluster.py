@@ -102,28 +102,6 @@ def test_a_broker_cut_off_from_the_others(direction: str, topic: str, view: Clus
 
 
 @pytest.mark.slow
-def test_two_partitions_of_one_broker_do_not_lift_each_other(topic: str, view: ClusterView) -> None:
-    first = Partition(target=Target.parse("broker:1"), direction="in", port="control")
-    second = Partition(target=Target.parse("broker:1"), direction="in", port="replication")
-    nodes = hit_by(first, view)
-    second.inject(view, nodes)
-    first.heal(view, nodes)
-    rules = nodes[0].must_execute("iptables", "-w", "-S")
-    assert chain_name(first) not in rules
-    assert chain_name(second) in rules
-    second.heal(view, nodes)
-
-
-@pytest.mark.slow
-def test_zookeeper_can_be_killed_and_comes_back(view: ClusterView, cluster: Cluster) -> None:
-    fault = Kill(target=Target.parse("zookeeper"))
-    nodes = hit_by(fault, view)
-    assert fault.proof(view, nodes).took_effect
-    fault.heal(view, nodes)
-    wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to hold their sessions", timeout=30)
-
-
-@pytest.mark.slow
 def test_an_isolated_broker_is_reached_by_nobody(topic: str, view: ClusterView, cluster: Cluster) -> None:
     fault = Isolate(target=Target.parse("broker:1"))
     nodes = fault.target.resolve(view, 0)
@@ -152,20 +130,6 @@ def test_a_frozen_broker_can_be_isolated(topic: str, view: ClusterView, cluster:
     rules = nodes[0].must_execute("iptables", "-w", "-S", "INPUT")
     assert rules.count(chain_name(isolated)) == 1
     isolated.heal(view, nodes)
-    wait_until(lambda: _answers_api_versions(cluster, 1), "the broker to answer", timeout=15)
-    wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=30)
-
-
-@pytest.mark.slow
-def test_a_broker_is_let_back_while_it_is_frozen(topic: str, view: ClusterView, cluster: Cluster) -> None:
-    frozen, isolated = Pause(target=Target.parse("broker:1")), Isolate(target=Target.parse("broker:1"))
-    nodes = frozen.target.resolve(view, 0)
-    isolated.inject(view, nodes)
-    frozen.inject(view, nodes)
-    isolated.heal(view, nodes)
-    assert not isolated.proof(view, nodes).took_effect
-    frozen.heal(view, nodes)
-    assert chain_name(isolated) not in nodes[0].must_execute("iptables", "-w", "-S")
     wait_until(lambda: _answers_api_versions(cluster, 1), "the broker to answer", timeout=15)
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=30)
 

@@ -44,14 +44,6 @@ def test_the_last_fault_that_holds_a_broker_down_starts_it(
     assert cluster.brokers[1].running
 
 
-def test_brokers_that_no_other_fault_holds_come_back(cluster: FakeCluster, injector: Injector) -> None:
-    one, other = injector.inject(at(Kill, "brokers:1,2")), injector.inject(at(Kill, "broker:2"))
-    injector.heal(one)
-    assert (cluster.brokers[1].running, cluster.brokers[2].running) == (True, False)
-    injector.heal(other)
-    assert cluster.brokers[2].running
-
-
 def test_the_last_fault_that_freezes_a_broker_thaws_it(cluster: FakeCluster, injector: Injector) -> None:
     one, other = injector.inject(at(Pause, "broker:1")), injector.inject(at(Pause, "all"))
     injector.heal(other)
@@ -64,13 +56,6 @@ def test_a_freeze_does_not_keep_a_killed_broker_down(cluster: FakeCluster, injec
     injector.inject(at(Pause, "broker:1"))
     injector.heal(injector.inject(at(Kill, "broker:1")))
     assert cluster.brokers[1].running
-
-
-def test_what_is_down_is_not_frozen_and_that_is_told(cluster: FakeCluster, injector: Injector) -> None:
-    injector.inject(at(Kill, "broker:1"))
-    paused = injector.inject(at(Pause, "broker:1"))
-    assert not cluster.brokers[1].paused
-    assert paused.fault.proof(cluster, paused.nodes).reason == "broker-1: its process does not run"
 
 
 def test_a_partition_is_there_again_once_its_broker_is_back(cluster: FakeCluster, injector: Injector) -> None:

@@ -72,17 +72,6 @@ def test_a_kind_describes_its_own_evidence(kind: str, evidence: Mapping[str, Any
     assert describe_evidence(kind, {"broker-1": evidence}) == words
 
 
-def test_several_containers_are_named() -> None:
-    evidence = {f"broker-{number}": {**GONE, "ExitCode": 137} for number in (1, 2)}
-    gone = "process gone with exit code 137 (SIGKILL)"
-    assert describe_evidence("kill", evidence) == f"broker-1: {gone}; broker-2: {gone}"
-
-
-def test_evidence_that_is_not_kept_per_container_is_shown_as_it_is() -> None:
-    assert describe_evidence("lockstep", {"steps": ["append", "elect"]}) == "steps append, elect"
-    assert describe_evidence("kill", {}) == ""
-
-
 @pytest.mark.parametrize(
     ("fault", "words"),
     [

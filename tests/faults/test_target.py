@@ -110,18 +110,6 @@ def test_controllers_that_are_no_brokers_are_targets(text: str, expected: list[s
     assert [node.name for node in target.resolve(cluster, seed=0)] == expected
 
 
-@pytest.mark.parametrize(("text", "size"), [("controllers:minority", 1), ("controllers:majority", 2)])
-def test_a_part_of_the_controllers_is_drawn_from_them_by_the_seed(text: str, size: int) -> None:
-    nodes = {number: FakeNode(f"controller-{number}", 100 + number) for number in (1, 2, 3)}
-    cluster, target = FakeCluster(zookeepers={}, controllers=nodes), Target.parse(text)
-    target.check(brokers=3, zookeepers=0, controllers=3, lanes=[])
-    drawn = [tuple(node.name for node in target.resolve(cluster, seed)) for seed in range(30)]
-    assert drawn == [tuple(node.name for node in target.resolve(cluster, seed)) for seed in range(30)]
-    assert {len(set(names)) for names in drawn} == {size}
-    assert {name for names in drawn for name in names} == {"controller-1", "controller-2", "controller-3"}
-    assert (target.brokers_hit(3), target.controllers_hit(3)) == (0, size)
-
-
 @pytest.mark.parametrize(
     ("text", "hit"),
     [

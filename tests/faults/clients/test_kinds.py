@@ -1,12 +1,10 @@
 """Kinds that hit clients, with fakes: what they do, what their proofs need, and what an experiment may ask of them."""
 
-from pathlib import Path
-
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.clients.members import ClientKill, ClientPause, ConnectionReset
-from kafka_chaos.faults.target import Target, VacantRoleError
+from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from tests.faults.fakes import FakeCluster, FakeNode, hit_by
@@ -41,16 +39,6 @@ def test_a_reset_is_proven_by_connections_that_are_gone() -> None:
     assert fault.describe_evidence(gone.evidence["broker-1"]) == "2 connections of clients reset"
 
 
-def test_a_second_injection_resets_nothing_more() -> None:
-    cluster = FakeCluster()
-    cluster.brokers[1].answers = {"sh": (0, TWO)}
-    fault = ConnectionReset(target=Target.parse("broker:1"))
-    nodes = hit_by(fault, cluster)
-    fault.inject(cluster, nodes)
-    fault.heal(cluster, nodes)
-    assert len(cluster.brokers[1].commands) == 1
-
-
 @pytest.mark.parametrize(
     ("state", "reason"),
     [({"running": False}, "its process did not run"), ({"paused": True}, "its process did not run"),
@@ -64,19 +52,6 @@ def test_where_nothing_is_reset_there_is_no_proof(state: dict[str, bool], reason
     fault = ConnectionReset(target=Target.parse("broker:1"))
     nodes = hit_by(fault, cluster)
     assert fault.proof(cluster, nodes).reason == f"broker-1: {reason}"
-
-
-def test_a_kernel_that_resets_no_connections_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import gzip
-
-    config = tmp_path / "config.gz"
-    monkeypatch.setattr("kafka_chaos.faults.clients.members._KERNEL_CONFIG", config)
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    assert ConnectionReset.unavailable() is None
-    config.write_bytes(gzip.compress(b"CONFIG_INET_DIAG=y\n# CONFIG_INET_DIAG_DESTROY is not set\n"))
-    assert "CONFIG_INET_DIAG_DESTROY" in (ConnectionReset.unavailable() or "")
-    config.write_bytes(gzip.compress(b"CONFIG_INET_DIAG=y\nCONFIG_INET_DIAG_DESTROY=y\n"))
-    assert ConnectionReset.unavailable() is None
 
 
 def test_a_member_that_is_killed_is_replaced_at_the_end() -> None:
@@ -118,11 +93,6 @@ def test_a_member_is_frozen_and_thawed() -> None:
     assert not any(node.paused for node in cluster.processes["orders"])
 
 
-def test_a_lane_without_members_has_nobody_to_hit() -> None:
-    with pytest.raises(VacantRoleError, match="no member runs as a process of its own"):
-        Target.parse("member(orders)").resolve(FakeCluster(), 0)
-
-
 EXPERIMENT = """
 name: clients
 lanes:
@@ -158,13 +128,6 @@ def test_the_model_is_told_of_members_that_crash_and_of_no_fault_of_brokers(
     assert lanes["sums"].loop is not None
     assert (lanes["orders"].group.crashes, lanes["sums"].loop.group.crashes) == crashes
     assert not any(lane.faults for lane in lanes.values())
-
-
-def test_the_load_itself_crashes_no_more_members_for_it() -> None:
-    experiment = experiment_with("fault: client-kill, target: members(orders)")
-    (orders,) = [lane for _, lane, _ in experiment.lanes() if lane.lane == "orders"]
-    assert orders.group is not None
-    assert orders.group.crashes == 1
 
 
 def test_a_reset_is_told_as_requests_and_answers_that_are_lost() -> None:

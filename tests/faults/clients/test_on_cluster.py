@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from kafka_chaos.contract.events import Event, FaultNotProven, FaultProven, MemberChanged
 from kafka_chaos.faults.clients.members import ClientKill, ClientPause, ConnectionReset
@@ -24,7 +23,6 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
-from tests.faults.fakes import hit_by
 from tests.parquet import rows_in
 
 pytestmark = pytest.mark.cluster
@@ -54,28 +52,6 @@ def test_a_client_s_connection_is_reset_and_the_broker_goes_on(
             assert again.latest_offset(topic)[0] == 0, "a second injection reset a new connection"
         fault.heal(view, nodes)
     assert cluster.brokers[1].state()["Pid"] == before
-
-
-@pytest.mark.slow
-def test_a_producer_that_is_reset_again_and_again_loses_nothing(
-    cluster: Cluster, view: ClusterView, admin: ClusterAdmin, make_topic: Callable[..., str]
-) -> None:
-    topic, delivered = make_topic(min_insync_replicas=2), list[int]()
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 1})
-    for turn in range(10):
-        before = len(delivered)
-        for number in range(200):
-            producer.produce(topic, b"%d" % number, on_delivery=lambda _, message: delivered.append(message.offset()))
-        # It is connected, and not all is delivered yet.
-        deadline = time.monotonic() + 30
-        while len(delivered) == before and time.monotonic() < deadline:
-            producer.poll(0.001)
-        fault = ConnectionReset(target=Target.parse(f"leader({topic})"), at=float(turn))
-        nodes = hit_by(fault, view)
-        assert fault.proof(view, nodes).took_effect
-    assert producer.flush(30) == 0
-    assert sorted(delivered) == list(range(2000))
-    assert admin.end_offsets(topic, [0]) == {0: 2000}
 
 
 @contextmanager

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.faults.clock.process_clock import Clock, with_engine_time
+from kafka_chaos.faults.clock.process_clock import Clock
 
 NOBODY = 999_999_999
 """The id of no process."""
@@ -56,20 +55,3 @@ def test_of_a_container_that_runs_the_file_is_exchanged_in_one_step(tmp_path: Pa
     pids = iter((NOBODY, NOBODY, 0, 0))
     Clock(lambda: next(pids), lambda path, text: written.append(text)).shift("a", seconds=1)
     assert written == ["+1.000\n"]
-
-
-def test_a_process_whose_file_can_not_be_written_while_it_runs_on_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.faults.clock.process_clock._ENDING_TIMEOUT", 0.1)
-    with pytest.raises(ClusterFailure, match="/etc/kafka-chaos/clock: No such file or directory"):
-        Clock(lambda: NOBODY, lambda path, text: None).shift("a", seconds=1)
-
-
-def test_lines_get_the_engine_s_time() -> None:
-    stamp = b"2026-11-22T10:00:01.234567890Z "
-    lines = b"".join(
-        stamp + line
-        for line in (b"[2027-01-01 00:00:00,000] INFO Truncating (x)\n", b"at org.apache.Kafka\n", b"[other] text\n")
-    )
-    assert with_engine_time(lines) == (
-        b"[2026-11-22 10:00:01,234] INFO Truncating (x)\nat org.apache.Kafka\n[other] text\n"
-    )

@@ -68,13 +68,6 @@ def test_which_partitions_move(cluster: FakeCluster, target: str, keys: dict[str
     assert [state.leader for state in cluster.led.values()] == leaders
 
 
-def test_the_next_leader_is_running() -> None:
-    cluster = FakeCluster(led={ORDERS: led(1, 1, 2, 3)})
-    cluster.brokers[2].running = False
-    injected(cluster)
-    assert cluster.led[ORDERS].leader == 3
-
-
 @pytest.mark.parametrize("state", [led(1, 1), led(2, 1, 2), led(None, 1, 2)])
 def test_nothing_moves_where_nobody_can_inherit_or_another_leads(state: Leadership) -> None:
     cluster = FakeCluster(led={ORDERS: state})
@@ -90,14 +83,6 @@ def test_a_partition_that_stays_is_named() -> None:
     cluster.brokers[2].paused = True
     fault, nodes = injected(cluster)
     assert fault.proof(cluster, nodes).reason == "broker-1: topic-of-orders-0 did not move"
-
-
-def test_another_fault_at_another_time_needs_a_proof_of_its_own() -> None:
-    cluster = FakeCluster(led={ORDERS: led(1, 1, 2)})
-    _, nodes = injected(cluster)
-    later = LeaderTransfer(target=Target.parse("broker:1"), at=5)
-    later.inject(cluster, nodes)
-    assert not later.proof(cluster, nodes).took_effect
 
 
 KRAFT = "{metadata_mode: kraft}"
@@ -154,13 +139,6 @@ def test_where_no_controller_is_deposed_there_is_no_proof(cluster: FakeCluster, 
     assert fault.proof(cluster, nodes).reason == reason
 
 
-def test_a_controller_that_ended_was_not_deposed() -> None:
-    cluster = FakeCluster(next_controllers=[2])
-    nodes = hit_by(FAULT, cluster)
-    cluster.brokers[3].running = False
-    assert FAULT.proof(cluster, nodes).reason == "broker-3: its process ended"
-
-
 EXPIRY = SessionExpiry(target=Target.parse("broker:1"))
 
 
@@ -183,15 +161,6 @@ def test_a_broker_that_registers_anew_has_lost_its_session() -> None:
     EXPIRY.heal(cluster, nodes)
     later = SessionExpiry(target=Target.parse("broker:1"), at=5)
     assert not later.proof(cluster, nodes).took_effect
-
-
-def test_it_can_begin_once_every_target_is_registered() -> None:
-    cluster = registered(broker_1=Registration(20, 0x100))
-    both = SessionExpiry(target=Target.parse("brokers:1,2"))
-    nodes = both.target.resolve(cluster, 0)
-    assert not both.can_begin(cluster, nodes)
-    cluster.registrations[2] = Registration(21, 0x200)
-    assert both.can_begin(cluster, nodes)
 
 
 def test_a_broker_that_does_not_come_back_is_no_proof_yet() -> None:

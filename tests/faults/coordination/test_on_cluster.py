@@ -10,15 +10,12 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.cluster import Leadership
 from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, LeaderTransfer, SessionExpiry
-from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
+from kafka_chaos.faults.coordination.reassignment import Reassignment
 from kafka_chaos.faults.fault import Nodes, Proof
 from kafka_chaos.faults.target import Target
-from kafka_chaos.harness.cluster.broker import leadership
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from kafka_chaos.harness.cluster.storage.collect import StoredLane
-from kafka_chaos.harness.run.observing.collection import leader_ends
 from tests.clusters import NEWEST, PLAIN
 from tests.faults.fakes import hit_by, hit_twice_by
 from tests.faults.on_brokers import in_both_modes, proof_of
@@ -151,69 +148,6 @@ def test_replicas_move_to_a_broker_that_had_none(running: Cluster) -> None:
         with pytest.raises(NoReplica):
             read_replica(running.brokers[1], "travels", partition)
     assert running.brokers[1].state()["Pid"] == process
-
-
-@pytest.mark.slow
-def test_replicas_move_away_from_a_broker_that_is_down(running: Cluster) -> None:
-    admin = running.admin()
-    view = ClusterView(running, admin, topics=["left"])
-    admin.create_topic("left", replica_assignment=[(1, 2)], configs={})
-    admin.await_full_isr(["left"])
-    running.brokers[1].kill()
-    fault, nodes, proof = _moved(view, lane="left")
-    assert not proof.evidence["broker-1"]["files_deleted"]
-    fault.heal(view, nodes)
-    view.start_again(nodes)
-    admin.await_full_isr(["left"])
-    assert set(view.leadership()["left", 0].isr) == {2, 3}
-    # With ZooKeeper, nobody tells the broker to delete what it holds still; it is no replica.
-    (end,) = leader_ends(admin, [StoredLane("left", "left", 1)]).values()
-    assert set(end.replicas) == {2, 3}
-
-
-@pytest.mark.slow
-def test_a_move_that_does_not_end_is_cancelled(running: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    admin = running.admin()
-    view = ClusterView(running, admin, topics=["cancelled"])
-    frozen = next(node for number, node in running.brokers.items() if number != view.controller())
-    replicas = [number for number in running.brokers if number != frozen.number]
-    admin.create_topic("cancelled", replica_assignment=[replicas], configs={})
-    admin.await_full_isr(["cancelled"])
-    fault = Reassignment(target=Target.parse("leader(cancelled)"))
-    nodes = fault.target.resolve(view, 0)
-    frozen.pause()
-    try:
-        fault.inject(view, nodes)
-        assert view.moving() == {("cancelled", 0)}
-        assert "cancelled-0 has not moved" in fault.proof(view, nodes).reason
-        monkeypatch.setattr(leadership, "_MOVES_TIMEOUT", 2.0)
-        fault.heal(view, nodes)
-        assert view.moving() == frozenset()
-    finally:
-        frozen.unpause()
-    fault.heal(view, nodes)
-    admin.await_full_isr(["cancelled"])
-    assert set(view.leadership()["cancelled", 0].replicas) == set(replicas)
-    view.await_registered([frozen])
-
-
-@pytest.mark.slow
-def test_a_topic_grows_by_partitions_that_the_targets_lead(running: Cluster) -> None:
-    admin = running.admin()
-    view = ClusterView(running, admin, topics=["grows"])
-    admin.create_topic("grows", replica_assignment=[(1, 2)], configs={})
-    admin.await_full_isr(["grows"])
-    before = view.leadership()["grows", 0]
-    fault = PartitionGrowth(target=Target.parse("brokers:2,3"), add=3)
-    nodes = hit_by(fault, view)
-    fault.inject(view, nodes)
-    proof_of(fault, view, nodes)
-    fault.heal(view, nodes)
-    now = view.leadership()
-    assert [now["grows", number].replicas for number in range(4)] == [(1, 2), (2, 3), (3, 1), (2, 3)]
-    assert [now["grows", number].leader for number in range(4)] == [1, 2, 3, 2]
-    assert _place_of(now["grows", 0]) == _place_of(before)
-    assert len(admin.partition_numbers("grows")) == 4
 
 
 def _created(cluster: Cluster, topic: str) -> bool:

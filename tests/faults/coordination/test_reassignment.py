@@ -184,14 +184,6 @@ def test_an_experiment_that_can_not_have_it_is_refused(fault: str, lanes: str, c
     assert expected in str(refused.value)
 
 
-def test_lanes_that_do_not_move_may_have_any_replicas_and_expect_nothing() -> None:
-    lanes = "{lane: orders}, {lane: alone, replication_factor: 1}, {lane: everywhere, replication_factor: 4}"
-    faults = faults_of("fault: reassignment, target: broker:1, lane: orders", lanes)
-    assert faults == {"orders": ("session-expiry",), "alone": (), "everywhere": ()}
-    transferred = faults_of("fault: leader-transfer, target: broker:1, lane: orders", lanes)
-    assert transferred == {"orders": ("session-expiry",), "alone": (), "everywhere": ()}
-
-
 def test_while_a_replica_moves_a_fault_may_hit_one_more() -> None:
     lanes = "{lane: orders}, {lane: stays}"
     faults = faults_of(
@@ -228,20 +220,6 @@ def with_one_more(of: Lane) -> Lane:
 @pytest.mark.parametrize("client", [{"acks": "0"}, {"acks": "1"}, {}, {"idempotence": True}], ids=str)
 def test_one_replica_more_changes_no_answer(client: dict[str, Any], mode: dict[str, str], unclean: bool) -> None:
     moved = lane(**client, **mode, unclean_leader_election=unclean)
-    assert statuses(moved) == statuses(with_one_more(moved))
-
-
-@pytest.mark.parametrize(
-    "faults",
-    [
-        ("session-expiry", "kill"),
-        pytest.param(("session-expiry", "session-expiry"), marks=pytest.mark.slow),
-        pytest.param(("session-expiry", "power-loss"), marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
-def test_nor_does_it_beside_another_fault(faults: tuple[str, ...]) -> None:
-    moved = lane(faults=faults, min_insync_replicas=2)
     assert statuses(moved) == statuses(with_one_more(moved))
 
 

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold, OnFrames, Rate
+from kafka_chaos.faults.links.on_frames import Delay, Drop, Hold, OnFrames, Rate
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -167,38 +167,6 @@ def test_the_nth_request_alone_gets_lost_and_is_sent_again(
     injector.heal(injector.inject(fault))
 
 
-@pytest.mark.parametrize("side", [pytest.param("request", marks=pytest.mark.slow), "response"])
-def test_a_cut_before_the_answer_makes_a_duplicate(
-    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer], side: str
-) -> None:
-    client = producer(acks="1", retry_backoff_ms=50)
-    assert Sending(client, topic).is_over()
-    fault = Cut(target=BROKER, api="Produce", side=side, lane=topic, nth=1, duration=10)
-    begin(cluster, fault)
-    cut = Sending(client, topic)
-    assert cut.is_over()
-    assert cut.error is None
-    # Nobody promised an acks=1 producer more.
-    wait_until(lambda: end_of(admin, topic) == 3, "the record to be there twice", timeout=5)
-    injector.heal(injector.inject(fault))
-
-
-@pytest.mark.slow
-def test_what_one_follower_fetches_is_held(
-    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
-) -> None:
-    client = producer(acks="1")
-    occurrence = injector.inject(Hold(target=BROKER, api="Fetch", sender="broker:2", lane=topic, duration=30))
-    assert Sending(client, topic).is_over()
-
-    def isr() -> tuple[int, ...]:
-        return tuple(sorted(admin.partitions(topic)[0].isr))
-
-    wait_until(lambda: isr() == (1, 3), "broker 2 to leave the ISR", timeout=20, seen=lambda: str(isr()))
-    injector.heal(occurrence)
-    wait_until(lambda: isr() == (1, 2, 3), "broker 2 to be back", timeout=20, seen=lambda: str(isr()))
-
-
 def _of_the_controller(cluster: Cluster, topic: str) -> Hold:
     if cluster.zookeepers:
         return Hold(target=Target.parse("broker:2"), api="LeaderAndIsr", sender="controller", duration=30)
@@ -247,22 +215,6 @@ def test_a_broker_that_starts_again_has_its_link_and_its_rules(
         assert time.monotonic() - began >= 0.3
     injector.heal(injector.inject(fault))
     admin.await_full_isr([topic])
-
-
-@pytest.mark.slow
-@one_mode
-def test_who_hung_up_is_heard_all_the_same(
-    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
-) -> None:
-    client = producer(acks="all", message_timeout_ms=800, socket_timeout_ms=500)
-    assert Sending(client, topic).is_over()
-    fault = Hold(target=BROKER, api="Produce", lane=topic, nth=1, duration=10)
-    begin(cluster, fault)
-    gone = Sending(client, topic)
-    assert gone.is_over(10)
-    written = end_of(admin, topic)
-    injector.heal(injector.inject(fault))
-    wait_until(lambda: end_of(admin, topic) == written + 1, "what was held to be written", timeout=5)
 
 
 @pytest.mark.slow

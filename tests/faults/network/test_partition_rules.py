@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.faults.fault import Fault, build
+from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.network.packet_filter import chain_name
 from kafka_chaos.faults.network.packet_loss import PacketLoss
 from kafka_chaos.faults.network.partition import Isolate, Partition
@@ -67,13 +67,6 @@ def test_whom_a_node_is_cut_off_from(target: str, keys: dict[str, Any], cut: lis
     assert all(rule[4:] == ["-p", "tcp", "--dport", "9091", "-j", "DROP"] for rule in rules)
 
 
-def test_different_faults_have_different_chains_that_netfilter_accepts() -> None:
-    faults = [Partition(target=TARGET), Partition(target=TARGET, action="reject"), Partition(target=TARGET, at=1)]
-    names = {f"{chain_name(fault)}-out" for fault in faults}
-    assert len(names) == 3
-    assert all(len(name) < 29 for name in names)
-
-
 def test_all_rules_are_installed_at_once_unless_they_are_there() -> None:
     fault = Partition(target=TARGET, direction="in", peers=(2,))
     cluster = FakeCluster()
@@ -88,12 +81,6 @@ def test_all_rules_are_installed_at_once_unless_they_are_there() -> None:
         "COMMIT\n"
         "END\n"
     )
-
-
-@pytest.mark.parametrize("percent", [0, -1, 100.5])
-def test_a_loss_is_a_percentage(percent: float) -> None:
-    with pytest.raises(ValueError, match=r"^percent: expected (more than 0|at most 100), got"):
-        build(PacketLoss, target=TARGET, at=0, duration=0, keys={"percent": percent})
 
 
 @pytest.mark.parametrize("action", ["inject", "heal"])

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults.fault import Fault, build
+from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.registry import fault_kinds
@@ -88,12 +88,6 @@ def test_writes_that_take_their_time_prove_a_slow_disk(cluster: FakeCluster) -> 
     assert fault.model_faults(3) == ("pause",)
 
 
-@pytest.mark.parametrize("writes", [0, 101])
-def test_a_slow_disk_is_slow(writes: int) -> None:
-    with pytest.raises(ValueError, match=r"^writes_per_second: expected at (least 1|most 100), got"):
-        build(SlowDisk, target=BROKER, at=0, duration=0, keys={"writes_per_second": writes})
-
-
 def test_power_is_lost_once_however_often_it_is_injected(cluster: FakeCluster) -> None:
     fault = PowerLoss(target=BROKER)
     nodes = hit_by(fault, cluster)
@@ -110,15 +104,6 @@ def test_power_is_lost_where_the_process_had_been_killed_before(cluster: FakeClu
     assert not fault.proof(cluster, nodes).took_effect, "a kill loses no bytes"
     fault.inject(cluster, nodes)
     assert fault.proof(cluster, nodes).evidence["broker-1"]["lost_bytes"] == 100
-
-
-def test_a_disk_that_was_filled_and_has_room_again_is_no_proof(cluster: FakeCluster) -> None:
-    fault = FullDisk(target=BROKER)
-    nodes = hit_by(fault, cluster)
-    disk = cluster.brokers[1].disk
-    assert disk is not None
-    disk.free = 8192
-    assert fault.proof(cluster, nodes).reason == "broker-1: 8192 bytes of its disk are free"
 
 
 @pytest.mark.parametrize(("exit_code", "proves"), [(1, True), (137, False), (143, False)])
@@ -175,15 +160,3 @@ def test_a_machine_without_root_can_do_none_of_them_and_says_what_is_needed(monk
     assert {kind.unavailable() for kind in KINDS} == {
         "disks are loop mounts: it needs root (with CAP_SYS_ADMIN, where this is a container)"
     }
-
-
-def test_an_engine_on_another_machine_has_other_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
-    assert "DOCKER_HOST=tcp://elsewhere:2375 is another" in str(disks.why_no_disks())
-
-
-def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(disks, "has_capability", lambda _: True)
-    monkeypatch.setattr(disks.shutil, "which", lambda tool: None if tool == "mkfs.ext4" else f"/sbin/{tool}")
-    assert str(disks.why_no_disks()).startswith("mkfs.ext4 not found in PATH")

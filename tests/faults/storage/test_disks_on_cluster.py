@@ -13,7 +13,7 @@ from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.process.ended import Kill, Pause, Stop
+from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target
@@ -247,34 +247,6 @@ def test_a_broker_ends_on_a_read_only_disk_and_comes_back(
         wait_until(lambda: not broker.is_running(), "the broker to end", timeout=20)
         assert admin.await_leader(topic, 0, other_than=1) in (2, 3)
         heal_twice(fault, view, cluster)
-
-
-@one_mode
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [FullDisk, ReadOnlyDisk])
-def test_an_idle_broker_that_has_not_noticed_is_started_with_a_whole_disk(
-    kind: type[FullDisk | ReadOnlyDisk], view: ClusterView, cluster: Cluster
-) -> None:
-    fault = kind(target=BROKER)
-    inject_twice(fault, view)
-    heal_twice(fault, view, cluster)
-
-
-@one_mode
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [Stop, Pause, PowerLoss])
-def test_what_ends_or_freezes_a_process_thaws_its_disk(
-    kind: type[Stop | Pause | PowerLoss], topic: str, view: ClusterView, cluster: Cluster
-) -> None:
-    frozen, fault, nodes = FreezeDisk(target=BROKER), kind(target=BROKER), (cluster.brokers[1],)
-    with load(cluster, topic):
-        frozen.inject(view, nodes)
-        time.sleep(0.2)
-        fault.inject(view, nodes)
-        assert fault.proof(view, nodes).took_effect
-        fault.heal(view, nodes)
-        frozen.heal(view, nodes)
-    wait_until(lambda: 1 in cluster.registered_brokers(), "broker 1 to register again", timeout=15)
 
 
 @one_mode

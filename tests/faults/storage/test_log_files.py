@@ -97,12 +97,6 @@ def test_indexes_are_lost_and_nothing_else(cluster: FakeCluster, data: Path) -> 
     assert len(lost) == 4 * len(FOLDERS)
 
 
-def test_those_of_one_lane_are_lost_alone(cluster: FakeCluster, data: Path) -> None:
-    before = files(data)
-    hit(cluster, "lost-index", lane="orders")
-    assert {name.partition("/")[0] for name in set(before) - set(files(data))} == set(FOLDERS[:2])
-
-
 @pytest.mark.parametrize(("cut", "left"), [(100, 200), (300, 0), (10_000, 0)])
 def test_the_newest_segment_is_cut_and_nothing_else(cut: int, left: int, cluster: FakeCluster, data: Path) -> None:
     before = files(data)
@@ -149,15 +143,6 @@ def test_a_broker_that_was_down_or_had_no_such_files_is_no_proof(cluster: FakeCl
     assert other.proof(cluster, (node,)).reason == reason
     fault.heal(cluster, (node,))
     assert node.running
-
-
-def test_a_process_ends_even_where_its_files_can_not_be_taken() -> None:
-    cluster = FakeCluster()
-    node = cluster.brokers[1]
-    node.answers["sh"] = (1, "rm: Read-only file system")
-    with pytest.raises(RuntimeError, match="Read-only"):
-        fault_of("truncated-segment").inject(cluster, (node,))
-    assert not node.running
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.consumer.group import OffsetCommitRequest
 from kafka.protocol.metadata.metadata import MetadataResponse
 from kafka.protocol.producer.produce import ProduceRequest
-from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, TxnOffsetCommitRequest
+from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 
 from kafka_chaos.conformance.controllers.requests import PartitionState, Sender, leader_and_isr
 from kafka_chaos.contract.wire.messages import AlterPartitionRequest, LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -75,20 +75,6 @@ def test_offsets_of_a_group(version: int) -> None:
     contents = understood(frame_of(request, version))
     assert contents.partitions == (("a", 4),)
     assert contents.detail["group_id"] == "g"
-
-
-def test_offsets_of_a_transaction() -> None:
-    topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-    partition = topic.TxnOffsetCommitRequestPartition(partition_index=1, committed_offset=3)
-    request = TxnOffsetCommitRequest(
-        transactional_id="tx",
-        group_id="g",
-        producer_id=1,
-        producer_epoch=0,
-        topics=[topic(name="a", partitions=[partition])],
-    )
-    contents = understood(frame_of(request, 3))
-    assert (contents.transactional_ids, contents.partitions) == (("tx",), (("a", 1),))
 
 
 def produce(acks: int, *, transactional_id: str | None = None, records: int = 10) -> Any:

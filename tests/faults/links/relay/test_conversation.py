@@ -102,12 +102,6 @@ def test_a_rule_takes_what_it_names(named: dict[str, object], taken: bool) -> No
     assert around.rules[0].taken == taken
 
 
-def test_a_rule_of_another_node_names_nothing() -> None:
-    around = Around(Rule(id="rule", node="broker-2", action=HOLD))
-    assert ask(conversation(around), end_txn()) is Fate.PASS
-    assert around.rules[0].named == 0
-
-
 @pytest.mark.parametrize(
     ("action", "side", "fate"),
     [
@@ -221,13 +215,3 @@ def test_a_controller_s_frame_that_is_long_is_waited_for() -> None:
     assert talk.response(response, len(response)) is Fate.PASS
     (line,) = around.recorded
     assert line["answer"] == {"error_code": 0, "partition_errors": []}
-
-
-def test_a_request_without_an_answer_has_none_in_the_record() -> None:
-    around = Around()
-    around.traces_controllers = True
-    talk = conversation(around, "broker-3")
-    ask(talk, told(7))
-    talk.ends()
-    (line,) = around.recorded
-    assert (line["answer"], line["answered_ns"]) == (None, None)

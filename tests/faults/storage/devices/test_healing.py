@@ -13,9 +13,8 @@ import pytest
 
 from kafka_chaos.contract.command.journal import journal_folder
 from kafka_chaos.faults.storage.devices import kernel
-from kafka_chaos.faults.storage.devices.disk import Disk, make_disks
+from kafka_chaos.faults.storage.devices.disk import Disk
 from kafka_chaos.faults.storage.devices.healing import Journal, journals, read_journal, remove_disks, thaw_disks
-from kafka_chaos.harness.cluster.containers.labels import current_owner, run_labels
 from tests.clusters import needs_disks
 from tests.faults.storage.devices.made_disks import RUN, left, segment
 
@@ -31,12 +30,6 @@ def test_nothing_is_left_and_removing_twice_does_nothing_more(disk: Disk, folder
     assert remove_disks(RUN) == 1
     assert remove_disks(RUN) == 0
     assert left(folder) == []
-
-
-def test_files_that_the_journal_does_not_name_stay(disk: Disk, folder: Path) -> None:
-    (folder / "notes.txt").write_text("mine")
-    remove_disks(RUN)
-    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
 
 
 def test_a_disk_in_use_is_waited_for(disk: Disk, folder: Path) -> None:
@@ -159,13 +152,6 @@ def test_whenever_the_process_is_killed_the_journal_suffices(step: str, count: i
     assert left(folder) == []
 
 
-def test_a_journal_that_was_never_begun_is_none(folder: Path) -> None:
-    journal_folder("disks").mkdir(parents=True)
-    (journal_folder("disks") / ".test-disks.jsonl.00ff.part").write_text('{"step": "be')
-    assert list(journals()) == []
-    assert remove_disks(RUN) == 0
-
-
 def test_a_loop_device_that_outlived_its_mount_is_detached(disk: Disk, folder: Path) -> None:
     device = next(kernel.loop_devices(disk.files.image))
     # Whoever holds the device keeps it from going with the mount.
@@ -175,10 +161,3 @@ def test_a_loop_device_that_outlived_its_mount_is_detached(disk: Disk, folder: P
     remove_disks(RUN)
     assert time.monotonic() - started > 0.3
     assert left(folder) == []
-
-
-def test_labels_say_who_made_it(folder: Path) -> None:
-    make_disks(RUN, run_labels(RUN, keep=True), folder, names={1: "broker-1"}, mib=256, log_directories=1)
-    (recorded,) = journals()
-    assert recorded.labels["kafka-chaos.owner"] == current_owner()
-    assert recorded.labels["kafka-chaos.keep"] == "true"
