@@ -4,7 +4,6 @@ same breaches.
 Needs Java, and Maven for the copy of TLC; `make setup` installs both.
 """
 
-import inspect
 import re
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 
 import kafka_chaos.reference_model as model
 from kafka_chaos.harness.cluster.containers.image import copy_dependencies
-from kafka_chaos.reference_model.explore.core import Core, CoreScope
+from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import explore
 from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVARIANTS
 from kafka_chaos.reference_model.protocol import PROTOCOLS
@@ -121,14 +120,6 @@ def tlc(jars: Path, tmp_path: Path) -> Tlc:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_tlc_finds_the_same_states_and_the_same_breaches(tlc: Tlc, protocol: str, scope: CoreScope) -> None:
     assert tlc.search(protocol, scope) == by_python(protocol, scope)
-
-
-def test_every_action_of_the_core_is_one_of_the_specification_under_its_name() -> None:
-    written = (SPECIFICATION / "Replication.tla").read_text("utf-8")
-    actions = {name for name, method in vars(Core).items() if name[0] != "_" and inspect.isgeneratorfunction(method)}
-    actions.remove("steps")
-    assert len(actions) == 9
-    assert actions <= set(re.findall(r"^(\w+)\(.*\) ==$", written, re.MULTILINE))
 
 
 def test_tlc_watches_every_invariant() -> None:

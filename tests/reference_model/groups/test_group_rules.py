@@ -2,9 +2,9 @@
 
 import pytest
 
-from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly
+from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, COMMITS, IN_TRANSACTION, OFFSETS
 from kafka_chaos.contract.lane.groups import GroupAnomaly as A
-from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
+from kafka_chaos.reference_model.groups.anomalies import ending
 from kafka_chaos.reference_model.groups.examine import GROUPS as MACHINE
 from kafka_chaos.reference_model.groups.examine import Question, canonical, stories_of_torn_ends
 from kafka_chaos.reference_model.groups.rules import (
@@ -81,11 +81,6 @@ def test_a_torn_transaction_tears_outputs_and_offsets_apart() -> None:
     expected = {A.PROCESSED_TWICE, A.NOT_PROCESSED}
     assert shown(IN_TRANSACTION, True, ends_may_tear=True) == expected
     assert set(stories_of_torn_ends(Question(COOPERATIVE_RULES, IN_TRANSACTION, True))) == expected
-
-
-def test_a_plain_group_is_not_asked_about_outputs() -> None:
-    assert Question(EAGER_RULES, AFTER).anomalies == set(CHECKS) - {A.PROCESSED_TWICE, A.NOT_PROCESSED}
-    assert Question(EAGER_RULES, AFTER, is_loop=True).anomalies == set(GroupAnomaly)
 
 
 def test_a_story_tells_who_did_what() -> None:

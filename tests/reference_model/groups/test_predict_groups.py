@@ -45,11 +45,6 @@ def test_a_group_is_asked_about_four_anomalies_and_a_loop_about_all() -> None:
     assert Prediction.from_json(prediction.to_json()) == prediction
 
 
-def test_a_lane_without_a_group_is_asked_nothing_of_them() -> None:
-    assert predict(LANE).groups == {}
-    assert "groups" not in predict(LANE).to_json()
-
-
 @pytest.mark.parametrize(
     ("lane", "expected"),
     [
@@ -97,12 +92,6 @@ def test_a_loop_in_transactions_shows_nothing_but_by_a_known_defect(members: int
     assert prediction.bounds["groups"][0]["rules"] == "cooperative"
 
 
-def test_a_group_beside_a_loop_is_asked_too() -> None:
-    both = replace(LOOP, group=Group(members=2, commits="before", crashes=1))
-    assert shown(predict(both)) == {A.PROCESSED_TWICE, A.SKIPPED_AFTER_REBALANCE}
-    assert len(predict(both).bounds["groups"]) == 2
-
-
 def test_the_offsets_are_kept_as_safely_as_the_cluster_keeps_its_own_topics() -> None:
     offsets = internal_topic(
         replace(GROUP, acks="0", unclean_leader_election=True, faults=("kill",)), "__consumer_offsets"
@@ -120,11 +109,6 @@ def test_a_different_group_is_a_different_question(change: dict[str, Any]) -> No
     other = replace(GROUP, group=Group(**{"members": 2, **change}))
     assert cache_key(other, None) != cache_key(GROUP, None)
     assert cache_key(replace(GROUP, group=Group(members=3, session_timeout_ms=7_000)), None) == cache_key(GROUP, None)
-
-
-def test_a_different_loop_is_a_different_question() -> None:
-    assert cache_key(LOOP, None) != cache_key(replace(LOOP, loop=Loop(source="in", offsets="before")), None)
-    assert cache_key(LOOP, None) == cache_key(replace(LOOP, loop=Loop(source="other", offsets="after")), None)
 
 
 def test_the_protocol_of_brokers_is_searched_by_its_own_rules() -> None:

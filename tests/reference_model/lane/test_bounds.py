@@ -121,12 +121,6 @@ def test_truncation_to_the_last_common_epoch_leaves_what_the_leader_has(variant:
     assert keeps == any(keeps_too_much(rule, *logs) for logs in pairs_of_logs(5, Budget(10_000)))
 
 
-def test_an_empty_budget_ends_the_pairs() -> None:
-    budget = Budget(3)
-    assert len(list(pairs_of_logs(5, budget))) == 3
-    assert budget.reason
-
-
 @pytest.mark.parametrize("replicas", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["kill", "power-loss"])
 def test_many_faults_of_a_kind_cost_no_more_than_a_few(kind: str, replicas: int) -> None:

@@ -45,24 +45,12 @@ def permitted(lane: Lane, *faults: str) -> set[Anomaly]:
     return shown(answer(replace(lane, faults=faults)))
 
 
-@pytest.mark.parametrize("faults", [("kill",), ("pause",), ("stop",), ("partition",)])
-@pytest.mark.parametrize("lane", [STOCK, SAFE], ids=lambda lane: lane.acks)
-def test_what_leaves_the_logs_whole_does_the_same_with_eligible_replicas(lane: Lane, faults: tuple[str, ...]) -> None:
-    assert permitted(on(lane, "4.3.1"), *faults) == permitted(on(lane, "3.9.1", "zookeeper"), *faults)
-
-
 @pytest.mark.parametrize("other", [on(SAFE, "3.9.1"), on(SAFE, "3.8.1", "zookeeper"), on(SAFE, "4.3.1", elr=False)])
 def test_clusters_with_the_same_rules_are_one_question(other: Lane) -> None:
     asked = replace(SAFE, faults=("power-loss",))
     assert question_key(replace(other, faults=asked.faults), None) == question_key(asked, None)
     one, same = (predict(replace(lane, replication_factor=2, faults=asked.faults)) for lane in (SAFE, other))
     assert same == one
-
-
-def test_a_lane_that_names_no_cluster_is_one_of_3_9_1_with_zookeeper() -> None:
-    assert question_key(SAFE, None) == question_key(on(SAFE, "3.9.1", "zookeeper"), None)
-    assert question_key(SAFE, None) != question_key(on(SAFE, "4.3.1"), None)
-    assert question_key(replace(SAFE, kafka_version="4.3.1"), None) == question_key(on(SAFE, "4.3.1", elr=True), None)
 
 
 @pytest.mark.parametrize("version", ["3.6.2", "4.3.1"])
@@ -109,13 +97,6 @@ def test_an_eligible_replica_holds_every_acknowledged_record(fault: str) -> None
     assert eligible > 0
 
 
-@pytest.mark.parametrize("fault", ["kill", "stop", "pause", "partition", "power-loss"])
-def test_an_unclean_election_comes_after_the_eligible_replicas(fault: str) -> None:
-    """Where it is allowed, a fault at the last member of the ISR loses committed records only without them."""
-    assert permitted(on(UNCLEAN, "3.9.1"), fault) >= OF_COMMITTED
-    assert not permitted(on(UNCLEAN, "4.3.1"), fault) & OF_COMMITTED
-
-
 @pytest.mark.parametrize(
     ("fault", "replicas"),
     [
@@ -126,10 +107,6 @@ def test_an_unclean_election_comes_after_the_eligible_replicas(fault: str) -> No
 )
 def test_a_kill_after_it_empties_the_eligible_replicas(fault: str, replicas: int) -> None:
     assert permitted(on(replace(UNCLEAN, replication_factor=replicas), "4.3.1"), fault, "kill") >= OF_COMMITTED
-
-
-def test_eligible_replicas_keep_nothing_that_was_not_committed() -> None:
-    assert Anomaly.LOST_WRITE in permitted(on(STOCK, "4.3.1"), "kill")
 
 
 def test_the_story_names_the_last_known_leader() -> None:
@@ -153,13 +130,6 @@ def test_controllers_in_kraft_mode_take_no_notice_of_unclean_election_before_3_9
     assert predict(replace(lane, kafka_version=version, metadata_mode="kraft")).status(Anomaly.LOST_WRITE) is status
     with_zookeeper = replace(lane, kafka_version=version, metadata_mode="zookeeper")
     assert predict(with_zookeeper).status(Anomaly.LOST_WRITE) is Status.PERMITTED
-
-
-def test_before_3_7_consumers_read_below_the_minimum() -> None:
-    """KAFKA-15583: with every replica in the minimum, a record that is read was on all of them."""
-    lane = replace(UNCLEAN, acks="1", replication_factor=2, faults=("kill",))
-    assert Anomaly.TRUNCATED_READ in permitted(replace(lane, kafka_version="3.6.2"), "kill")
-    assert Anomaly.TRUNCATED_READ not in permitted(replace(lane, kafka_version="3.7.0"), "kill")
 
 
 @pytest.mark.parametrize(
@@ -193,20 +163,6 @@ def test_what_an_eligible_former_leader_can_cost_is_permitted_to_acks_1(faults: 
         Anomaly.LOST_WRITE, Anomaly.DUPLICATE, Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH, Anomaly.REORDERED,
     }  # fmt: skip
     assert permitted(STOCK, *faults) >= revived
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("faults", [("stop", "kill"), ("pause", "kill"), ("partition", "stop")], ids=str)
-def test_two_faults_permit_the_same_with_eligible_replicas(faults: tuple[str, str]) -> None:
-    assert permitted(on(STOCK, "4.3.1"), *faults) == permitted(STOCK, *faults)
-
-
-def test_a_lane_says_what_it_ran_on_where_that_is_known() -> None:
-    assert not {"metadata_mode", "kafka_version", "elr"} & STOCK.to_json().keys()
-    lane = on(STOCK, "4.3.1", elr=True)
-    of_its_cluster = {"metadata_mode": "kraft", "kafka_version": "4.3.1", "elr": True}
-    assert {key: lane.to_json()[key] for key in of_its_cluster} == of_its_cluster
-    assert Lane.from_json(lane.to_json()) == lane
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,7 @@ from kafka_chaos.reference_model.lockstep.observation.cluster import (
     observe_state,
 )
 from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.producers import (
-    Entry,
-    ProducerState,
-    after_append,
-    after_truncation,
-    remembered,
-)
+from kafka_chaos.reference_model.lockstep.producers import Entry, ProducerState, after_append, remembered
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.sequences import Refusal, check_batch
@@ -186,13 +180,6 @@ def test_an_action_that_makes_no_sense_is_refused(action: object, message: str) 
 PAIR = ClusterConfig(assignment=(1, 2), controller=1)
 
 
-def test_a_partition_may_have_replicas_on_some_brokers_only() -> None:
-    model = run(PAIR, produce("m1"))
-    assert records(model, 1) == records(model, 2) == ["m1"]
-    assert records(model, 3) == []
-    assert the_partition(model).isr == (1, 2)
-
-
 def test_a_reassignment_adds_replicas_waits_for_the_isr_and_then_removes() -> None:
     model = run(PAIR, produce("m1"), cut(3, 1), step("reassign", replicas=(3, 2)))
     waiting = the_partition(model)
@@ -238,13 +225,6 @@ def test_five_batches_of_a_producer_are_remembered() -> None:
     assert check_batch(remembered(states, "p"), 0, 2) == 2
     assert check_batch(remembered(states, "p"), 0, 7) is None
     assert remembered(states, "another") == []
-
-
-def test_truncation_gives_back_what_the_log_still_holds() -> None:
-    log = [batch(number, number) for number in range(7)]
-    states = after_truncation(after_append((), log), log, 6)
-    assert states == (ProducerState("p", tuple((n, n) for n in range(1, 6))),)
-    assert after_truncation(states, log, 0) == ()
 
 
 def test_brokers_remember_a_producer_beyond_its_deleted_records_and_over_a_restart() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_chaos.contract.lane.groups import AFTER, AUTO
+from kafka_chaos.contract.lane.groups import AFTER
 from kafka_chaos.reference_model.groups.rules import CONSUMER_RULES, COOPERATIVE_RULES, EAGER_RULES, Rules
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
@@ -87,22 +87,6 @@ def test_a_frozen_member_that_is_not_removed_holds_up_a_rebalance() -> None:
     assert [one.field for one in model.compare(took_over)[1]]
 
 
-def rebalanced(rules: Rules) -> GroupModel:
-    """Member 1 has processed record 0 of two partitions and committed neither; member 2 joins and gets partition 1."""
-    model = group(rules, AUTO, partitions=2)
-    for partition in (0, 1):
-        do(model, "polls", "processes", member=1, partition=partition)
-    do(model, "joins", member=2)
-    seen(model, owners=(1, 2))
-    return model
-
-
-def test_members_of_all_partitions_have_the_same_generation() -> None:
-    for state in rebalanced(COOPERATIVE_RULES).states:
-        assert len({part.coordinator.generation for part in state.partitions}) == 1
-        assert len({part.coordinator.known for part in state.partitions}) == 1
-
-
 @pytest.mark.parametrize("rules", [EAGER_RULES, COOPERATIVE_RULES], ids=lambda rules: rules.name)
 def test_when_the_last_member_is_gone_a_generation_of_nobody_begins(rules: Rules) -> None:
     model = group(rules)
@@ -116,11 +100,6 @@ def test_when_the_last_member_is_gone_a_generation_of_nobody_begins(rules: Rules
 def test_the_protocol_consumer_has_one_partition_only() -> None:
     with pytest.raises(ActionError, match="2 partitions: expected one"):
         group(CONSUMER_RULES, partitions=2)
-
-
-def test_an_unknown_step_is_refused() -> None:
-    with pytest.raises(ActionError, match="expected an action out of member_comes_back"):
-        group_step("member_sleeps", member=1)
 
 
 def grouped() -> GroupedModel:

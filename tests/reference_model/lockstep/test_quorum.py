@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.reference_model.lockstep import cluster_model
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
@@ -143,20 +142,6 @@ def test_all_that_a_slow_observation_leaves_open_is_searched(config: ClusterConf
     for one in BEHIND_A_CUT:
         model.apply(one)
     assert active(model) == {102, 103}
-
-
-def test_news_of_the_isr_that_come_alone_leave_out_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = run(CONFIG, *lose(101, 103), cut(3, 1), produce("m1", "1"), *kill(3)).states
-    alone = ClusterModel(CONFIG, states=start).apply(recover(101)[0])
-    monkeypatch.setattr(cluster_model, "deliver_news_of_isr", lambda state: iter(()))
-    assert ClusterModel(CONFIG, states=start).apply(recover(101)[0]) == alone
-    assert len(alone) > 50
-
-
-def test_a_cut_between_followers_changes_nothing() -> None:
-    model = run(CONFIG, cut(102, 103, "quorum"), heal(102, 103, "quorum"))
-    assert active(model) == {101}
-    assert {state.controller_epoch for state in model.states} == {1}
 
 
 @pytest.mark.parametrize(

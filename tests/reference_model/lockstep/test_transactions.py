@@ -126,8 +126,3 @@ def test_a_model_without_a_rule_is_found_by_the_steps_of_a_scenario(rule: str) -
 def test_impossible_steps_are_refused(name: str, arguments: dict[str, Any]) -> None:
     with pytest.raises(ActionError):
         Played().begin().take(name, **arguments)
-
-
-def test_an_unknown_step_is_refused() -> None:
-    with pytest.raises(ActionError, match="expected an action out of"):
-        transaction_step("commit")

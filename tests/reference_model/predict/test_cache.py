@@ -1,7 +1,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -91,27 +90,10 @@ def test_the_digest_of_the_model_names_its_version_and_its_rules_as_data(
     assert cache_module.model_digest.__wrapped__() != before
 
 
-def test_a_long_search_says_how_far_it_is_without_a_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(cache_module, "PATIENCE", 0.0)
-    cache_module.predict_cached(replace(LANE, acks="1", faults=("kill", "pause")), cache_dir=tmp_path)
-    told = capsys.readouterr().err.splitlines()
-    assert told
-    assert all(" states/s; ends within " in line for line in told)
-
-
 def test_a_directory_that_cannot_be_written_costs_the_cache_only(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert cache_module.predict_cached(LANE, cache_dir=blocked / "cache") == predict(LANE)
-
-
-def test_the_default_is_under_the_xdg_cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_module.default_cache_dir() == tmp_path / "kafka-chaos" / "predictions"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert cache_module.default_cache_dir().is_absolute()
 
 
 PLAIN = Prediction({a: AnomalyPrediction(Status.FORBIDDEN, ("none",)) for a in Anomaly}, 1, True, {"records": 2})
@@ -122,10 +104,3 @@ WITH_TRANSACTIONS = Prediction(PLAIN.anomalies, 1, True, PLAIN.bounds, TOLD)
 @pytest.mark.parametrize("prediction", [PLAIN, WITH_TRANSACTIONS])
 def test_what_is_written_is_read_back(prediction: Prediction) -> None:
     assert Prediction.from_json(json.loads(json.dumps(prediction.to_json()))) == prediction
-
-
-def test_all_anomalies_of_transactions_are_named_or_none() -> None:
-    body: dict[str, Any] = WITH_TRANSACTIONS.to_json()
-    del body["transactions"]["aborted_read"]
-    with pytest.raises(ValueError, match="every anomaly of transactions, or none"):
-        Prediction.from_json(body)

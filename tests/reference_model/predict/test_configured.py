@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.groups import Group, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import TRANSACTION_STATE, InternalTopic, Lane
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
@@ -16,7 +15,7 @@ from kafka_chaos.reference_model.lane.idempotence import implicitly_acknowledged
 from kafka_chaos.reference_model.lane.state import INFO, NEW, NOWHERE, OK, RETRY, WAITING, Record, initial_state
 from kafka_chaos.reference_model.predict import defects, transactional
 from kafka_chaos.reference_model.predict.cache import predict_cached, question_key
-from kafka_chaos.reference_model.predict.defects import DefectTrace, known_defects, plain_lane
+from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
 from kafka_chaos.reference_model.predict.prediction import internal_topic, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, CONCERNED, KNOWN_DEFECTS, READ_ON
@@ -43,13 +42,6 @@ def test_unclean_elections_by_default_reach_what_groups_have_committed(reached: 
     kept = InternalTopic(unclean_leader_election=reached)
     found = predict(replace(GROUP, consumer_offsets=kept)).groups[GroupAnomaly.COMMIT_LOST]
     assert found.status is (Status.PERMITTED if reached else Status.FORBIDDEN)
-
-
-def test_before_0_11_brokers_elect_uncleanly_by_default() -> None:
-    old = internal_topic(replace(GROUP, kafka_version="0.10.2.2"), "__consumer_offsets")
-    assert old.unclean_leader_election
-    since = internal_topic(replace(TRANSACTIONS, kafka_version="0.11.0.3"), TRANSACTION_STATE)
-    assert not since.unclean_leader_election
 
 
 @pytest.mark.slow
@@ -111,27 +103,6 @@ def test_what_is_assumed_has_no_status() -> None:
         others = {one: entry for one, entry in answer.anomalies.items() if one is not Anomaly.REORDERED}
         known = predict(replace(lane, assume=())).anomalies
         assert {one: entry.status for one, entry in others.items()} == {one: known[one].status for one in others}
-
-
-@pytest.mark.parametrize("key", ["acks", "linger.ms", 7])
-def test_what_the_model_knows_need_not_be_assumed(key: Any) -> None:
-    with pytest.raises(LaneError, match="configuration keys that the model does not know"):
-        Lane(lane="a", assume=(key,))
-
-
-def test_the_keys_survive_lanes_json() -> None:
-    lane = replace(
-        TRANSACTIONS,
-        flushes=True,
-        verifies_transactions=False,
-        transaction_state=InternalTopic(replication_factor=3, min_insync_replicas=2),
-        assume=("offsets.retention.minutes",),
-    )
-    assert Lane.from_json(lane.to_json()) == lane
-    plain = Lane(lane="plain").to_json()
-    assert not plain.keys() & {"flushes", "verifies_transactions", "consumer_offsets", "transaction_state", "assume"}
-    with pytest.raises(LaneError, match="internal topic"):
-        Lane.from_json({"lane": "a", "transaction_state": {"replicas": 3}})
 
 
 STRICT = Lane(lane="a", acks="all", idempotence=True, min_insync_replicas=2)
@@ -257,19 +228,6 @@ def test_transactions_have_an_epoch_each_with_new_clients_on_new_brokers(
     assert KNOWN_DEFECTS["KAFKA-17754"].concerns(lane) == (rules == "v1")
 
 
-@pytest.mark.parametrize(
-    ("keys", "concerned"),
-    [
-        ({}, True),
-        ({"idempotence": False}, False),
-        ({"kafka_version": "2.4.1"}, False),
-        ({"kafka_version": "2.5.1"}, True),
-    ],
-)
-def test_any_first_batch_is_taken_from_idempotent_producers_since_2_5(keys: dict[str, Any], concerned: bool) -> None:
-    assert KNOWN_DEFECTS["KAFKA-15591"].concerns(replace(STRICT, **keys)) is concerned
-
-
 def test_every_defect_says_what_shows_it_or_why_nothing_does() -> None:
     root = Path(__file__).parents[3]
     for defect in ALL_DEFECTS.values():
@@ -302,9 +260,3 @@ def test_what_waits_to_be_sent_again_is_acknowledged_with_a_later_record() -> No
     after = implicitly_acknowledged(state, 3)
     assert [record.status for record in after.records] == [INFO, OK, WAITING, OK, RETRY, NEW]
     assert after.records[1] == Record(OK, 0, NOWHERE)
-
-
-def test_a_trace_of_several_defects_is_read_back_as_it_was() -> None:
-    (trace,) = known_defects(STRICT)[Anomaly.REORDERED]
-    assert (trace.to_json()["id"], trace.to_json()["with"]) == ("librdkafka-4953", ["KAFKA-15591"])
-    assert DefectTrace.from_json(trace.to_json()) == trace

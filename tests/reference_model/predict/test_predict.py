@@ -17,7 +17,7 @@ from kafka_chaos.reference_model import (
 from kafka_chaos.reference_model import predict as predict_function
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
-from tests.reference_model.asked import answer, shown
+from tests.reference_model.asked import answer
 
 pytestmark = pytest.mark.xdist_group("answers")
 """In one process, which asks for each answer once (`asked.py`)."""
@@ -33,20 +33,6 @@ CUT_THEN_KILL = (
 
 def lane(acks: str, *faults: str, idempotence: bool = False, **settings: object) -> Lane:
     return replace(Lane(lane="oracle", acks=acks, idempotence=idempotence, faults=faults), **settings)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("acks", ["0", "1"])
-@pytest.mark.parametrize("fault", ["kill", "pause", "stop", "partition", "power-loss", "session-expiry"])
-def test_an_acknowledgement_by_the_leader_alone_is_lost_with_the_leader(acks: str, fault: str) -> None:
-    assert answer(lane(acks, fault)).status(Anomaly.LOST_WRITE) is Status.PERMITTED
-
-
-@pytest.mark.parametrize("fault", ["kill", "pause", "stop", "partition", "session-expiry"])
-@pytest.mark.parametrize("minimum", [1, 2])
-@pytest.mark.parametrize("idempotence", [False, True])
-def test_acks_all_with_clean_elections_loses_nothing(fault: str, minimum: int, idempotence: bool) -> None:
-    prediction = answer(lane("all", fault, idempotence=idempotence, min_insync_replicas=minimum))
-    assert not shown(prediction) & {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH}
 
 
 @pytest.mark.parametrize(("fault", "status"), [("kill", Status.FORBIDDEN), ("power-loss", Status.PERMITTED)])
@@ -67,67 +53,7 @@ def test_one_power_loss_of_the_last_replica_standing_loses_at_any_minimum(minimu
     assert story.count("drops it from the ISR") == 2
 
 
-@pytest.mark.parametrize("fault", ["kill", "stop", "pause", "partition"])
-def test_an_unclean_election_drops_what_was_committed(fault: str) -> None:
-    prediction = answer(lane("all", fault, unclean_leader_election=True))
-    assert {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ} <= shown(prediction)
-
-
-def test_with_a_minimum_isr_of_two_one_kill_needs_another_slow_follower_for_an_unclean_loss() -> None:
-    prediction = answer(lane("all", "kill", min_insync_replicas=2, unclean_leader_election=True))
-    assert prediction.status(Anomaly.LOST_WRITE) is Status.PERMITTED
-    story = " ".join(prediction.anomalies[Anomaly.LOST_WRITE].why)
-    assert story.count("drops it from the ISR") == 2
-
-
-@pytest.mark.parametrize(
-    ("asked", "anomaly", "status"),
-    [
-        # Nothing is lost without a fault.
-        *((lane(acks), Anomaly.LOST_WRITE, Status.FORBIDDEN) for acks in ("0", "1", "all")),
-        # Retries duplicate, unless the producer is idempotent; with acks=0 nothing is ever sent again.
-        (lane("1", "kill"), Anomaly.DUPLICATE, Status.PERMITTED),
-        (lane("all", "kill"), Anomaly.DUPLICATE, Status.PERMITTED),
-        (lane("all", "kill", idempotence=True), Anomaly.DUPLICATE, Status.FORBIDDEN),
-        (lane("0", "kill"), Anomaly.DUPLICATE, Status.FORBIDDEN),
-        (lane("0", "pause"), Anomaly.DUPLICATE, Status.FORBIDDEN),
-        (lane("0", "pause", "kill"), Anomaly.DUPLICATE, Status.FORBIDDEN),
-        (lane("0", "partition", "stop"), Anomaly.DUPLICATE, Status.FORBIDDEN),
-        # Under a kill, reordering needs more than one request in flight.
-        (lane("1", "kill", max_in_flight=5), Anomaly.REORDERED, Status.PERMITTED),
-        (lane("1", "kill", max_in_flight=1), Anomaly.REORDERED, Status.FORBIDDEN),
-        # An offset is used again where its acknowledged record can be lost.
-        (lane("1", "kill"), Anomaly.INCONSISTENT_OFFSET, Status.PERMITTED),
-        (lane("all", "kill", "pause", idempotence=True), Anomaly.INCONSISTENT_OFFSET, Status.FORBIDDEN),
-    ],
-)
-def test_one_anomaly_of_a_lane(asked: Lane, anomaly: Anomaly, status: Status) -> None:
-    assert answer(asked).status(anomaly) is status
-
-
 SAFE: dict[str, object] = {"idempotence": True, "min_insync_replicas": 2}
-
-
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        # A slow follower alone duplicates with acks=all, and not with acks=1.
-        (lane("all"), {Anomaly.DUPLICATE}),
-        (lane("1"), set()),
-        # Idempotence keeps order and copies.
-        *((lane("all", *faults, **SAFE), set()) for faults in ((), ("kill",), ("pause",), ("stop",), ("kill", "kill"))),  # type: ignore[arg-type]
-        # A refused record may be overtaken without any fault.
-        (lane("all", min_insync_replicas=2), {Anomaly.DUPLICATE, Anomaly.REORDERED}),
-        (lane("all", min_insync_replicas=2, max_in_flight=1), {Anomaly.DUPLICATE}),
-    ],
-)
-def test_all_anomalies_of_a_lane(asked: Lane, expected: set[Anomaly]) -> None:
-    assert shown(answer(asked)) == expected
-
-
-@pytest.mark.parametrize("acks", ["0", "1"])
-def test_cut_then_kill_requires_the_loss_of_what_the_leader_alone_acknowledged(acks: str) -> None:
-    assert answer(lane(acks), lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.REQUIRED
 
 
 def test_beside_the_record_that_a_lock_step_phase_loses_two_others_may_change_their_order() -> None:
@@ -137,14 +63,6 @@ def test_beside_the_record_that_a_lock_step_phase_loses_two_others_may_change_th
     assert prediction.status(Anomaly.REORDERED) is Status.PERMITTED
     assert answer(lane("1", max_in_flight=1), lockstep=CUT_THEN_KILL).status(Anomaly.REORDERED) is Status.FORBIDDEN
     assert answer(lane("all"), lockstep=CUT_THEN_KILL).bounds["records"] == 2
-
-
-@pytest.mark.parametrize("minimum", [1, 2])
-@pytest.mark.parametrize("idempotence", [False, True])
-@pytest.mark.parametrize("unclean", [False, True])
-def test_cut_then_kill_loses_nothing_with_acks_all(minimum: int, idempotence: bool, unclean: bool) -> None:
-    asked = lane("all", idempotence=idempotence, min_insync_replicas=minimum, unclean_leader_election=unclean)
-    assert answer(asked, lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
 
 
 @pytest.mark.parametrize(
@@ -193,9 +111,3 @@ def test_the_reason_is_a_story_with_steady_broker_names() -> None:
         "Broker 2 is elected from the ISR and leads in epoch 1.",
         "The run ends: the final log, that of broker 2, holds nothing; record 0 was acknowledged at offset 0.",
     )
-
-
-def test_a_single_broker_survives_a_kill_and_not_a_power_loss() -> None:
-    alone = lane("all", "kill", replication_factor=1)
-    assert predict(alone).status(Anomaly.LOST_WRITE) is Status.FORBIDDEN
-    assert predict(replace(alone, faults=("power-loss",))).status(Anomaly.LOST_WRITE) is Status.PERMITTED

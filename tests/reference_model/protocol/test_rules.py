@@ -2,12 +2,10 @@
 
 import pytest
 
-from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.lane.state import Scope, initial_state
 from kafka_chaos.reference_model.protocol import isr, leaders
 from kafka_chaos.reference_model.protocol.axioms import Axiom
 from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT, appended, content_of, leader_epoch_of
-from kafka_chaos.reference_model.protocol.quorum import disturbs, doubts_sessions, has_majority, stays_active
+from kafka_chaos.reference_model.protocol.quorum import disturbs, doubts_sessions, stays_active
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
 
@@ -99,20 +97,6 @@ def test_a_producer_renews_its_epoch_only_behind_what_was_acknowledged() -> None
     assert renews_epoch(out_of_order, follows_acknowledged=True)
     assert not renews_epoch(out_of_order, follows_acknowledged=False)
     assert not renews_epoch(Refusal.INVALID_PRODUCER_EPOCH, follows_acknowledged=True)
-
-
-def test_a_scope_has_as_many_records_and_attempts_as_it_says() -> None:
-    lane = Lane(lane="scope")
-    assert [record.attempts for record in initial_state(lane, Scope(records=4, attempts=3)).records] == [3, 3, 3, 2]
-    assert Scope().attempts_of(Lane(lane="scope", acks="0")) == (1, 1)
-    assert Scope().attempts_of(Lane(lane="scope", idempotence=True, unclean_leader_election=True)) == (2, 2)
-    with pytest.raises(ValueError, match="at most"):
-        Scope(records=17)
-
-
-@pytest.mark.parametrize(("voters", "least"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
-def test_a_majority_is_more_than_half(voters: int, least: int) -> None:
-    assert [reached for reached in range(voters + 1) if has_majority(reached, voters)] == list(range(least, voters + 1))
 
 
 def test_without_a_majority_an_active_controller_resigns_since_3_7() -> None:

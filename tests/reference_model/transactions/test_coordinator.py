@@ -8,7 +8,6 @@ from kafka_chaos.reference_model.transactions.coordinator import (
     Answer,
     Reply,
     add_partition,
-    complete,
     end_transaction,
     init_producer_id,
     verify,
@@ -23,7 +22,7 @@ from kafka_chaos.reference_model.transactions.partitions import (
     next_sequence,
     takes_marker,
 )
-from kafka_chaos.reference_model.transactions.rules import V1, V2, Rules
+from kafka_chaos.reference_model.transactions.rules import V1, V2
 from kafka_chaos.reference_model.transactions.state import (
     ABORT,
     COMMIT,
@@ -83,18 +82,6 @@ def test_how_v2_ends_a_transaction(
     assert end_transaction(known, 4, True, V2).reply is commit
 
 
-@pytest.mark.parametrize(("rules", "epoch"), [(V1, 4), (V2, 5)])
-def test_only_v2_takes_a_new_epoch_with_each_transaction(rules: Rules, epoch: int) -> None:
-    prepared = end_transaction(Status(ONGOING, 4, 0b11), 4, True, rules).append
-    assert prepared == Status(PREPARE_COMMIT, epoch, 0b11)
-    assert complete(prepared) == Status(COMPLETE_COMMIT, epoch, 0)
-
-
-def test_an_end_that_changes_nothing_appends_nothing() -> None:
-    for status in (EMPTY, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT):
-        assert end_transaction(Status(status, 4, 0b01), 4, True, V1).append is None
-
-
 @pytest.mark.parametrize("status", [EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT])
 def test_a_new_incarnation_gets_the_next_epoch(status: int) -> None:
     assert init_producer_id(Status(status, 4, 0), None, V1) == (OK, Status(EMPTY, 5, 0))
@@ -146,12 +133,6 @@ def test_an_open_transaction_holds_back_what_is_committed_behind_it() -> None:
     log = (data(4, id=1), data(0), marker(COMMIT))
     assert given(log, True) == 0
     assert given((*log, marker(ABORT, id=1)), True) == 0b1
-
-
-def test_what_ignores_the_last_stable_offset_is_given_open_records() -> None:
-    log = (data(0), data(4, id=1))
-    assert given(log, False) == 0b10001
-    assert given((*log, marker(ABORT)), False) == 0b10000
 
 
 def test_a_leader_knows_the_highest_epoch_of_records_and_markers() -> None:

@@ -7,16 +7,12 @@ import pytest
 
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly as A
-from kafka_chaos.reference_model import Anomaly, AnomalyPrediction, Lane, LockstepStep, Prediction, Status, predict
+from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, Prediction, Status, predict
 from kafka_chaos.reference_model.predict import transactional as module
 from kafka_chaos.reference_model.predict.cache import cache_key
 from kafka_chaos.reference_model.predict.defects import DefectTrace
-from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted, internal_topic
-from kafka_chaos.reference_model.predict.transactional import IN_TRANSACTIONS, RENEWED, VARIANTS, with_notes
-from kafka_chaos.reference_model.protocol.axioms import AXIOMS
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted
 from kafka_chaos.reference_model.search import Budget
-from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, Question
 from kafka_chaos.reference_model.transactions.rules import V1
 
 pytestmark = pytest.mark.xdist_group("transactions")
@@ -65,11 +61,6 @@ def test_what_loses_records_costs_transactions_and_a_power_loss_the_coordinator_
     assert prediction.bounds["transactions"]["transaction_state_may_lose"] is (fault == "power-loss")
 
 
-def test_the_coordinators_log_is_elected_cleanly_whatever_the_topic_does() -> None:
-    state = internal_topic(replace(ONE, faults=("kill",), unclean_leader_election=True), "__transaction_state")
-    assert (state.unclean_leader_election, state.acks, state.faults) == (False, "all", ("kill",))
-
-
 @pytest.mark.parametrize(
     ("size", "ended"),
     [
@@ -92,12 +83,6 @@ def test_before_3_6_a_late_record_is_a_known_defect_too() -> None:
     assert "KAFKA-14402" in ["+".join(trace.ids) for trace in old.known_defects]
 
 
-def test_kafka_python_commits_without_what_expired() -> None:
-    smallest = Question(VARIANTS["KAFKA-5385"](V1), several_records=False, several_partitions=False)
-    story = TRANSACTIONS.stories({A.LOST_TRANSACTION}, smallest.setup)[A.LOST_TRANSACTION]
-    assert "its commit was acknowledged; a read_committed consumer was given nothing." in story[-1]
-
-
 @pytest.mark.slow
 def test_the_prediction_for_kafka_python_names_the_commits_without_what_expired() -> None:
     by_python = predict(replace(ONE, client="kafka-python 3.0.12", transactional=Transactional(size=2), partitions=2))
@@ -114,33 +99,12 @@ def _ids(trace: DefectTrace) -> tuple[str, ...]:
     return trace.ids
 
 
-def test_the_defects_of_transactions_concern_lanes_with_transactions_alone() -> None:
-    for id in VARIANTS:
-        assert not KNOWN_DEFECTS[id].concerns(replace(ONE, transactional=None, kafka_version="3.5.2"))
-        assert KNOWN_DEFECTS[id].concerns(replace(ONE, kafka_version="3.5.2", client="kafka-python"))
-
-
 def test_the_clients_renewal_of_epochs_does_not_concern_transactions() -> None:
     """A transactional producer aborts what is in doubt instead of sending it again in a new epoch."""
     plain, with_them = predict(replace(ONE, transactional=None)), predict(ONE)
     assert ["+".join(trace.ids) for trace in plain.anomalies[Anomaly.DUPLICATE].known_defects] == ["librdkafka-4953"]
     assert with_them.anomalies[Anomaly.DUPLICATE].known_defects == ()
     assert "librdkafka-4953" not in with_them.bounds["known_defects"]
-
-
-def test_a_duplicate_by_renewal_is_said_to_be_more_than_a_transactional_client_shows() -> None:
-    permitted = AnomalyPrediction(Status.PERMITTED, ("story",))
-    noted = with_notes({Anomaly.DUPLICATE: permitted, Anomaly.LOST_WRITE: permitted})
-    assert noted[Anomaly.DUPLICATE].why == ("story", RENEWED)
-    assert noted[Anomaly.LOST_WRITE].why == ("story",)
-
-
-def test_what_transactions_change_about_an_axiom_is_said() -> None:
-    assert IN_TRANSACTIONS.keys() <= AXIOMS.keys()
-    with_them, without = predict(ONE).anomalies, predict(replace(ONE, transactional=None)).anomalies
-    for anomaly in Anomaly:
-        expected = (*without[anomaly].why, IN_TRANSACTIONS[anomaly]) if anomaly in IN_TRANSACTIONS else None
-        assert expected is None or with_them[anomaly].why == expected
 
 
 def test_a_lock_step_phase_may_have_transactions() -> None:

@@ -11,7 +11,6 @@ from kafka_chaos.reference_model.transactions.rules import V1, V1_UNVERIFIED, V2
 from kafka_chaos.reference_model.transactions.state import (
     ABORT,
     ABORTED,
-    ASKED,
     COMMIT,
     COMMITTED,
     COMPLETE_COMMIT,
@@ -115,22 +114,6 @@ def test_a_new_incarnation_fences_the_old_one() -> None:
     assert {entry.epoch for log in state.logs for entry in log if entry.kind == ABORT} == {1}
 
 
-def test_a_second_incarnation_starts_after_the_first() -> None:
-    setup = Setup(V1, failovers=0)
-    assert [action.producer for action, _ in steps(initial_state(setup), setup)] == [0]
-    beside = replace(setup, ids=(0, 1))
-    assert [action.producer for action, _ in steps(initial_state(beside), beside)] == [0, 1]
-
-
-def test_a_commit_in_doubt_stays_in_doubt_when_the_coordinator_aborts_something_else() -> None:
-    """A late AddPartitionsToTxn opens a transaction of no record, which is aborted by time-out: no harm is done."""
-    setup = Setup(V1)
-    state = play(setup, "start", "add_partition:OK", "produce:OK", "add_partition:late", "add_partition:OK")
-    state = play(setup, "produce:OK", "commit:unanswered", *ENDS, "late_add_partition:OK", "time_out", state=state)
-    assert state.outcomes == (ASKED,)
-    assert state.read == 0b11
-
-
 def test_a_late_end_is_forgotten_where_the_protocol_assumes_so() -> None:
     late = ("start", "add_partition:OK", "abort:late")
     assert play(Setup(V1), *late).late
@@ -143,12 +126,6 @@ def test_a_record_overtaken_by_the_end_is_forgotten_where_the_protocol_assumes_s
     late = ("start", "add_partition:OK", "produce:late", "abort:unanswered")
     assert play(Setup(V1), *late).late
     assert not play(Setup(V1_UNVERIFIED), *late).late
-
-
-def test_v2_needs_no_such_assumption() -> None:
-    setup = Setup(V2)
-    state = play(setup, "start", "produce:OK", "abort:late", "abort:OK", "write_marker", "complete", "produce:OK")
-    assert "late_abort:PRODUCER_FENCED" in possible(state, setup)
 
 
 def test_a_new_coordinator_writes_every_marker_again_and_ignores_those_of_the_old_one() -> None:
@@ -178,13 +155,3 @@ def test_nothing_is_lost_where_replication_loses_nothing() -> None:
     lost = [after for action, after in steps(state, data_only) if action.name == "lose_ends"]
     assert len(lost) == 3 * 3 - 1
     assert {after.coordinated for after in lost} == {state.coordinated}
-
-
-def test_requests_that_would_be_refused_for_ever_are_not_told_apart() -> None:
-    setup = Setup(V1)
-    state = play(setup, "start", "add_partition:OK", "produce:late", "abort:OK", "write_marker", "complete")
-    assert canonical(state, setup).late == state.late
-    fenced = play(setup, "start@1", state=state)
-    fenced = play(setup, "add_partition@1:OK", "produce@1:OK", state=fenced)
-    assert fenced.late
-    assert not canonical(fenced, setup).late
