@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_chaos.conformance.broker_client import FETCH_FROM_LEADER, ObservingClient
+from kafka_chaos.conformance.broker_client import ObservingClient
 from tests.harness.cluster.broker.served import FETCH, OF_0_10_2, OF_2_0, broker
 
 
@@ -17,14 +17,6 @@ def test_a_follower_before_kip_392_is_asked_as_a_debugging_consumer(newest: Mapp
     ((key, used, body),) = asked
     assert (key, used) == (FETCH, version)
     assert struct.unpack(">i", body[:4]) == (-2,)
-
-
-def test_a_fetch_that_only_a_leader_answers_stays_a_consumer_s() -> None:
-    with broker(OF_2_0, ObservingClient) as (client, asked):
-        client.fetch("t", version=FETCH_FROM_LEADER)
-    ((_, used, body),) = asked
-    assert used == OF_2_0[FETCH]
-    assert struct.unpack(">i", body[:4]) == (-1,)
 
 
 def test_a_broker_that_fences_nobody_is_not_asked_for_its_leader_epoch() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from kafka_chaos.conformance.scenario import registry
 from kafka_chaos.conformance.scenario.clusters import QUICK
 from kafka_chaos.conformance.scenario.lockstep import ScenarioViolation
 from kafka_chaos.conformance.scenario.play import Play
-from kafka_chaos.conformance.scenario.registry import Scenario, all_scenarios
+from kafka_chaos.conformance.scenario.registry import Scenario
 from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure
 from kafka_chaos.harness.cli import main as cli
 from kafka_chaos.harness.cluster.containers import labels
@@ -174,13 +173,6 @@ def test_bad_arguments_end_with_64_before_anything_runs(
     assert expected in errors
 
 
-def test_all_runs_all_in_order_and_an_id_given_twice_runs_once(run: Any, played: Played) -> None:
-    run("run", "fine", "good", "fine", "--quiet")
-    assert played == ["fine", "good"]
-    run("run", "--all", "--quiet")
-    assert played[2:] == list(PLAYS)
-
-
 def test_repeated_runs_are_counted(run: Any, played: Played) -> None:
     code, out, _ = run("run", "good", "bad", "--repeat", "3", "--json")
     assert (code, played) == (1, ["good"] * 3 + ["bad"] * 3)
@@ -204,12 +196,6 @@ def test_the_story_is_printed_and_the_file_is_written_too(run: Any, tmp_path: Pa
         assert expected in out
     assert len(json.loads(file.read_text())["scenarios"]) == 2
     assert [one.name for one in file.parent.iterdir()] == ["results.json"]
-
-
-def test_quiet_prints_nothing_but_the_document_that_was_asked_for(run: Any) -> None:
-    assert run("run", "bad", "--quiet") == (1, "", "")
-    _, out, errors = run("run", "bad", "--quiet", "--json")
-    assert (json.loads(out)["verdict"], errors) == ("violation", "")
 
 
 def test_ctrl_c_removes_the_clusters_and_keeps_what_there_is(
@@ -249,22 +235,3 @@ def test_list_as_lines_and_as_json(run: Any) -> None:
         "title": "What bad shows",
         "source": "a.yaml",
     }
-
-
-def test_help_and_list_import_nothing_heavy() -> None:
-    program = """
-import sys
-from kafka_chaos.harness.cli import main as cli
-for arguments in (["scenario", "--help"], ["scenario", "run", "--help"], ["scenario", "list"]):
-    cli.cli.main(arguments, standalone_mode=False)
-print(sorted({"pyspark", "confluent_kafka", "kafka", "kazoo", "docker", "rich", "numpy"} & set(sys.modules)))
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-    assert "leader-epoch-A" in done.stdout
-
-
-def test_every_scenario_has_a_story_and_a_file() -> None:
-    for one in all_scenarios().values():
-        assert one.story
-        assert (Path(cli.__file__).resolve().parents[2] / one.file).is_file()

@@ -68,14 +68,6 @@ def test_what_controllers_ask_comes_in_the_order_of_its_arrival_with_the_answers
     assert capture.unread == 0
 
 
-def test_a_request_without_an_answer_is_there_and_not_awaited(links: FakeLinks) -> None:
-    with capture_of(links) as capture:
-        links.passes("StopReplica", 7, request={}, answer=None, answered_ns=None)
-        with pytest.raises(WaitTimeout):
-            capture.await_exchange(lambda one: True, "any", timeout=0.1)
-    assert [one.response for one in capture.exchanges()] == [None]
-
-
 def test_answers_are_awaited(links: FakeLinks) -> None:
     with capture_of(links) as capture:
         capture.await_answers(timeout=1)
@@ -95,9 +87,3 @@ def test_what_could_not_be_read_is_counted(links: FakeLinks, what: str) -> None:
             links.known[what] += 1
     assert capture.unread == 1
     assert capture.exchanges() == ()
-
-
-def test_a_capture_ends_the_trace_whatever_happens(links: FakeLinks) -> None:
-    with pytest.raises(ZeroDivisionError), capture_of(links):
-        raise ZeroDivisionError
-    assert links.trace is None

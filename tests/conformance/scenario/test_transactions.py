@@ -1,24 +1,19 @@
 """Scenarios on transactions without brokers: what a run leaves behind, how it is shown, and what answers mean."""
 
 import io
-import json
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace as Answer
 from typing import Any
 
 import pytest
 from rich.console import Console
-from scenario_pages import read_results
 
 from kafka_chaos.conformance.scenario.page.console import ConsoleReporter
-from kafka_chaos.conformance.scenario.page.words import tell_difference, tell_steps
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord
-from kafka_chaos.conformance.scenario.results import results_json
 from kafka_chaos.conformance.scenario.transactions.client import DescribedTransaction, Producer, TransactionClient
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
 from kafka_chaos.harness.cluster.storage.segments import read_segment
-from kafka_chaos.reference_model.lockstep.observation.cluster import TRANSACTIONS, Difference, Observation
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 from kafka_chaos.reference_model.lockstep.transactions.model import (
     TransactionsModel,
     observe_transactions,
@@ -52,24 +47,6 @@ def record(*, wrong: bool = False) -> ScenarioRecord:
     return ScenarioRecord("txn-commit-abort", "KIP-98", "Markers", acts=[act])
 
 
-def test_what_was_written_of_transactions_is_read_back(tmp_path: Path) -> None:
-    written = record()
-    (tmp_path / "results.json").write_text(json.dumps(results_json([written], seconds=1)))
-    (found,) = read_results(tmp_path / "results.json").scenarios
-    assert found.acts[0].kind == PARTITIONS
-    assert [one.observation for one in found.acts[0].steps] == [one.observation for one in written.acts[0].steps]
-
-
-def test_transactions_in_words() -> None:
-    (act,) = record().acts
-    lines = tell_steps(act)
-    assert lines[1] == (
-        "2. end. Partition 0: a (epoch 0) COMMIT (epoch 0), last stable offset 2, read_committed gives a. "
-        "Transactions: t CompleteCommit, epoch 0; p has epoch 0, OK; group's offset none."
-    )
-    assert lines[2].endswith("t Ongoing in 1, epoch 0; p has epoch 0, OK; group's offset none; another one is pending.")
-
-
 def printed(shown: ScenarioRecord) -> str:
     out = io.StringIO()
     reporter = ConsoleReporter(Console(file=out, width=120, highlight=False))
@@ -86,12 +63,6 @@ def test_a_difference_is_shown_beside_what_the_model_says() -> None:
     seen = "Partition 0: a (epoch 0) COMMIT (epoch 0), last stable offset 0, read_committed gives a."
     assert seen in [line.strip() for line in told.splitlines()]
     assert "✗ transactions, partition 0, last stable offset: Kafka has 0, the model allows 2" in told
-
-
-def test_a_log_that_differs_is_told_as_a_log() -> None:
-    difference = Difference(TRANSACTIONS, "partition 0, log", ((0, "a", 0),), ((),))
-    told = tell_difference(record().acts[0], difference)
-    assert told == "transactions, partition 0, log: Kafka has a·0, the model allows empty"
 
 
 @pytest.mark.parametrize(
@@ -146,11 +117,6 @@ def test_the_end_of_a_transaction_brings_the_next_epoch_where_producers_bump(
     assert (error, after.epoch, after.id, after.bumps) == (0, following, 7, producer.bumps)
     (sent,) = client.sent
     assert (sent.version, sent.committed, sent.producer_epoch) == (version, True, 3)
-
-
-def test_a_refused_end_leaves_the_epoch_as_it_is() -> None:
-    with Client(OF_4_3, Answer(error_code=90, producer_id=-1, producer_epoch=-1)) as client:
-        assert client.end(BUMPS, commit=False) == (90, BUMPS)
 
 
 @pytest.mark.parametrize(("producer", "version"), [(OLD, 11), (BUMPS, 12)])

@@ -107,13 +107,6 @@ def test_in_the_middle_of_a_batch_it_does_not_poll_and_tells_nothing() -> None:
     assert stepped.tell() == {"id": "member-1-uuid", "generation": None, "has": None}
 
 
-def test_between_batches_it_tells_its_generation_and_its_partitions() -> None:
-    stepped, client = member(AFTER, 0, 1)
-    assert stepped.tell() == {"id": "member-1-uuid", "generation": 7, "has": [0, 1]}
-    client.on_revoke(client, [TopicPartition("t", 0)])
-    assert stepped.tell()["has"] == [1]
-
-
 @pytest.mark.parametrize(
     ("commits", "orders"), [(AFTER, ("process", "commit")), (BEFORE, ("commit", "process")), (AUTO, ("process",))]
 )
@@ -139,21 +132,6 @@ def test_a_refusal_is_told_by_its_name_and_ends_the_batch(commits: str) -> None:
     stepped.end_batch(refused=True)
     assert stepped.tell()["has"] == [0]
     assert client.committed == []
-
-
-def test_what_a_cooperative_rebalance_adds_comes_to_what_it_has() -> None:
-    stepped, client = member(AFTER, 0, incremental=True)
-    client.on_assign(client, [TopicPartition("t", 1)])
-    assert client.assigned == [0, 1]
-    assert client.paused == {0, 1}
-    assert stepped.tell()["has"] == [0, 1]
-
-
-def test_a_poll_that_is_given_nothing_ends() -> None:
-    stepped, client = member()
-    client.on_revoke(client, [TopicPartition("t", 0)])
-    client.assigned = []
-    assert stepped.poll(0) == {"offset": None}
 
 
 @pytest.fixture
@@ -188,13 +166,6 @@ def test_a_process_that_has_died_takes_no_orders_and_its_next_one_has_its_histor
     with pytest.raises(ClusterFailure, match="the process of the member"):
         process.order("tell")
     assert process_of(members).did == [("given", 0, 0)]
-
-
-def test_a_process_that_does_not_answer_in_time_is_named(members: Members) -> None:
-    process = process_of(members)
-    members.signal(1, signal.SIGSTOP)
-    with pytest.raises(ClusterFailure, match="the process of the member did not answer tell within 0 s"):
-        process.order("tell", within=0.1)
 
 
 class Answer:
@@ -233,10 +204,3 @@ def test_a_static_member_that_was_replaced_is_known_by_the_id_of_its_successor(
         monkeypatch.setattr(made._processes[2], "order", lambda *_: {"id": known, "generation": 1, "has": [0]})
         observed = made.observe()
         assert (observed.members, observed.owners) == (members_seen, members_seen)
-
-
-def test_a_rebalance_that_waits_for_nobody_is_waited_for(members: Members, monkeypatch: pytest.MonkeyPatch) -> None:
-    process_of(members)
-    monkeypatch.setattr(members, "_described", lambda: described("COMPLETING_REBALANCING", 0))
-    with pytest.raises(ClusterFailure, match="the group is COMPLETING_REBALANCING"):
-        members.observe()

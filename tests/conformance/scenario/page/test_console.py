@@ -7,16 +7,7 @@ from rich.console import Console
 from kafka_chaos.conformance.scenario.page.console import ConsoleReporter, summary
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Scenario
-from tests.conformance.scenario.samples import (
-    SOURCE,
-    act,
-    look,
-    planted_difference,
-    replica,
-    scenario_record,
-    step,
-    truncation,
-)
+from tests.conformance.scenario.samples import SOURCE, planted_difference, scenario_record, truncation
 from tests.harness.snapshots import assert_same
 
 RED = "\x1b[1;31m"
@@ -63,24 +54,6 @@ def test_a_planted_difference_names_the_replica_in_red() -> None:
     assert f"{RED}violation" in lines[-2]
 
 
-def test_a_difference_in_zookeeper_or_in_a_role_says_what_the_model_allows() -> None:
-    from kafka_chaos.reference_model.lockstep.observation.cluster import Difference
-
-    seen = look({1: replica("m·0", role="leader"), 2: replica("m·0", role="leader")}, leader=2)
-    different = [Difference(0, "leader", 2, (1,)), Difference(2, "role", "leader", ("follower",))]
-    text = printed(scenario_record(act(step(0, "Both lead.", seen, differences=different))))
-    assert "Partition: leader 2, epoch 0; ISR 1 2 3." in text
-    assert "✗ Y (broker 2), role: Kafka has leader, the model allows follower" in text
-    assert "✗ the partition in the metadata, leader: Kafka has 2, the model allows 1" in text
-
-
-def test_a_broker_with_another_view_of_the_leader_says_so() -> None:
-    seen = look({1: replica("m·0", leader=2), 2: replica("m·0", leader=1)}, leader=2)
-    lines = [line.strip() for line in printed(scenario_record(act(step(0, "Moved.", seen)))).splitlines()]
-    assert "X (broker 1): m (epoch 0), high watermark 1." in lines
-    assert "Y (broker 2) sees leader 1: m (epoch 0), high watermark 1." in lines
-
-
 def test_a_failed_expectation_shows_what_was_expected_and_observed() -> None:
     record = truncation()
     (played,) = record.acts
@@ -90,11 +63,6 @@ def test_a_failed_expectation_shows_what_was_expected_and_observed() -> None:
     record.verdict, record.reason = "violation", "M2 is kept: …"
     text = printed(record)
     assert '✗ M2 is kept: expected ["M1", "M2"], observed ["M1", "M3"]' in text
-
-
-def test_a_failure_of_the_cluster_is_printed_with_its_reason() -> None:
-    text = printed(scenario_record(verdict="unknown", reason="[broker-1] did not start"))
-    assert "acks-1-recovery: unknown in 12.3 s\n  [broker-1] did not start\n" in stripped(text)
 
 
 def test_of_repeated_runs_the_first_and_those_that_do_not_conform_are_printed_in_full() -> None:

@@ -1,13 +1,9 @@
 """A consumer group on a page and on the terminal, and in results that are read back."""
 
-import json
-from pathlib import Path
-
-from scenario_pages import group_headings, group_rows, read_results
+from scenario_pages import group_headings, group_rows
 
 from kafka_chaos.conformance.scenario.page.words import tell_difference
 from kafka_chaos.conformance.scenario.record import ActRecord, StepRecord
-from kafka_chaos.conformance.scenario.results import results_json
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Difference, Observation
@@ -47,19 +43,6 @@ def test_a_table_has_a_row_for_each_step_that_changed_the_group() -> None:
     ]
 
 
-def test_of_several_partitions_each_deed_names_its_own_and_nobody_is_a_dash() -> None:
-    each = {1: MemberObservation(generation=0, did=(("given", 1, 4), ("given", 0, 7)))}
-    observed = GroupObservation(members=(), owners=(1, 0), committed=(0, 4), each=each)
-    one = step(1, "Two partitions.", Observation(replicas={}, group=observed))
-    assert next(group_rows(act(one))) == (
-        "1. Two partitions.",
-        "nobody",
-        "1 –",
-        "0 4",
-        "generation none; given 1:4 0:7",
-    )
-
-
 def test_what_differs_in_the_group_is_told_in_words() -> None:
     difference = Difference(GROUP, "member 2, has", (0,), ((),))
     assert tell_difference(act(), difference) == "the group, member 2, has: Kafka has 0, the model allows empty"
@@ -69,12 +52,3 @@ def test_the_terminal_shows_the_replicas_again_only_where_they_changed() -> None
     text = printed(scenario_record(played(), verdict=Verdict.CONFORMS))
     assert text.count("X (broker 1) leads") == 1
     assert "Group: members 1 2 · has the partition 1 · committed 1" in text
-
-
-def test_results_with_a_group_are_read_back_as_they_were(tmp_path: Path) -> None:
-    record = scenario_record(played(), verdict=Verdict.CONFORMS)
-    whole = tmp_path / "results.json"
-    whole.write_text(json.dumps(results_json([record], seconds=3)))
-    (read,) = read_results(whole).scenarios
-    assert json.dumps(read.to_json()) == json.dumps(record.to_json())
-    assert read.acts[0].steps[3].observation.group == played().steps[3].observation.group

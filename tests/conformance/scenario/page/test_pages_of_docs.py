@@ -7,7 +7,6 @@ import pytest
 from markdown_text import code, prose, table
 from scenario_pages import document_files, read_results, write_document
 
-from kafka_chaos.conformance.scenario.page.words import tell_steps
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, Source, all_scenarios, differences
 from kafka_chaos.conformance.scenario.results import results_json
@@ -74,13 +73,6 @@ def test_a_violation_stays_visible_among_runs_that_passed() -> None:
     assert "Reason: `a loss, step 5 (X is restarted.) broker 1, log: …`" in text
 
 
-def test_differences_are_listed_with_the_scenarios_that_show_them() -> None:
-    rows = section(files(truncation())["scenarios.md"], "Where the documents and the brokers differ")
-    link = "[`acks-1-recovery`](scenarios/acks-1-recovery.md)"
-    assert f"| Replica Recovery | X drops M3. | X keeps M3. | 0.11.0 | {link} |" in rows
-    assert "| Replica Recovery | acks=1 is the default. | acks=all is. | 3.0.0 |  |" in rows
-
-
 def written(folder: Path, name: str) -> Path:
     """Results of two runs of a scenario."""
     record = truncation()
@@ -88,15 +80,6 @@ def written(folder: Path, name: str) -> Path:
     results = folder / "results.json"
     results.write_text(json.dumps(results_json([record, record], seconds=25)))
     return results
-
-
-def test_equal_results_give_equal_files(tmp_path: Path) -> None:
-    name = next(iter(all_scenarios()))
-    first = write_document([written(tmp_path, name)], tmp_path / "a" / "scenarios.md")
-    second = write_document([written(tmp_path, name)], tmp_path / "b" / "scenarios.md")
-    assert [path.relative_to(tmp_path / "a") for path in first] == [path.relative_to(tmp_path / "b") for path in second]
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-    assert "2/2" in (tmp_path / "b" / "scenarios.md").read_text()
 
 
 def test_runs_add_up_with_a_former_index_and_what_only_that_has_keeps_its_page(tmp_path: Path) -> None:
@@ -162,12 +145,3 @@ def test_the_committed_pages_were_generated() -> None:
         )
     assert {page.stem for page in (docs / "scenarios").iterdir()} == {one.scenario for one in former}
     assert {one.scenario for one in former} == set(all_scenarios())
-
-
-def test_only_steps_that_changed_something_have_a_line_and_it_tells_the_others() -> None:
-    (played,) = truncation().acts
-    lines = tell_steps(played)
-    assert [line[:2] for line in lines] == ["0.", "2.", "4.", "5."]
-    assert "5. X is restarted. X (broker 1) drops M2 (epoch 0): M1 (epoch 0) M3 (epoch 1)" in lines[-1]
-    assert lines[-1].count("drops") == 1
-    assert lines[-1].endswith("Partition: leader 2, epoch 1; ISR 1 2 3.")

@@ -8,7 +8,7 @@ import pytest
 from scenario_pages import Indexed, index_json, read_results
 
 from kafka_chaos.conformance.scenario.record import plain
-from kafka_chaos.conformance.scenario.results import results_json, tallies, write_or_refuse
+from kafka_chaos.conformance.scenario.results import results_json, tallies
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.samples import planted_difference, scenario_record, truncation
@@ -40,30 +40,6 @@ def test_runs_are_counted_and_the_gravest_decides() -> None:
     assert tally.verdict == "violation"
 
 
-def test_the_document_has_counts_and_times() -> None:
-    records = [truncation() for _ in range(3)]
-    for record, seconds in zip(records, (10, 30, 12), strict=True):
-        record.seconds = seconds
-    document = results_json(records, seconds=52)
-    assert document["verdict"] == "conforms"
-    assert document["counts"] == [
-        {
-            "scenario": "acks-1-recovery",
-            "runs": 3,
-            "conforms": 3,
-            "violation": 0,
-            "unknown": 0,
-            "seconds": {"min": 10, "median": 12, "max": 30},
-        }
-    ]
-
-
-def test_what_did_not_run_is_no_success() -> None:
-    document = results_json([truncation()], seconds=1, not_run=["acks-0"])
-    assert document["verdict"] == "unknown"
-    assert document["not_run"] == ["acks-0"]
-
-
 def test_bad_results_are_refused_with_their_place(tmp_path: Path) -> None:
     document = results_json([truncation()], seconds=1)
     del document["scenarios"][0]["acts"][0]["steps"][3]["sentence"]
@@ -92,17 +68,6 @@ def test_other_files_are_refused(tmp_path: Path, text: str, expected: str) -> No
         read_results(file)
     with pytest.raises(UsageFailure, match=r"nowhere\.json: can't be read: No such file"):
         read_results(tmp_path / "nowhere.json")
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    target = tmp_path / "made" / "file.json"
-    write_or_refuse(target, "first")
-    write_or_refuse(target, "second")
-    assert target.read_text() == "second"
-    assert [file.name for file in target.parent.iterdir()] == ["file.json"]
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageFailure, match="can't be written"):
-        write_or_refuse(tmp_path / "file" / "below.json", "text")
 
 
 def test_facts_of_any_kind_can_be_written() -> None:
