@@ -95,19 +95,6 @@ def test_the_tables_of_anomalies_are_what_the_statements_say(monkeypatch: pytest
     assert importlib.import_module("generate").with_tables(page) == page, "run `make docs`"
 
 
-def test_a_column_without_a_meaning_fails_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(DOCS))
-    generate = importlib.import_module("generate")
-    meaning = generate.COLUMNS["log"]["key"]
-    monkeypatch.delitem(generate.COLUMNS["log"], "key")
-    with pytest.raises(LookupError, match=r"differ in log: key"):
-        generate.run_directory()
-    monkeypatch.setitem(generate.COLUMNS["log"], "key", meaning)
-    monkeypatch.setitem(generate.COLUMNS["log"], "colour", "None.")
-    with pytest.raises(LookupError, match=r"differ in log: colour"):
-        generate.run_directory()
-
-
 @pytest.mark.parametrize("text", all_blocks("yaml", PAGES))
 def test_an_experiment_or_a_file_of_nodes_of_the_documentation_is_accepted(text: str, tmp_path: Path) -> None:
     if text.startswith("commands:"):

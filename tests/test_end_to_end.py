@@ -98,12 +98,6 @@ def test_the_events_tell_of_the_fault_and_its_proof(finished: RunResult) -> None
     assert {event["lane"] for event in elected} == {"acks1", "idempotent"}
 
 
-def test_the_experiment_in_the_run_directory_can_be_run_again(finished: RunResult) -> None:
-    again = load_experiment(finished.path / "experiment.yaml")
-    assert again.recorded["run_id"] == finished.path.name
-    assert again.model_dump(exclude={"seed"}) == load_experiment(SMALL).model_dump(exclude={"seed"})
-
-
 def test_an_untouched_copy_verifies_the_same(copy_of_run: Path) -> None:
     before = counts_in(copy_of_run)
     assert before["idempotent"] == {}

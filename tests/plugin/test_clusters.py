@@ -116,14 +116,6 @@ def test_latest_points_to_the_newest_run_that_is_left(tmp_path: Path) -> None:
     assert (tmp_path / "latest").resolve().name == "1-failed"
 
 
-def test_nothing_is_left_where_all_runs_are_removed(tmp_path: Path) -> None:
-    out = tmp_path / "runs"
-    runs = runs_of(out)
-    runs._made = [make(out, "1-passed")]
-    runs.finish(keep=False)
-    assert not out.exists()
-
-
 def test_a_place_that_can_not_be_written_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageFailure, match=r"--kafka-chaos-out .*file is not a folder"):

@@ -61,18 +61,6 @@ def test_tests_that_want_the_same_cluster_share_one_and_follow_each_other(projec
     result.stdout.fnmatch_lines(["*test_a?brokers=5?*", "*test_d?brokers=5?*", "*test_b *", "*test_e *"])
 
 
-def test_a_session_fixture_of_the_user_can_stand_on_the_cluster(project: pytest.Pytester) -> None:
-    project.makepyfile("""
-        import pytest
-
-        @pytest.fixture(scope="session")
-        def service(kafka_chaos_cluster): return ("service on", kafka_chaos_cluster)
-
-        def test_it(service): assert service == ("service on", {})
-    """)
-    project.runpytest().assert_outcomes(passed=1)
-
-
 def test_the_version_comes_from_the_command_line_or_the_marker(project: pytest.Pytester) -> None:
     project.makepyfile("""
         import pytest
@@ -104,14 +92,6 @@ def test_a_wrong_marker_is_refused_with_what_is_expected(project: pytest.Pyteste
     result.stdout.fnmatch_lines([f"*{expected}*"])
 
 
-def test_a_failed_test_is_known_when_its_cluster_ends(project: pytest.Pytester) -> None:
-    project.makepyfile("""
-        def test_it(kafka_chaos_cluster): assert False
-    """)
-    result = project.runpytest("--kafka-chaos-keep=cluster")
-    result.stdout.fnmatch_lines(["*= kafka-chaos =*", "ended {} keep True failed True"])
-
-
 TWO_TESTS = """
     def test_a(kafka_chaos_cluster): pass
     def test_b(): pass
@@ -126,12 +106,6 @@ def test_one_of_several_workers_is_refused_with_the_reason_unless_asked_for(proj
     result.assert_outcomes(errors=1, passed=1)
     result.stdout.fnmatch_lines([REFUSED])
     project.runpytest("-p", "no:xdist", "--kafka-chaos-cluster-per-worker").assert_outcomes(passed=2)
-
-
-def test_a_worker_alone_may_have_its_cluster(project: pytest.Pytester) -> None:
-    project.makepyfile(TWO_TESTS)
-    project.makeconftest(CONFTEST + A_WORKER % 1)
-    project.runpytest("-p", "no:xdist").assert_outcomes(passed=2)
 
 
 @pytest.mark.slow
@@ -170,14 +144,6 @@ def test_without_an_engine_the_test_says_what_to_do(pytester: pytest.Pytester) -
     assert lines[said] == f"kafka-chaos: no Docker engine answers at {engine}: start it or unset DOCKER_HOST"
     assert "ERROR at setup of test_two" in lines[said + 1]
     assert lines[said + 2] == "kafka-chaos: no cluster, for the reason above"
-
-
-def test_help_names_every_option_and_the_marker(pytester: pytest.Pytester) -> None:
-    options = pytester.runpytest("--help").stdout.str()
-    for name in ("version", "seed", "out", "keep", "accept-known", "engine", "cluster-per-worker"):
-        assert f"--kafka-chaos-{name}" in options
-    markers = pytester.runpytest("--markers").stdout.str()
-    assert "@pytest.mark.kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1" in markers
 
 
 def test_an_unknown_engine_is_refused_wherever_it_is_named(pytester: pytest.Pytester) -> None:

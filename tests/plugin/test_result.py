@@ -9,10 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import kafka_chaos
-from kafka_chaos import kill, lane, load, partition, pause, stop
+from kafka_chaos import kill, lane, load, partition, stop
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.pytest_plugin.result import ChaosRun
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict
@@ -148,18 +146,8 @@ def test_a_failure_shows_the_test_and_no_frame_of_ours(pytester: pytest.Pytester
     result.stdout.fnmatch_lines(["*UsageFailure: kafka_chaos_run: lanes?0?.partitions: expected at least 1, got -1"])
 
 
-def test_a_fault_reads_as_a_sentence_and_becomes_an_entry_of_a_schedule() -> None:
-    entry = pause("leader(orders)").at(2).lasting(7).entry(load(seconds=20))
-    assert entry == {"fault": "pause", "target": "leader(orders)", "at": 2.0, "duration": 7.0}
-
-
 def test_a_fault_without_an_end_is_healed_when_the_load_ends() -> None:
     assert kill("leader(orders)").at(5).entry(load(seconds=12))["duration"] == 7
-
-
-def test_there_is_a_function_for_every_fault_kind() -> None:
-    for kind in fault_kinds():
-        assert getattr(kafka_chaos, kind)("controller").kind == kind
 
 
 @pytest.mark.parametrize(
@@ -185,8 +173,3 @@ def test_a_refusal_names_the_argument_and_what_was_expected(make: Callable[[], A
     with pytest.raises(ValueError) as refusal:
         make()
     assert expected in str(refusal.value)
-
-
-def test_what_is_no_name_of_the_package_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'kil'"):
-        kafka_chaos.kil  # noqa: B018

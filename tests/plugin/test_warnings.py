@@ -33,24 +33,6 @@ def test_every_module_can_be_imported_where_warnings_are_errors() -> None:
     assert int(done.stdout) > 100
 
 
-def test_the_project_s_own_tests_hide_no_warning() -> None:
-    import tomllib
-
-    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
-    assert "filterwarnings" not in options
-
-
-@pytest.mark.slow
-def test_the_plugin_s_suite_passes_where_warnings_are_errors() -> None:
-    command = [sys.executable, "-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-q"]
-    marks = "not slow and not cluster and not spark"
-    done = subprocess.run(
-        [*command, "-m", marks, "tests/plugin"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert "warning" not in done.stdout.splitlines()[-1]
-
-
 @pytest.mark.spark
 @pytest.mark.slow
 def test_verifying_and_reporting_give_no_warning(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -108,17 +107,6 @@ def test_the_night_keeps_its_record_and_fails_on_a_violation() -> None:
     assert gitlab["cache"]["paths"] == [gitlab["variables"]["NIGHTLY_HISTORY"]]
 
 
-def test_lint_and_unit_tests_run_on_every_python_that_the_package_names() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    named = [line.rsplit(" ", 1)[1] for line in project["classifiers"] if re.search(r"Python :: 3\.\d+$", line)]
-    job = load(WORKFLOWS / "ci.yml")["jobs"]["unit"]
-    assert job["strategy"]["matrix"]["python"] == named
-    assert job["env"]["PYTHON"] == "python${{ matrix.python }}"
-    gitlab = load(ROOT / ".gitlab-ci.yml")["unit"]
-    assert gitlab["parallel"]["matrix"] == [{"PYTHON": [f"python{version}" for version in named]}]
-    assert project["requires-python"] == f">={named[0]}"
-
-
 def test_a_step_that_does_not_exist_ends_with_64_before_anything_starts() -> None:
     for arguments in ([], ["deploy"], ["lint", "deploy"]):
         done = subprocess.run([str(ROOT / ".ci" / "steps"), *arguments], capture_output=True, text=True, check=False)
@@ -134,9 +122,3 @@ def test_nothing_is_published_before_ci_has_passed_and_a_person_agreed() -> None
     publish = load(ROOT / ".gitlab-ci.yml")["publish"]
     assert set(publish["needs"]) == {"unit", "test", "docs", "package"}
     assert (publish["environment"], publish["rules"][0]["when"]) == ("release", "manual")
-
-
-def test_the_hooks_before_a_commit_are_the_parts_of_make_lint() -> None:
-    (repo,) = load(ROOT / ".pre-commit-config.yaml")["repos"]
-    (parts,) = re.findall(r"^lint: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert [hook["entry"] for hook in repo["hooks"]] == [f"make {part}" for part in parts.split()]

@@ -50,11 +50,3 @@ def test_what_differs_is_refused_and_named(made: dict[str, str], tag: str, said:
     done = ask(checkout(tmp_path, **made), "--tag", tag)
     assert (done.returncode, done.stdout) == (1, "")
     assert said in done.stderr
-
-
-def test_unreleased_entries_are_fine_where_nothing_is_released(tmp_path: Path) -> None:
-    assert ask(checkout(tmp_path, unreleased="- Later.\n\n")).returncode == 0
-
-
-def test_a_version_that_the_changelog_lacks_is_refused_without_a_tag_too(tmp_path: Path) -> None:
-    assert "its newest version is 1.0.0" in ask(checkout(tmp_path, version="1.1.0")).stderr

@@ -17,14 +17,6 @@ def test_what_is_appended_is_read_again(tmp_path: Path) -> None:
     assert read_record(path) == [first, second]
 
 
-def test_a_record_can_move_together_with_its_reports(tmp_path: Path) -> None:
-    report = tmp_path / "here" / "runs" / "run-1" / "report.html"
-    append(tmp_path / "here" / "record.jsonl", [lane_run(report=str(report))])
-    (tmp_path / "here").rename(tmp_path / "there")
-    (run,) = read_record(tmp_path / "there" / "record.jsonl")
-    assert run.report == str(tmp_path / "there" / "runs" / "run-1" / "report.html")
-
-
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -54,12 +46,6 @@ def test_settings_are_what_differs_from_the_defaults_and_partitions_count_in_lan
     transactional = {"lane": "a", "idempotence": True, "partitions": 3, "transactional": {"producers": 2}}
     assert '"partitions":3' in settings_of(transactional)
     assert [faults_of(kinds) for kinds in (["pause", "kill", "pause"], [])] == ["kill+pause", "no fault"]
-
-
-@pytest.mark.parametrize(("version", "elr", "settings"), [("4.3.1", True, "{}"), ("4.3.1", False, '{"elr":false}')])
-def test_eligible_replicas_are_a_setting_where_they_are_not_as_usual(version: str, elr: bool, settings: str) -> None:
-    lane = {"lane": "a", "acks": "all", "kafka_version": version, "metadata_mode": "kraft", "elr": elr}
-    assert settings_of(lane) == settings
 
 
 def test_the_record_that_the_guide_s_table_is_from_can_be_read() -> None:

@@ -148,13 +148,6 @@ def test_a_member_s_assignments_and_reads_have_one_name(recorded: Recorded) -> N
     ]
 
 
-def test_what_was_not_closed_has_no_end(recorded: Recorded) -> None:
-    client = recorded.member.consumer({"group.id": "billing"})
-    client.subscribe(["orders-1"])
-    client._client.gives(0)
-    assert [(row["group"], row["end_ns"]) for row in recorded.rows("assignments")] == [("billing", None)]
-
-
 Commit = Callable[[Any, list[Any]], object]
 
 

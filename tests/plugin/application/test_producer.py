@@ -43,15 +43,6 @@ def test_a_record_keeps_what_is_the_application_s_and_gets_an_identity(recorded:
     assert (producing.recorder.sent, producing.recorder.acknowledged) == (1, 1)
 
 
-def test_every_client_is_a_producer_of_its_own(recorded: Path) -> None:
-    producing = Producing(recorded)
-    for _ in range(2):
-        client = producing.handle.producer()
-        client.produce("orders-1", b"x")
-        client._client.deliver(0)
-    assert [(row["producer_id"], row["seq"]) for row in producing.rows()] == [(0, 0), (1, 0)]
-
-
 def test_records_to_other_topics_pass_unrecorded(recorded: Path) -> None:
     producing = Producing(recorded)
     client = producing.handle.producer()
@@ -98,14 +89,6 @@ def test_what_has_no_outcome_at_the_end_is_info(recorded: Path) -> None:
     assert client._client.closed
 
 
-def test_with_acks_0_nobody_answers_so_there_is_no_offset(recorded: Path) -> None:
-    producing = Producing(recorded, LaneSpec(lane="orders", topic="orders-1", acks="0"))
-    client = producing.handle.producer()
-    client.produce("orders-1", b"x")
-    client._client.deliver(0, offset=3)
-    assert producing.rows()[0]["offset"] is None
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -119,14 +102,6 @@ def test_settings_that_contradict_the_lane_are_refused(recorded: Path, given: di
     with pytest.raises(UsageFailure) as refusal:
         Producing(recorded).handle.producer(given)
     assert expected in str(refusal.value)
-
-
-def test_settings_that_agree_and_all_others_are_passed_on(recorded: Path) -> None:
-    given = {"acks": -1, "enable.idempotence": "false", "linger.ms": 50, "bootstrap.servers": "elsewhere:1"}
-    configs = Producing(recorded).handle.producer(given)._client.configs
-    assert configs["linger.ms"] == 50
-    assert configs["acks"] == "all"
-    assert configs["bootstrap.servers"] == "127.0.0.1:1"
 
 
 PAYING = LaneSpec(lane="orders", topic="orders-1", transactional={"timeout_ms": 9_000})  # type: ignore[arg-type]
