@@ -16,12 +16,10 @@ from typing import Any
 import click
 import pytest
 
-from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.attached.nodes_file import load_nodes
 from kafka_chaos.harness.campaign.atlas import Atlas
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
-from tests.faults.fakes import FakeCluster
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -134,30 +132,6 @@ def check_command(command: click.Command, words: list[str], line: str) -> None:
 @pytest.mark.parametrize("text", all_blocks("python", PAGES))
 def test_python_of_the_documentation_is_python(text: str) -> None:
     compile(text, "documentation.py", "exec")
-
-
-def test_the_guide_s_own_fault_breaks_proves_and_heals() -> None:
-    module = type(sys)("slow_fault")
-    sys.modules["slow_fault"] = module
-    try:
-        exec(blocks(DOCS / "guides" / "own-fault.md", "python")[0], module.__dict__)
-    finally:
-        del sys.modules["slow_fault"]
-    slow = module.Slow(target=Target.parse("broker:2"), kbit_per_second=64)
-    cluster = FakeCluster()
-    node = cluster.brokers[2]
-    show = "tc -s qdisc show dev eth0"
-
-    slow.inject(cluster, (node,))
-    assert node.commands[-1][7:9] == ("rate", "64kbit")
-    node.answers[show] = (0, "qdisc tbf 8001: root\n Sent 1 bytes (dropped 0, overlimits 0 requeues 0)")
-    assert not slow.proof(cluster, (node,)).took_effect
-    node.answers[show] = (0, "qdisc tbf 8001: root\n Sent 1 bytes (dropped 0, overlimits 7 requeues 0)")
-    assert slow.proof(cluster, (node,)).took_effect
-    node.answers[show] = (0, "qdisc noqueue 0: root\n Sent 1 bytes (dropped 0, overlimits 7 requeues 0)")
-    assert not slow.proof(cluster, (node,)).took_effect, "without a filter nothing took effect"
-    slow.heal(cluster, (node,))
-    assert node.commands[-1] == ("tc", "qdisc", "del", "dev", "eth0", "root")
 
 
 @pytest.mark.cluster

@@ -6,7 +6,6 @@ By day CI's step `package` builds and tests the archives.
 import os
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import zipfile
 from email import message_from_bytes
@@ -80,57 +79,6 @@ def test_the_wheel_claims_one_name_and_carries_every_package(wheel: Path) -> Non
         "docker/kafka/Dockerfile", "docker/kafka/pom.xml", "docker/base/make-base", "experiments/demo.yaml", "py.typed",
     ):  # fmt: skip
         assert f"kafka_chaos/{path}" in names
-
-
-@pytest.mark.slow
-def test_an_installed_wheel_leaves_a_project_its_own_harness_and_experiments(wheel: Path, tmp_path: Path) -> None:
-    venv, project = tmp_path / "venv", tmp_path / "project"
-    run(sys.executable, "-m", "venv", "--without-pip", str(venv))
-    python = str(venv / "bin" / "python")
-    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    # Third-party packages come from this environment, whose own .pth files are not followed from there.
-    (site / "third_party.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        python,
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--force-reinstall",
-        str(wheel),
-    )
-    for name in ("harness", "experiments", "tests"):
-        (project / name).mkdir(parents=True)
-        (project / name / "__init__.py").write_text(f"OWNER = 'project {name}'\n")
-    program = (
-        "import harness, experiments, tests, kafka_chaos.harness.cli.main as cli\n"
-        "import kafka_chaos.harness.cluster.containers.image as image\n"
-        "print(harness.OWNER, experiments.OWNER, tests.OWNER)\n"
-        "print(cli.__file__)\n"
-        "print(image.image_tag())\n"
-    )
-    owners, where, tag = run(python, "-c", program, cwd=project).splitlines()
-    assert owners == "project harness project experiments project tests"
-    assert Path(where).is_relative_to(site)
-    from kafka_chaos.harness.cluster.containers.image import image_tag
-
-    assert tag == image_tag(), "the image of an installed wheel is another one than the checkout's"
-    for name in OURS - {"harness", "experiments", "tests"}:
-        done = subprocess.run(
-            [python, "-c", f"import {name}; print({name}.__file__)"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={},
-        )
-        assert not done.stdout.startswith(str(site / name)), f"the wheel claims {name}"
-    assert "verify" in run(str(venv / "bin" / "kafka-chaos"), "--help", cwd=project)
-    # By an entry point of the wheel.
-    assert "leader-epoch-A" in run(str(venv / "bin" / "kafka-chaos"), "scenario", "list", cwd=project)
 
 
 @pytest.mark.slow

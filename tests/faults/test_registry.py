@@ -9,14 +9,9 @@ import pytest
 
 from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, FAULT_KINDS
 from kafka_chaos.faults.fault import build
-from kafka_chaos.faults.network.packet_filter import chain_name
-from kafka_chaos.faults.network.packet_loss import PacketLoss
-from kafka_chaos.faults.network.partition import Isolate, Partition
-from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.registry import describe_evidence, fault_kind, fault_kinds
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.experiment.file import parse_experiment
-from tests.faults.fakes import FakeCluster
 
 
 @pytest.mark.parametrize(
@@ -70,29 +65,6 @@ GONE = {"Status": "exited", "OOMKilled": False, "FinishedAt": "2026-01-01T00:00:
 )
 def test_a_kind_describes_its_own_evidence(kind: str, evidence: Mapping[str, Any], words: str) -> None:
     assert describe_evidence(kind, {"broker-1": evidence}) == words
-
-
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        (Kill(target=TARGET), "process gone with exit code 137 (SIGKILL)"),
-        (Stop(target=TARGET), "process gone with exit code 143 (SIGTERM)"),
-        (Pause(target=TARGET), "frozen, as Docker reports"),
-        (Partition(target=TARGET, direction="in"), "5 packets dropped"),
-        (Isolate(target=TARGET), "10 packets dropped"),
-        (PacketLoss(target=TARGET), "5 packets dropped"),
-    ],
-)
-def test_what_a_proof_records_is_what_its_kind_can_describe(fault: Any, words: str) -> None:
-    cluster = FakeCluster()
-    node = cluster.brokers[1]
-    for direction in ("in", "out"):
-        listing = "Chain\npkts bytes target\n5 300 DROP\n"
-        node.answers[f"iptables -w -nvx -L {chain_name(fault)}-{direction}"] = (0, listing)
-    fault.inject(cluster, (node,))
-    proof = fault.proof(cluster, (node,))
-    assert proof.took_effect
-    assert fault.describe_evidence(proof.evidence["broker-1"]) == words
 
 
 def model_faults(kind: str, target: str, brokers: int) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The guide's programs in Java and Go, as written: they speak the protocol, and are under test from pytest.
 
-What broken clients are told: `test_on_cluster.py`.
+What broken clients are told: `test_kit.py`.
 """
 
 import shutil

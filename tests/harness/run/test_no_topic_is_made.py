@@ -11,7 +11,6 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.experiment.file import parse_experiment
@@ -115,15 +114,3 @@ def phase_load(cluster: Cluster, folder: Path, applications: dict[str, Applicati
         on_notice=lambda text: None,
         applications=applications,
     )
-
-
-@pytest.mark.spark
-def test_spark_makes_nothing(creating: Cluster, observer: AdminClient, tmp_path: Path) -> None:
-    from kafka_chaos.verification import collect_log, spark_session
-
-    spark = spark_session(with_kafka_source=True)
-    before = topics(observer)
-    lane = Lane(lane="missing", topic="missing", replication_factor=1)
-    with pytest.raises(Exception, match="UnknownTopicOrPartition"):
-        collect_log(spark, bootstrap_servers=creating.bootstrap_servers, lanes=[lane], out_dir=tmp_path / "log")
-    assert topics(observer) == before

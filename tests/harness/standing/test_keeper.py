@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import Client, Listener
@@ -27,7 +27,6 @@ from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.containers.labels import OWNER, remove_secrets, run_labels
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
-from kafka_chaos.harness.standing import keeper as module
 from kafka_chaos.harness.standing.keeper import Keeper
 from kafka_chaos.harness.standing.place import SOCKET, Standing, find, standing
 from tests.faults.fakes import FakeCluster
@@ -150,13 +149,6 @@ def test_only_what_is_broken_is_healed(served: Standing) -> None:
         served.ask("heal", faults=("pause-2",))
 
 
-def running(served: Standing, monkeypatch: pytest.MonkeyPatch, run: Callable[..., object]) -> None:
-    """Let `run` take the place of running an experiment."""
-    monkeypatch.setattr(module, "restore", lambda _: None)
-    monkeypatch.setattr(module, "experiment_of", lambda values, _: values)
-    monkeypatch.setattr(module, "run_experiment", run)
-
-
 PROCESS = """
 import sys, time
 from kafka_chaos.contract.events import FaultHealed
@@ -228,14 +220,6 @@ def test_sigterm_ends_the_process_and_its_note(process: subprocess.Popen[bytes],
         cluster.ask("heal", faults=())
 
 
-def test_an_error_of_ours_is_told_and_the_cluster_stays(served: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
-    running(served, monkeypatch, lambda *_, **__: 1 / 0)
-    with pytest.raises(KafkaChaosError, match="internal error: ZeroDivisionError") as raised:
-        served.ask("run", values={"phases": []}, root="runs", accept_known=())
-    assert raised.value.exit_code == ExitCode.BUG
-    assert served.ask("heal", faults=()) == []
-
-
 def test_a_cluster_whose_process_died_does_not_stand(tmp_path: Path) -> None:
     dead = {**run_labels("cluster-old", keep=False)}
     machine, boot, _, start = dead[OWNER].split(":")
@@ -254,13 +238,3 @@ def test_a_cluster_whose_process_died_does_not_stand(tmp_path: Path) -> None:
         find(None)
     here.journal.end()
     assert not here.journal.path.exists()
-
-
-def test_lanes_without_a_topic_get_one_of_their_own(served: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
-    running(served, monkeypatch, lambda experiment, **_: experiment)
-    values = {"phases": [{"lanes": [{"lane": "a", "topic": None}, {"lane": "b", "topic": "mine"}]}], "name": "x"}
-    runs = [served.ask("run", values=values, root="runs", accept_known=()) for _ in range(2)]
-    first, second = ([lane["topic"] for lane in run["phases"][0]["lanes"]] for run in runs)
-    assert first[0] != second[0]
-    assert first[0].startswith("a-")
-    assert first[1] == second[1] == "mine"

@@ -106,7 +106,6 @@ def test_settings_that_contradict_the_lane_are_refused(recorded: Path, given: di
 
 PAYING = LaneSpec(lane="orders", topic="orders-1", transactional={"timeout_ms": 9_000})  # type: ignore[arg-type]
 FATAL = KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
-RETRIABLE = KafkaException(KafkaError(KafkaError._TIMED_OUT, "not yet", retriable=True))
 
 
 def transactions_of(producing: Producing) -> list[tuple[Any, ...]]:
@@ -140,19 +139,6 @@ def test_an_application_s_transactions_are_recorded(recorded: Path) -> None:
     assert client._client.closed
     kept = rows_in(recorded / "transactions")
     assert max(row["initialised_ns"] for row in kept) < min(row["begin_ns"] for row in kept)
-
-
-def test_a_commit_that_an_application_asks_for_again_is_one_transaction(recorded: Path) -> None:
-    producing = Producing(recorded, PAYING)
-    client = producing.handle.producer({"transactional.id": "app"})
-    client.begin_transaction()
-    client._client.refusal = RETRIABLE
-    with pytest.raises(KafkaException):
-        client.commit_transaction(1)
-    client._client.refusal = None
-    client.commit_transaction(1)
-    producing.rows()
-    assert transactions_of(producing) == [(0, 0, "app", "committed", None)]
 
 
 @pytest.mark.parametrize(("end", "outcome"), [("commit_transaction", "info"), ("abort_transaction", "aborted")])
@@ -193,10 +179,3 @@ def test_a_call_of_an_application_that_takes_long_is_told_of(recorded: Path, cal
     assert told_while_it_took == [call]
     assert [(one.lane, one.client, one.call) for one in noted] == [("orders", "orders-0", call)] * 2
     assert noted[-1].ended_ns is not None
-
-
-def test_a_time_out_of_transactions_that_contradicts_the_lane_is_refused(recorded: Path) -> None:
-    handle = Producing(recorded, PAYING).handle
-    handle.producer({"transactional.id": "app", "transaction.timeout.ms": 9_000})
-    with pytest.raises(UsageFailure, match=r"transaction\.timeout\.ms: the lane orders has timeout_ms=9000"):
-        handle.producer({"transactional.id": "app", "transaction.timeout.ms": 5_000})

@@ -62,50 +62,12 @@ def test_before_3_7_min_insync_replicas_refuses_before_and_after_the_append() ->
     assert records(model, 1) == ["m1", "m1"]
 
 
-def test_since_3_7_the_high_watermark_waits_until_the_isr_is_large_enough() -> None:
-    config = ClusterConfig(brokers=(1, 2), controller=1, min_insync_replicas=2)
-    model = run(config, cut(2, 1), produce("m1"), step("expire_lag"))
-    assert only(model, 1, "isr") == (1,)
-    assert only(model, 1, "high_watermark") == 0
-    assert acknowledged(model) == {}
-    model.apply(produce("m2", "1"))
-    assert only(model, 1, "high_watermark") == 0
-    model.apply(heal(2, 1))
-    assert acknowledged(model) == {"m2": 1, "m1": 0}
-    assert only(model, 1, "high_watermark") == 2
-
-
 def test_a_broker_that_is_told_of_no_leader_keeps_its_epoch_and_its_log() -> None:
     (state,) = run(ClusterConfig()).states
     request = forged_request(state, 2, None, 5)._replace(leader=0)
     error, after = handle(state.replica(2), request)
     assert (error, after.leader, after.leader_epoch, after.role) == ("NONE", 0, 0, "follower")
     assert not after.truncating
-
-
-def test_acks_0_may_be_handed_to_a_former_leader() -> None:
-    model = run(ClusterConfig(controller=2), produce("m1", "0"))
-    assert records(model, 1) == ["m1"]
-    model.apply(step("kill", broker=1))
-    model.apply(produce("m2", "0"))
-    assert acknowledged(model) == {"m1": None, "m2": None}
-    assert {tuple(entry.record for entry in s.replica(2).log) for s in model.states} == {("m1",), ("m1", "m2")}
-
-
-def test_a_paused_leader_serves_as_a_zombie_until_it_hears_of_its_successor() -> None:
-    config = ClusterConfig(controller=2)
-    model = run(config, cut(2, 1, "control"), step("pause", broker=1), step("expire_session", broker=1))
-    assert only(model, 2, "role") == "leader"
-    model.apply(step("thaw", broker=1))
-    assert only(model, 1, "role") == "leader"
-    model.apply(produce("m1", "1"))
-    at_the_zombie = [state for state in model.states if state.replica(1).log]
-    assert at_the_zombie
-    assert all(not state.replica(2).log for state in at_the_zombie)
-    model.states = frozenset(at_the_zombie)
-    model.apply(heal(2, 1, "control"))
-    assert records(model, 1) == []
-    assert acknowledged(model) == {"m1": 0}
 
 
 def test_a_leader_and_isr_request_is_refused_for_each_named_reason() -> None:
@@ -180,38 +142,12 @@ def test_an_action_that_makes_no_sense_is_refused(action: object, message: str) 
 PAIR = ClusterConfig(assignment=(1, 2), controller=1)
 
 
-def test_a_reassignment_adds_replicas_waits_for_the_isr_and_then_removes() -> None:
-    model = run(PAIR, produce("m1"), cut(3, 1), step("reassign", replicas=(3, 2)))
-    waiting = the_partition(model)
-    assert (waiting.replicas, waiting.target, waiting.isr, waiting.leader) == ((3, 2, 1), (3, 2), (1, 2), 1)
-    model.apply(heal(3, 1))
-    done = the_partition(model)
-    assert (done.replicas, done.target, done.isr, done.leader) == ((3, 2), (), (2, 3), 3)
-    assert records(model, 3) == records(model, 2) == ["m1"]
-    assert {state.replica(1).role for state in model.states} == {"none"}
-    assert records(model, 1) == []
-    model.apply(produce("m2"))
-    assert records(model, 3) == records(model, 2) == ["m1", "m2"]
-
-
 def test_a_replica_that_cannot_be_told_of_its_removal_stays_until_it_can() -> None:
     model = run(PAIR, produce("m1"), cut(1, 2, "control"), step("reassign", replicas=(1, 3)))
     assert the_partition(model).isr == (1, 3)
     assert records(model, 2) == ["m1"]
     model.apply(heal(1, 2, "control"))
     assert records(model, 2) == []
-
-
-def test_scenario_b_on_two_of_three_brokers_has_the_leader_epochs_that_real_brokers_showed() -> None:
-    model = run(PAIR, produce("m1"), produce("m2"))
-    known = ReplicaObservation(high_watermark=2, checkpointed_high_watermark=2)
-    assert model.narrow(Observation(replicas={1: known, 2: known})).conforms
-    for one in (
-        *(step("kill", broker=1), step("kill", broker=2), step("power_loss", broker=2, kept=1)),
-        *(step("start", broker=2), produce("m3"), step("start", broker=1), produce("m4")),
-    ):
-        model.apply(one)
-    assert {(s.replica(1).epochs, s.replica(2).epochs) for s in model.states} == {(((0, 0), (4, 1)),) * 2}
 
 
 def batch(sequence: int, offset: int) -> Entry:

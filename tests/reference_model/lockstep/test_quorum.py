@@ -45,16 +45,6 @@ def acknowledged(model: ClusterModel) -> set[tuple[str, ...]]:
     return {tuple(record for record, _ in state.acknowledged) for state in model.states}
 
 
-def test_a_majority_elects_another_controller_which_goes_on_with_its_work() -> None:
-    model = run(CONFIG, *lose(101))
-    assert active(model) == {102, 103}
-    assert {state.controller_epoch for state in model.states} == {2}
-    assert partitions(model) == {(1, (1, 2, 3), 0)}
-    for one in kill(1):
-        model.apply(one)
-    assert partitions(model) == {(2, (2, 3), 1)}
-
-
 @pytest.mark.parametrize("lost", [(101, 102), (102, 103), VOTERS])
 @pytest.mark.parametrize("config", [CONFIG, BEFORE_4_0, BEFORE_3_7])
 def test_without_a_majority_leaders_serve_on_and_none_can_change(config: ClusterConfig, lost: tuple[int, ...]) -> None:
@@ -65,17 +55,6 @@ def test_without_a_majority_leaders_serve_on_and_none_can_change(config: Cluster
     assert partitions(model) == {(1, (1, 2, 3), 0)}
     assert {state.replica(1).registered for state in model.states} == {True}
     assert acknowledged(model) == {("m1",)}
-
-
-def test_without_a_majority_a_dead_follower_stays_in_the_isr() -> None:
-    model = run(CONFIG, *lose(101, 103), cut(3, 1), produce("m1", "1"), *kill(3), produce("m2"))
-    assert partitions(model) == {(1, (1, 2, 3), 0)}
-    assert acknowledged(model) == {("m1",)}
-    for one in recover(101):
-        model.apply(one)
-    undisturbed = [state for state in model.states if state.partition.leader_epoch == 0]
-    assert {state.partition.isr for state in undisturbed} >= {(1, 2)}
-    assert {tuple(record for record, _ in state.acknowledged) for state in undisturbed} == {("m1", "m2")}
 
 
 @pytest.mark.parametrize("returning", [(101,), (101, 103)])
@@ -201,18 +180,6 @@ def test_a_follower_that_is_gone_begins_a_leader_epoch_only_with_zookeeper(
 
 def test_in_kraft_mode_a_leader_learns_of_a_smaller_isr_and_acknowledges() -> None:
     assert acknowledged(run(KRAFT, cut(3, 1), produce("m1"), *kill(3))) == {("m1",)}
-
-
-@pytest.mark.parametrize("config", [ZOOKEEPER, KRAFT])
-def test_another_leader_begins_a_leader_epoch_in_both_modes(config: ClusterConfig) -> None:
-    assert partitions(run(config, *kill(1))) == {(2, (2, 3), 1)}
-
-
-@pytest.mark.parametrize(("config", "epoch"), [(ZOOKEEPER, 0), (KRAFT, 1)])
-def test_only_in_kraft_mode_replicas_take_an_epoch_without_a_leader(config: ClusterConfig, epoch: int) -> None:
-    model = run(replace(config, brokers=FEW_BROKERS, lag_is_short=True), cut(2, 1), produce("m1"), *kill(1))
-    assert partitions(model) == {(0, (1,), 1)}
-    assert {state.replica(2).leader_epoch for state in model.states} == {epoch}
 
 
 @pytest.mark.parametrize(("config", "epoch"), [(ZOOKEEPER, 3), (KRAFT, 1)])

@@ -1,7 +1,5 @@
 """The rules by version and metadata mode, from Kafka's documentation and the KIPs."""
 
-from dataclasses import replace
-
 import pytest
 
 from kafka_chaos.contract.lane.lanes import Lane
@@ -13,7 +11,7 @@ from kafka_chaos.reference_model.protocol.eligible import (
     eligible_replicas,
     is_last_known_leader,
 )
-from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_in, rules_of
+from kafka_chaos.reference_model.protocol.rules import rules_in, rules_of
 
 NOBODY: frozenset[int] = frozenset()
 
@@ -34,12 +32,6 @@ def test_truncation_and_fencing(version: str, variant: str) -> None:
     assert bool(rules_in(version, None, None).limits) is (variant != "kip320")
 
 
-@pytest.mark.parametrize(("version", "waits"), [("3.6.2", False), ("3.7.0", True), ("3.10.0", True), ("4.0.0", True)])
-@pytest.mark.parametrize("elr", [None, False])
-def test_the_high_watermark_waits_since_3_7(version: str, waits: bool, elr: bool | None) -> None:
-    assert rules_in(version, None, elr).watermark_waits is waits
-
-
 @pytest.mark.parametrize(
     ("version", "mode", "elr", "elects"),
     [
@@ -56,41 +48,6 @@ def test_eligible_replicas_since_4_0_and_by_default_since_4_1(
 ) -> None:
     assert elects_from_elr(version, mode, elr) is elects
     assert rules_in(version, mode, elr).elects_eligible is elects
-
-
-@pytest.mark.parametrize(
-    ("version", "mode", "notices"),
-    [
-        (None, None, True),
-        ("3.8.1", "zookeeper", True),
-        ("3.8.1", "kraft", False),
-        ("3.9.0", "kraft", True),
-        ("4.0.0", None, True),
-    ],
-)
-def test_controllers_in_kraft_mode_take_notice_of_unclean_election_since_3_9(
-    version: str | None, mode: str | None, notices: bool
-) -> None:
-    lane = Lane(lane="a", unclean_leader_election=True, kafka_version=version, metadata_mode=mode)
-    assert as_obeyed(lane).unclean_leader_election is notices
-    assert as_obeyed(replace(lane, unclean_leader_election=False)).unclean_leader_election is False
-
-
-@pytest.mark.parametrize(
-    ("version", "faults", "counts"),
-    [
-        (None, ("power-loss",), True),
-        ("3.0.0", ("kill", "power-loss"), True),
-        ("2.8.2", ("power-loss",), False),
-        ("3.0.0", ("kill",), False),
-    ],
-)
-def test_a_flush_of_each_record_counts_since_3_0_where_power_is_lost(
-    version: str | None, faults: tuple[str, ...], counts: bool
-) -> None:
-    lane = Lane(lane="a", flushes=True, kafka_version=version, faults=faults)
-    assert as_obeyed(lane).flushes is counts
-    assert as_obeyed(replace(lane, flushes=False)).flushes is False
 
 
 def test_what_the_model_lacks_before_kip_320_names_the_variant_that_shows_it() -> None:

@@ -4,19 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_chaos.reference_model.transactions.coordinator import (
-    Answer,
-    Reply,
-    add_partition,
-    end_transaction,
-    init_producer_id,
-    verify,
-)
+from kafka_chaos.reference_model.transactions.coordinator import Answer, Reply, add_partition, end_transaction, verify
 from kafka_chaos.reference_model.transactions.partitions import (
     Contents,
     committed,
     contents,
-    given,
     is_fenced,
     last_stable_offset,
     next_sequence,
@@ -82,21 +74,6 @@ def test_how_v2_ends_a_transaction(
     assert end_transaction(known, 4, True, V2).reply is commit
 
 
-@pytest.mark.parametrize("status", [EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT])
-def test_a_new_incarnation_gets_the_next_epoch(status: int) -> None:
-    assert init_producer_id(Status(status, 4, 0), None, V1) == (OK, Status(EMPTY, 5, 0))
-
-
-def test_a_new_incarnation_has_an_open_transaction_aborted_and_fenced_first() -> None:
-    assert init_producer_id(Status(ONGOING, 4, 0b10), None, V1) == (CONCURRENT, Status(PREPARE_ABORT, 5, 0b10))
-    assert init_producer_id(Status(PREPARE_COMMIT, 4, 0b10), None, V1) == (CONCURRENT, None)
-
-
-def test_a_producer_that_was_replaced_gets_no_new_epoch() -> None:
-    assert init_producer_id(Status(EMPTY, 4, 0), 4, V1) == (OK, Status(EMPTY, 5, 0))
-    assert init_producer_id(Status(EMPTY, 5, 0), 4, V1) == (FENCED, None)
-
-
 def test_a_partition_opens_a_transaction_or_joins_it() -> None:
     assert add_partition(Status(COMPLETE_COMMIT, 4, 0), 4, 1, V1) == (OK, Status(ONGOING, 4, 0b10))
     assert add_partition(Status(ONGOING, 4, 0b10), 4, 0, V1) == (OK, Status(ONGOING, 4, 0b11))
@@ -127,12 +104,6 @@ def test_a_marker_ends_the_records_of_its_producer_alone() -> None:
     assert last_stable_offset(log) == 1
     assert contents(log, 0).open == (1,)
     assert contents(log, 1).open == (4,)
-
-
-def test_an_open_transaction_holds_back_what_is_committed_behind_it() -> None:
-    log = (data(4, id=1), data(0), marker(COMMIT))
-    assert given(log, True) == 0
-    assert given((*log, marker(ABORT, id=1)), True) == 0b1
 
 
 def test_a_leader_knows_the_highest_epoch_of_records_and_markers() -> None:

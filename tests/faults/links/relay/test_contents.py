@@ -13,7 +13,7 @@ from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 
 from kafka_chaos.conformance.controllers.requests import PartitionState, Sender, leader_and_isr
-from kafka_chaos.contract.wire.messages import AlterPartitionRequest, LeaderAndIsrRequest, LeaderAndIsrResponse
+from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
 from kafka_chaos.faults.links.relay.frames import API_KEYS, Header, read_header
 
@@ -165,39 +165,6 @@ def test_what_a_controller_tells_brokers(version: int) -> None:
     assert contents.leader_epochs == {("a", 2): 7}
     assert contents.detail == {"controller_epoch": 3}
     assert decoder.topic_names == ({TOPIC_ID: "a"} if version >= 5 else {})
-
-
-@pytest.mark.parametrize("version", range(LeaderAndIsrRequest.max_version + 1))
-def test_what_brokers_answer_to_controllers(version: int) -> None:
-    kind = LeaderAndIsrResponse.LeaderAndIsrTopic
-    partition: dict[str, Any] = {"partition_index": 2, "error_code": 11}
-    answer = LeaderAndIsrResponse(
-        partition_errors=[LeaderAndIsrResponse.LeaderAndIsrPartitionError(topic_name="a", **partition)],
-        topics=[kind(topic_id=TOPIC_ID, partition_errors=[kind.LeaderAndIsrPartitionError(**partition)])],
-    )
-    data = bytes(answer.encode(version=version))
-    frame = memoryview((5).to_bytes(4, "big") + (b"\0" if version >= 4 else b"") + data)
-    body = MessageDecoder().response(Header(API_KEYS["LeaderAndIsr"], version, 5, "", 0), frame)
-    assert body is not None
-    assert list(errors_of(body)) == [11]
-    assert MessageDecoder().response(Header(API_KEYS["LeaderAndIsr"], version, 5, "", 0), frame[:-1]) is None
-
-
-@pytest.mark.parametrize("version", range(AlterPartitionRequest.max_version + 1))
-def test_what_a_leader_asks_a_controller_for(version: int) -> None:
-    topic = AlterPartitionRequest.AlterPartitionTopic
-    kind = topic.AlterPartitionPartition
-    partition = kind(
-        partition_index=2,
-        leader_epoch=1,
-        new_isr=[1, 2],
-        new_isr_with_epochs=[kind.AlterPartitionBrokerState(broker_id=1, broker_epoch=9)],
-    )
-    topics = [topic(topic_name="a", topic_id=TOPIC_ID, partitions=[partition])]
-    request = AlterPartitionRequest(broker_id=1, broker_epoch=3, topics=topics)
-    decoder = MessageDecoder()
-    decoder.topic_names[TOPIC_ID] = "a"
-    assert understood(frame_of(request, version), decoder).partitions == (("a", 2),)
 
 
 def test_error_codes_of_partitions_count_too() -> None:
