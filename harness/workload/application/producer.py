@@ -19,17 +19,18 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
+from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
-from kafka_chaos.harness.workload.application.transactions import ClientTransactions
 from kafka_chaos.harness.workload.clients.defect_watch import watch_of, watched
 from kafka_chaos.harness.workload.clients.outcome import outcome_of_refusal, outcome_of_report
 from kafka_chaos.harness.workload.clients.produced import CHUNK, ProducedRows
 from kafka_chaos.harness.workload.clients.producers import Written
 from kafka_chaos.harness.workload.clients.recorded_producer import abandon_client, retries
 from kafka_chaos.harness.workload.settings import LoadSettings
+from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 
 Headers = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
 Report = Callable[[KafkaError | None, Any], None]
@@ -87,17 +88,30 @@ class RecordingProducer:
         self._rows = rows
         named = configs.get("transactional.id")
         self._transactional_id = None if named is None else str(named)
-        self._transactions = ClientTransactions(recorder.transactions, rows, self._transactional_id)
+        # The number of the last transaction that began.
+        self._number = -1
+        self._transactions: TransactionRows | None = None
+        if recorder.transactions is not None and self._transactional_id is not None:
+            self._transactions = TransactionRows(
+                rows, transactional_id=self._transactional_id, rows=recorder.transactions.add
+            )
 
     def init_transactions(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.init_transactions`."""
         with self._noted("init_transactions"):
-            self._transactions.initialise(partial(self._client.init_transactions, timeout))
+            self._client.init_transactions(timeout)
+        if self._transactions is not None:
+            self._transactions.is_initialised()
 
     def begin_transaction(self) -> None:
         """As `confluent_kafka.Producer.begin_transaction`."""
+        begin_ns = time.monotonic_ns()
         with self._noted("begin_transaction"):
-            self._transactions.begin(self._client.begin_transaction)
+            self._client.begin_transaction()
+        if self._transactions is not None:
+            self._number += 1
+            self._transactions.begins(self._number, begin_ns)
+            self._rows.in_transaction(self._number)
 
     def send_offsets_to_transaction(self, positions: Sequence[Any], group_metadata: Any, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.send_offsets_to_transaction`."""
@@ -108,19 +122,38 @@ class RecordingProducer:
             with self._noted("send_offsets_to_transaction"):
                 send()
         else:
-            member.in_transaction(
-                positions, send, producer_id=self._rows.producer_id, transaction=self._transactions.number
-            )
+            member.in_transaction(positions, send, producer_id=self._rows.producer_id, transaction=self._number)
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.commit_transaction`."""
-        with self._noted("commit_transaction"):
-            self._transactions.commit(partial(self._client.commit_transaction, timeout))
+        if self._open is not None:
+            self._open.asks_for_commit()
+        self._end("commit_transaction", COMMITTED, timeout)
 
     def abort_transaction(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.abort_transaction`."""
-        with self._noted("abort_transaction"):
-            self._transactions.abort(partial(self._client.abort_transaction, timeout))
+        self._end("abort_transaction", ABORTED, timeout)
+
+    @property
+    def _open(self) -> TransactionRows | None:
+        """The rows of the client's transactions, while one is open that has a row."""
+        return self._transactions if self._transactions is not None and self._transactions.is_open else None
+
+    def _end(self, call: str, outcome: str, timeout: float) -> None:
+        transactions = self._open
+        try:
+            with self._noted(call):
+                getattr(self._client, call)(timeout)
+        except KafkaException as failure:
+            error = failure.args[0]
+            if transactions is None or not error.fatal():
+                raise
+            transactions.fails(error)
+            self._rows.in_transaction(None)
+            raise
+        if transactions is not None:
+            transactions.ends(outcome)
+            self._rows.in_transaction(None)
 
     def flush(self, timeout: float = -1) -> int:
         """As `confluent_kafka.Producer.flush`."""
@@ -177,7 +210,10 @@ class RecordingProducer:
         if left:
             self._client.purge()
             self._serve(1.0)
-        abandon_client(self._client, open_transaction=self._transactions.leave())
+        has_open = self._open is not None
+        if self._open is not None:
+            self._open.is_left()
+        abandon_client(self._client, open_transaction=has_open)
         return max(left, self._rows.write_rest("no outcome when the run ended"))
 
     def __len__(self) -> int:

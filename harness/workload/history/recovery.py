@@ -4,13 +4,14 @@ A producer reserves seqs in `reservations.jsonl` before it sends the first of th
 without a row counts as `info`, never as a phantom. Of transactions and assignments, what other rows show is completed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import ASSIGNMENTS, TABLES, TRANSACTIONS, arrow_schema
@@ -18,7 +19,7 @@ from kafka_chaos.contract.command.files import UNFINISHED
 from kafka_chaos.contract.lane.transactions import IN_DOUBT, ISOLATION_LEVELS
 from kafka_chaos.harness.workload.history.manifest import write_manifest
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, reservations_in
-from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, ROWS_PER_FILE, last_number, write_parquet
+from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, last_number, write_parquet
 
 
 def recover(run_directory: Path) -> int:
@@ -30,19 +31,10 @@ def recover(run_directory: Path) -> int:
     journal = run_directory / RESERVATIONS
     if not journal.exists():
         return 0
-    folder = run_directory / "produced"
-    folder.mkdir(exist_ok=True)
     entries = list(reservations_in(journal))
-    missing = _Missing(entry for entry in entries if "first_seq" in entry)
     assigned = [row for entry in entries for row in entry.get("assigned", ())]
-    for path in sorted(folder.glob("*.parquet")):
-        missing.remove(pq.read_table(path, columns=["lane", "producer_id", "seq"]))
-    added = 0
-    number = last_number(folder)
-    for table in missing.tables():
-        number += 1
-        write_parquet(table, folder / f"part-{number:06d}.parquet")
-        added += table.num_rows
+    missing = missing_records(run_directory, [entry for entry in entries if "first_seq" in entry])
+    _append(missing, run_directory / "produced")
     ids = {
         (entry["lane"], entry["producer_id"]): entry["transactional_id"]
         for entry in entries
@@ -57,7 +49,7 @@ def recover(run_directory: Path) -> int:
             unfinished.unlink()
     write_manifest(run_directory)
     journal.unlink()
-    return added
+    return int(missing.num_rows)
 
 
 def _append(table: pa.Table, folder: Path) -> None:
@@ -66,57 +58,31 @@ def _append(table: pa.Table, folder: Path) -> None:
         write_parquet(table, folder / f"part-{last_number(folder) + 1:06d}.parquet")
 
 
-class _Missing:
-    """Which reserved seqs have no row yet: per lane and producer, one byte per seq."""
-
-    def __init__(self, reservations: Iterable[Mapping[str, Any]]) -> None:
-        ranges: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
-        for entry in reservations:
-            producer = (entry["lane"], entry["producer_id"])
-            ranges.setdefault(producer, []).append((entry["first_seq"], entry["count"], entry["ns"]))
-        self._ranges = ranges
-        self._is_missing: dict[tuple[str, int], npt.NDArray[np.bool_]] = {}
-        for producer, reserved in ranges.items():
-            missing = np.zeros(max(first + count for first, count, _ in reserved), dtype=np.bool_)
-            for first, count, _ in reserved:
-                missing[first : first + count] = True
-            self._is_missing[producer] = missing
-
-    def remove(self, rows: pa.Table) -> None:
-        """Remove the seqs that have a row."""
-        for batch in rows.to_batches(max_chunksize=ROWS_PER_FILE):
-            lanes = batch.column("lane").dictionary_encode()
-            codes = lanes.indices.to_numpy(zero_copy_only=False)
-            producer_ids = batch.column("producer_id").to_numpy()
-            seqs = batch.column("seq").to_numpy()
-            for (lane, producer_id), missing in self._is_missing.items():
-                code = lanes.dictionary.index(lane).as_py()
-                own = seqs[(codes == code) & (producer_ids == producer_id)]
-                missing[own[own < missing.size]] = False
-
-    def tables(self) -> Iterator[pa.Table]:
-        """The missing rows, by producer; the time of the reservation counts as the time of sending."""
-        for (lane, producer_id), missing in self._is_missing.items():
-            seqs = np.flatnonzero(missing)
-            if not seqs.size:
-                continue
-            ranges = sorted(self._ranges[lane, producer_id])
-            firsts = np.array([first for first, _, _ in ranges])
-            reserved_ns = np.array([ns for _, _, ns in ranges])
-            rows = len(seqs)
-            columns = [
-                pa.array([lane] * rows, pa.string()),
-                pa.array(np.full(rows, producer_id, np.int32)),
-                pa.array(seqs.astype(np.int64)),
-                pa.nulls(rows, pa.int32()),
-                pa.nulls(rows, pa.int64()),
-                pa.array(reserved_ns[np.searchsorted(firsts, seqs, side="right") - 1]),
-                pa.nulls(rows, pa.int64()),
-                pa.array(["info"] * rows, pa.string()),
-                pa.array(["the harness died"] * rows, pa.string()),
-                pa.nulls(rows, pa.int64()),
-            ]
-            yield pa.Table.from_arrays(columns, schema=PRODUCED_SCHEMA)
+def missing_records(run_directory: Path, reservations: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """A row for every reserved seq that has none; the time of the reservation counts as the time of sending."""
+    reserved: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for entry in reservations:
+        reserved.setdefault((entry["lane"], entry["producer_id"]), []).append(entry)
+    missing: dict[tuple[str, int], npt.NDArray[np.bool_]] = {}
+    for producer, entries in reserved.items():
+        missing[producer] = np.zeros(max(entry["first_seq"] + entry["count"] for entry in entries), np.bool_)
+        for entry in entries:
+            missing[producer][entry["first_seq"] : entry["first_seq"] + entry["count"]] = True
+    for path in sorted((run_directory / "produced").glob("*.parquet")):
+        table = pq.read_table(path, columns=["lane", "producer_id", "seq"])
+        for (lane, producer_id), is_missing in missing.items():
+            own = pc.and_(pc.equal(table["lane"], lane), pc.equal(table["producer_id"], producer_id))
+            seqs = table["seq"].filter(own).to_numpy()
+            is_missing[seqs[seqs < is_missing.size]] = False
+    died = {"outcome": "info", "error": "the harness died"}
+    rows = [
+        {"lane": lane, "producer_id": producer_id, "seq": seq, "invoke_ns": entry["ns"], **died}
+        for (lane, producer_id), entries in reserved.items()
+        for entry in entries
+        for seq in range(entry["first_seq"], entry["first_seq"] + entry["count"])
+        if missing[lane, producer_id][seq]
+    ]
+    return pa.Table.from_pylist(rows, schema=PRODUCED_SCHEMA)
 
 
 def missing_transactions(run_directory: Path, transactional_ids: Mapping[tuple[str, int], str]) -> pa.Table:
