@@ -208,7 +208,7 @@ def test_reservations_in_pieces_and_several_producers_of_a_lane_are_told_apart(t
     assert by_producer[1] == [(seq, 10 if seq < 256 else 266) for seq in range(1, 511)]
     names = {path.name for path in (tmp_path / "produced").iterdir()}
     assert "part-000001.parquet" in names
-    assert len(names) == 3
+    assert len(names) == 2, "the missing rows are in a file of their own"
 
 
 def test_a_run_that_ended_in_order_is_left_alone(tmp_path: Path) -> None:
