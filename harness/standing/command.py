@@ -74,7 +74,7 @@ def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: 
         spec = {**experiment.cluster.model_dump(mode="json"), "links": needed.links, **spec}
         disks, clocks = disks or bool(needed.disk_mib), clocks or needed.clocks
     wanted = layout(spec, disks=disks, clocks=clocks)
-    _start(name, {"cluster": spec, "disks": disks, "clocks": clocks}, wanted)
+    _start(name, {"spec": spec, "disks": disks, "clocks": clocks}, wanted)
     _show(find(name))
 
 
@@ -99,14 +99,11 @@ def _start(name: str, asked: dict[str, Any], layout: ClusterLayout) -> None:
         for version in (layout.version, *layout.versions):
             ensure_image(version.number, clock=layout.clocks, say=waiting.say)
         waiting.say(f"starting {layout.described}")
-        command = command_of("kafka_chaos.harness.standing.keeper", name)
+        command = command_of("kafka_chaos.harness.standing.keeper", name, json.dumps(asked))
         with log.open("w", encoding="utf-8") as output:
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=output, stderr=output, text=True, start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(asked) + "\n")
-        process.stdin.close()
         try:
             wait_until(serves, f"the cluster {name} to serve", timeout=_START_TIMEOUT, interval=0.1)
         except BaseException:
@@ -150,20 +147,18 @@ def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | Non
 
     Exit code: 0 it is proven that it took effect, 2 it is not.
     """
-    proven = _with_events(
-        find(name), "break", f"breaking: {kind} {target}", fault=kind, target=target, keys=_values(keys)
-    )
-    sys.exit(ExitCode.CONFORMS if proven else ExitCode.UNKNOWN)
-
-
-def _values(keys: tuple[str, ...]) -> dict[str, Any]:
     from kafka_chaos.harness.experiment.file import document_of
+    from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 
+    cluster = find(name)
     for pair in keys:
         if not re.match(r"[a-z_]+=", pair):
             raise UsageFailure(f"{pair}: expected KEY=VALUE")
     text = "\n".join(pair.replace("=", ": ", 1) for pair in keys)
-    return document_of(text or "{}", "keys", "a fault")[1]
+    given = document_of(text or "{}", "keys", "a fault")[1]
+    with TerminalListener(console(), doing=f"breaking: {kind} {target}") as listener:
+        proven = cluster.ask("break", listener, fault=kind, target=target, keys=given)
+    sys.exit(ExitCode.CONFORMS if proven else ExitCode.UNKNOWN)
 
 
 @click.command("heal")
@@ -171,7 +166,12 @@ def _values(keys: tuple[str, ...]) -> dict[str, Any]:
 @_ON
 def heal_command(faults: tuple[str, ...], name: str | None) -> None:
     """Heal what was broken by hand: these faults by their names, such as pause-1, or all."""
-    if not _with_events(find(name), "heal", "healing", faults=faults):
+    from kafka_chaos.harness.report.listeners.terminal import TerminalListener
+
+    cluster = find(name)
+    with TerminalListener(console(), doing="healing") as listener:
+        healed = cluster.ask("heal", listener, faults=faults)
+    if not healed:
         click.echo("nothing is broken")
 
 
@@ -242,13 +242,6 @@ def run_on(
     asked = {"values": experiment.model_dump(mode="json"), "root": str(root.resolve()), "accept_known": accept_known}
     result: RunResult = find(name).ask("run", EventBus(*listeners).emit, **asked)
     return result
-
-
-def _with_events(cluster: Standing, what: str, doing: str, **arguments: Any) -> Any:
-    from kafka_chaos.harness.report.listeners.terminal import TerminalListener
-
-    with TerminalListener(console(), doing=doing) as listener:
-        return cluster.ask(what, listener, **arguments)
 
 
 def _show(cluster: Standing) -> None:

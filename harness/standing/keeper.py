@@ -39,7 +39,7 @@ from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
 from kafka_chaos.harness.run.shared_cluster import restore, topic_name
 from kafka_chaos.harness.signals import end_on_signals
-from kafka_chaos.harness.standing.place import DONE, EVENT, FAILED, SOCKET, Standing, run_id_of
+from kafka_chaos.harness.standing.place import SOCKET, Standing, run_id_of
 
 _A_DAY = 86_400
 """The planned duration of a fault by hand, in seconds: `heal` ends it."""
@@ -77,20 +77,22 @@ class Keeper:
         """Pass an event to the command whose job it is. Called from several threads."""
         if (asking := self._asking) is not None:
             try:
-                asking.send((EVENT, event))
+                asking.send(event)
             except OSError:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    def _answer(self, what: str, arguments: Mapping[str, Any]) -> tuple[str, object]:
+    def _answer(self, what: str, arguments: Mapping[str, Any]) -> object:
+        """The result of a job, or the error that it ended with, as commands know errors."""
         try:
             jobs: dict[str, Callable[..., object]] = {"break": self._break, "heal": self._heal, "run": self._run}
-            return DONE, jobs[what](**arguments)
+            return jobs[what](**arguments)
         except Exception as error:  # noqa: BLE001 - whatever it is, the cluster stays and the command is told
             known = error if isinstance(error, KafkaChaosError) else failure_of(error)
             if known is None:
                 traceback.print_exc()
-            code = ExitCode.BUG if known is None else known.exit_code
-            return FAILED, (str(known or f"internal error: {error!r}"), code)
+            failure = KafkaChaosError(str(known or f"internal error: {error!r}"))
+            failure.exit_code = ExitCode.BUG if known is None else known.exit_code
+            return failure
 
     def _break(self, *, fault: str, target: str, keys: Mapping[str, Any]) -> bool:
         """Break something until it is healed; whether it was proven."""
@@ -189,10 +191,9 @@ def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool) -> int:
 
 
 def main() -> None:
-    """`python -m kafka_chaos.harness.standing.keeper NAME`, with the layout as a line of JSON on standard input."""
+    """`python -m kafka_chaos.harness.standing.keeper NAME ASKED`: what is asked for, as JSON."""
     end_on_signals()
-    asked = json.loads(sys.stdin.readline())
-    run_and_exit(lambda: keep(sys.argv[1], asked["cluster"], asked["disks"], asked["clocks"]))
+    run_and_exit(lambda: keep(sys.argv[1], **json.loads(sys.argv[2])))
 
 
 if __name__ == "__main__":

@@ -15,15 +15,13 @@ from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.command.journal import JournalFile, journal_folder, journaled_runs
 from kafka_chaos.contract.events import Event
 from kafka_chaos.harness.cluster.containers.labels import owner_is_alive
 
 _KIND = "clusters"
 SOCKET = "socket"
-EVENT, DONE, FAILED = "event", "done", "failed"
-"""The kinds of answers: an event on the way, the result, or a refusal with its exit code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +63,7 @@ class Standing:
         return faults
 
     def ask(self, what: str, listener: Callable[[Event], None] = lambda _: None, **arguments: Any) -> Any:
-        """Let the cluster's process do this, and pass on the events on the way; raises what it refuses with."""
+        """Let the cluster's process do this, and pass on the events on the way; raises the error that it answers."""
         try:
             with (
                 Path(self.folder, "lock").open("w") as lock,
@@ -74,8 +72,8 @@ class Standing:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 try:
                     connection.send((what, arguments))
-                    while (answer := connection.recv())[0] == EVENT:
-                        listener(answer[1])
+                    while isinstance(answer := connection.recv(), Event):
+                        listener(answer)
                 except KeyboardInterrupt:
                     # Sent while no other command can begin a job.
                     os.kill(self.pid, signal.SIGINT)
@@ -88,13 +86,9 @@ class Standing:
                 f"the process that keeps the cluster {self.name} has ended; its last words are in "
                 f"{log_of(self.name)}, and `kafka-chaos clean` removes what it left"
             ) from error
-        kind, value = answer
-        if kind == DONE:
-            return value
-        message, code = value
-        failure = KafkaChaosError(message)
-        failure.exit_code = ExitCode(code)
-        raise failure
+        if isinstance(answer, KafkaChaosError):
+            raise answer
+        return answer
 
 
 def run_id_of(name: str) -> str:
