@@ -13,13 +13,24 @@ from itertools import pairwise
 
 from cluster_invariants import CLUSTER_INVARIANTS
 
-from kafka_chaos.reference_model.lockstep.brokers import checkpoint_high_watermark, end_parked_fetch
+from kafka_chaos.reference_model.lockstep.brokers import Outcome, end_parked_fetch
 from kafka_chaos.reference_model.lockstep.clients import send_astray, send_to_unnamed
 from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, Internal, Step
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
+from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, ClusterConfig, ClusterState
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
+
+
+def checkpoint_high_watermark(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+    """A broker writes its high watermark to replication-offset-checkpoint; optional."""
+    for replica in state.replicas:
+        if replica.runs and replica.role in (LEADER, FOLLOWER):
+            written = replica._replace(checkpointed_high_watermark=replica.high_watermark)
+            if written != replica:
+                sentence = f"Broker {replica.broker} checkpoints its high watermark {replica.high_watermark}."
+                yield sentence, state.with_replica(written)
+
 
 OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, checkpoint_high_watermark, send_astray, send_to_unnamed)
 Progress = tuple[ClusterState, tuple[int, ...]]

@@ -46,6 +46,7 @@ HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "benchmarks"))
 
 from cluster_invariants import CLUSTER_INVARIANTS  # noqa: E402
+from negative_controls import GROUPS_WITHOUT, TRANSACTIONS_WITHOUT  # noqa: E402
 
 SCOPE = CoreScope(brokers=3, records=2, leader_epochs=3)
 MODULES = {
@@ -133,14 +134,11 @@ def _template() -> Template:
         "modules": modules,
         "release_rules": (*(name for name, _ in RULES[1:]), UNCLEAN),
         "transactions": SimpleNamespace(
-            CHECKS=transaction_anomalies.CHECKS,
-            BROKEN=transaction_rules.BROKEN,
-            rows=transaction_rows,
-            late_end=late_end,
+            CHECKS=transaction_anomalies.CHECKS, BROKEN=TRANSACTIONS_WITHOUT, rows=transaction_rows, late_end=late_end
         ),
         "groups": SimpleNamespace(
             CHECKS=group_anomalies.CHECKS,
-            BROKEN=group_rules.BROKEN,
+            BROKEN=GROUPS_WITHOUT,
             PROTOCOLS=[rules.name for rules in group_rules.PROTOCOL_RULES],
             rows=group_rows,
             slow_loop=slow_loop,

@@ -1,12 +1,12 @@
 """The documented behaviours on the model and on real brokers: each scenario is a test."""
 
 import pytest
+from negative_controls import TRANSACTIONS_WITHOUT
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.conformance.scenario.registry import all_scenarios
 from kafka_chaos.conformance.scenario.runner import run_scenario
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.reference_model.transactions.rules import BROKEN
 from tests.conformance.scenario.on_model import without_truncation
 
 pytestmark = pytest.mark.cluster
@@ -46,7 +46,7 @@ def test_a_broken_rule_of_transactions_is_found_and_the_partition_named(
     pool: ClusterPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafka_chaos.conformance.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
-    rules = BROKEN["the last stable offset"].rules
+    rules = TRANSACTIONS_WITHOUT["the last stable offset"].rules
     monkeypatch.setattr("kafka_chaos.conformance.scenario.transactions.stage.v1_in", lambda version: rules)
     record = run_scenario(all_scenarios()["txn-commit-abort"], pool)
     assert record.verdict == Verdict.VIOLATION

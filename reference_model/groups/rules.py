@@ -8,17 +8,13 @@ and given on in the next | KIP-429 |
 | `consumer` | protocol `consumer` | members follow the coordinator one by one, each in an epoch of its own | KIP-848 |
 
 Which member gets a partition is left open, so that each of these stands for every assignor of its kind.
-
-`BROKEN` has variants in which one rule is missing. They are negative controls: a model that finds nothing wrong with
-them checks nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from kafka_chaos.contract.lane.groups import AFTER, CONSUMER, COOPERATIVE, IN_TRANSACTION, Group, GroupAnomaly
+from kafka_chaos.contract.lane.groups import CONSUMER, COOPERATIVE, Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +49,3 @@ def rules_of_group(group: Group) -> Rules:
     if group.protocol == CONSUMER:
         return CONSUMER_RULES
     return COOPERATIVE_RULES if group.assignor == COOPERATIVE else EAGER_RULES
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A protocol without one rule: the anomalies that it shows, in a group that commits so, or in a loop."""
-
-    rules: Rules
-    shows: tuple[GroupAnomaly, ...]
-    commits: str = AFTER
-    is_loop: bool = False
-    failovers: int = 0
-
-
-BROKEN: Mapping[str, Broken] = {
-    "fencing of members": Broken(replace(EAGER_RULES, fences=False), (GroupAnomaly.COMMIT_REGRESSED,)),
-    "fencing of members (KIP-848)": Broken(replace(CONSUMER_RULES, fences=False), (GroupAnomaly.COMMIT_REGRESSED,)),
-    "commits that a new coordinator reads": Broken(
-        replace(COOPERATIVE_RULES, replays=False),
-        (GroupAnomaly.COMMIT_LOST, GroupAnomaly.COMMIT_REGRESSED),
-        failovers=1,
-    ),
-    "the owner that gives back first": Broken(
-        replace(COOPERATIVE_RULES, revokes_first=False), (GroupAnomaly.OWNED_TWICE, GroupAnomaly.COMMIT_REGRESSED)
-    ),
-    "fencing of offsets in transactions": Broken(
-        replace(EAGER_RULES, fences_transactions=False), (GroupAnomaly.PROCESSED_TWICE,), IN_TRANSACTION, is_loop=True
-    ),
-    "waiting for the end of a transaction": Broken(
-        replace(EAGER_RULES, waits_for_stable=False), (GroupAnomaly.PROCESSED_TWICE,), IN_TRANSACTION, is_loop=True
-    ),
-}
-"""Protocols by what they lack."""

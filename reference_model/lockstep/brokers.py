@@ -190,16 +190,6 @@ def end_parked_fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Out
             yield sentence, state.with_replica(follower._replace(high_watermark=watermark))
 
 
-def checkpoint_high_watermark(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
-    """A broker writes its high watermark to replication-offset-checkpoint; optional."""
-    for replica in state.replicas:
-        if replica.runs and replica.role in (LEADER, FOLLOWER):
-            written = replica._replace(checkpointed_high_watermark=replica.high_watermark)
-            if written != replica:
-                sentence = f"Broker {replica.broker} checkpoints its high watermark {replica.high_watermark}."
-                yield sentence, state.with_replica(written)
-
-
 def checkpoint_meanwhile(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
     """The possible checkpoints once the cluster has settled: any high watermark on the way to the present one."""
     for replica in state.replicas:

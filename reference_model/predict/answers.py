@@ -8,13 +8,12 @@ recur, are in a list of their own.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from kafka_chaos.contract.lane.transactions import PREDICTED_IN
-from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.predict.prediction import Prediction
 
 FILE = "answers.json"
@@ -50,26 +49,3 @@ def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, 
 
     told = {part: {name: entry(*packed) for name, packed in body.get(part, {}).items()} for part in PREDICTED_IN}
     return {**told, "scope": body["scope"]}
-
-
-def as_file(model: int, answers: Iterable[tuple[str, Prediction]]) -> str:
-    """The text of the file with these answers, each by the key of its question."""
-    sentences = Numbers[str]()
-
-    def packed(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-        defects = [
-            ([defect["id"], *defect["with"]], [sentences.of(told) for told in defect["why"]])
-            for defect in entry["known_defects"]
-        ]
-        return entry["status"], [sentences.of(sentence) for sentence in entry["why"]], defects
-
-    bodies = {}
-    for key, prediction in answers:
-        body = prediction.to_json()
-        parts = {
-            part: {name: packed(entry) for name, entry in body[part].items()} for part in PREDICTED_IN if part in body
-        }
-        bodies[key] = {**parts, "scope": body["scope"]}
-    content = {"model": model, "sentences": sentences.values, "answers": bodies}
-    lines = (json.dumps({name: part}, separators=(",", ":"))[1:-1] for name, part in content.items())
-    return "{" + ",\n".join(lines).replace('},"', '},\n"') + "}\n"

@@ -13,24 +13,14 @@ costs that the network does not keep. In `v2` everything may be late.
 
 Since 3.6 a leader asks the coordinator whether a transaction is open before it takes the first record of one
 (`transaction.partition.verification.enable`, KIP-890, first part; KAFKA-14402), from every client.
-
-`BROKEN` has variants in which one rule is missing. They are negative controls: a model that finds nothing wrong with
-them checks nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from kafka_chaos.contract.lane.metadata import Release, release
-from kafka_chaos.contract.lane.transactions import TransactionAnomaly
-
-ABORTED_READ = TransactionAnomaly.ABORTED_READ
-TORN_TRANSACTION = TransactionAnomaly.TORN_TRANSACTION
-LOST_TRANSACTION = TransactionAnomaly.LOST_TRANSACTION
-HANGING_TRANSACTION = TransactionAnomaly.HANGING_TRANSACTION
 
 VERIFIED_SINCE: Release = (3, 6)
 """The release whose leaders verify that a transaction is open (KAFKA-14402)."""
@@ -72,40 +62,3 @@ V2 = Rules("v2", epoch_per_transaction=True, verifies=True, late=frozenset(Kind)
 def v1_in(version: str) -> Rules:
     """The rules of protocol `v1` with brokers of a version."""
     return V1 if release(version) >= VERIFIED_SINCE else V1_UNVERIFIED
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A protocol without one rule: the anomalies that it shows, with as many late requests and failovers."""
-
-    rules: Rules
-    shows: tuple[TransactionAnomaly, ...]
-    delayed: int = 0
-    failovers: int = 0
-
-
-BROKEN: Mapping[str, Broken] = {
-    "fencing of producers at the coordinator": Broken(
-        replace(V1, fences_at_coordinator=False), (TORN_TRANSACTION, ABORTED_READ)
-    ),
-    "fencing of producers at the leader": Broken(
-        replace(V1_UNVERIFIED, fences_at_leader=False), (HANGING_TRANSACTION,)
-    ),
-    "fencing of coordinators that were replaced": Broken(
-        replace(V1, fences_coordinators=False), (TORN_TRANSACTION, ABORTED_READ), failovers=1
-    ),
-    "markers that a new coordinator writes again": Broken(
-        replace(V1, writes_markers_again=False), (HANGING_TRANSACTION, LOST_TRANSACTION, TORN_TRANSACTION), failovers=1
-    ),
-    "the abort by InitProducerId": Broken(replace(V1, aborts_on_init=False), (HANGING_TRANSACTION,)),
-    "the last stable offset": Broken(replace(V1, reads_below_last_stable_offset=False), (ABORTED_READ,)),
-    "the abort by time-out": Broken(replace(V1, aborts_on_time_out=False), (HANGING_TRANSACTION,)),
-    "an epoch for each transaction": Broken(
-        replace(V1, late=frozenset(Kind)), (TORN_TRANSACTION, ABORTED_READ), delayed=1
-    ),
-    "verification by the leader": Broken(replace(V1, verifies=False), (HANGING_TRANSACTION,), delayed=1),
-    "the epoch of open records (KAFKA-18575)": Broken(
-        replace(V2, compares_open_epochs=False), (TORN_TRANSACTION, LOST_TRANSACTION, ABORTED_READ)
-    ),
-}
-"""Protocols by what they lack."""

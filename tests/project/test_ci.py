@@ -69,8 +69,9 @@ def test_every_benchmark_and_every_test_is_run_by_some_step() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     run = set(re.findall(r"benchmarks/(\w+\.py)", makefile))
     # The yardstick that verify_bench.py and verify_sizes.py run beside Spark, and what others import.
-    shared = {"tables.py", "leftovers.py", "cluster_search.py", "cluster_invariants.py", "larger_scopes.py"}
-    assert run | shared | {"verify_duckdb.py"} == {path.name for path in (ROOT / "benchmarks").glob("*.py")}
+    searches = {"cluster_search.py", "cluster_invariants.py", "larger_scopes.py", "negative_controls.py"}
+    shared = {"tables.py", "leftovers.py", "verify_duckdb.py"} | searches
+    assert run | shared == {path.name for path in (ROOT / "benchmarks").glob("*.py")}
 
 
 def test_every_test_belongs_to_the_day_or_to_one_shard_of_the_night() -> None:

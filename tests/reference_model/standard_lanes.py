@@ -3,8 +3,9 @@
 python -m tests.reference_model.standard_lanes
 """
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import combinations_with_replacement, product
@@ -12,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.files import text_of
+from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.harness.experiment.file import document_of, experiment_of
 from kafka_chaos.harness.experiment.specs import with_phases
 from kafka_chaos.reference_model import Lane, Lockstep, predict
+from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.matrix import CUT_THEN_KILL, FAULT_SETS, LANES
-from kafka_chaos.reference_model.predict.answers import FILE, MODEL_VERSION, as_file, shipped
+from kafka_chaos.reference_model.predict.answers import FILE, MODEL_VERSION, shipped
 from kafka_chaos.reference_model.predict.cache import question_key
+from kafka_chaos.reference_model.predict.prediction import Prediction
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 LOCKSTEP_NOT_KEPT = ("partition", "kill")
@@ -34,6 +38,29 @@ def generated_mixes(schedule: Any) -> list[tuple[str, ...]]:
         return []
     generate = schedule["generate"]
     return list(combinations_with_replacement(sorted(generate["faults"]), generate["count"]))
+
+
+def as_file(model: int, answers: Iterable[tuple[str, Prediction]]) -> str:
+    """The text of the file with these answers, each by the key of its question."""
+    sentences = Numbers[str]()
+
+    def packed(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+        defects = [
+            ([defect["id"], *defect["with"]], [sentences.of(told) for told in defect["why"]])
+            for defect in entry["known_defects"]
+        ]
+        return entry["status"], [sentences.of(sentence) for sentence in entry["why"]], defects
+
+    bodies = {}
+    for key, prediction in answers:
+        body = prediction.to_json()
+        parts = {
+            part: {name: packed(entry) for name, entry in body[part].items()} for part in PREDICTED_IN if part in body
+        }
+        bodies[key] = {**parts, "scope": body["scope"]}
+    content = {"model": model, "sentences": sentences.values, "answers": bodies}
+    lines = (json.dumps({name: part}, separators=(",", ":"))[1:-1] for name, part in content.items())
+    return "{" + ",\n".join(lines).replace('},"', '},\n"') + "}\n"
 
 
 def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:

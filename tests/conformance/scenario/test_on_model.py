@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import ModuleType
 
 import pytest
+from negative_controls import TRANSACTIONS_WITHOUT
 
 from kafka_chaos.conformance.scenario.groups import stage as group_stage
 from kafka_chaos.conformance.scenario.lockstep import ScenarioViolation
@@ -16,7 +17,6 @@ from kafka_chaos.reference_model.groups.rules import COOPERATIVE_RULES
 from kafka_chaos.reference_model.lockstep import clients as cluster_clients
 from kafka_chaos.reference_model.lockstep import controller as cluster_controller
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
-from kafka_chaos.reference_model.transactions.rules import BROKEN as TRANSACTIONS_WITHOUT
 from tests.conformance.scenario.on_model import ModelPlay, ModelPool, player
 
 PlayOnModel = Callable[..., ScenarioRecord]

@@ -1,6 +1,7 @@
 """The machine of groups: what its rules forbid, what they permit, and that each rule is needed."""
 
 import pytest
+from negative_controls import GROUPS_WITHOUT, BrokenGroups
 
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, COMMITS, IN_TRANSACTION, OFFSETS
 from kafka_chaos.contract.lane.groups import GroupAnomaly as A
@@ -8,12 +9,10 @@ from kafka_chaos.reference_model.groups.anomalies import ending
 from kafka_chaos.reference_model.groups.examine import GROUPS as MACHINE
 from kafka_chaos.reference_model.groups.examine import Question, canonical, stories_of_torn_ends
 from kafka_chaos.reference_model.groups.rules import (
-    BROKEN,
     CONSUMER_RULES,
     COOPERATIVE_RULES,
     EAGER_RULES,
     PROTOCOL_RULES,
-    Broken,
     Rules,
 )
 from kafka_chaos.reference_model.groups.state import ACTIVE, NONE, Setup, State, initial_state
@@ -30,8 +29,8 @@ def shown(commits: str, is_loop: bool = False, rules: Rules = EAGER_RULES, **set
     return set(found.stories)
 
 
-@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_protocol_without_one_rule_is_caught(broken: Broken) -> None:
+@pytest.mark.parametrize("broken", GROUPS_WITHOUT.values(), ids=GROUPS_WITHOUT)
+def test_a_protocol_without_one_rule_is_caught(broken: BrokenGroups) -> None:
     assert broken.shows
     setup = Setup(broken.rules, broken.commits, broken.is_loop, removals=1, failovers=broken.failovers)
     _, first = MACHINE.search(set(broken.shows), setup, Budget(200_000))

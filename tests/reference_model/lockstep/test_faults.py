@@ -1,8 +1,8 @@
 """Cuts of one direction and one channel, late and lost requests, and what it takes to change the ISR or the leader."""
 
 import pytest
+from cluster_search import checkpoint_high_watermark
 
-from kafka_chaos.reference_model.lockstep.brokers import checkpoint_high_watermark
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.processes import ActionError

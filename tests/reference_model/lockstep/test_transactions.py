@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from negative_controls import TRANSACTIONS_WITHOUT
 
 from kafka_chaos.reference_model.lockstep.observation.clients import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
@@ -17,7 +18,7 @@ from kafka_chaos.reference_model.lockstep.transactions.model import (
     transaction_step,
 )
 from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
-from kafka_chaos.reference_model.transactions.rules import BROKEN, V1, Rules
+from kafka_chaos.reference_model.transactions.rules import V1, Rules
 
 
 class Played:
@@ -97,7 +98,7 @@ STORIES: Mapping[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("rule", STORIES)
 def test_a_model_without_a_rule_is_found_by_the_steps_of_a_scenario(rule: str) -> None:
-    whole, broken = Played(), Played(BROKEN[rule].rules)
+    whole, broken = Played(), Played(TRANSACTIONS_WITHOUT[rule].rules)
     for one in (whole, broken):
         for what in STORIES[rule]:
             match what.split():

@@ -16,19 +16,12 @@ from kafka_chaos.reference_model import (
 )
 from kafka_chaos.reference_model import predict as predict_function
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
+from kafka_chaos.reference_model.matrix import CUT_THEN_KILL
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from tests.reference_model.asked import answer
 
 pytestmark = pytest.mark.xdist_group("answers")
 """In one process, which asks for each answer once (`asked.py`)."""
-
-CUT_THEN_KILL = (
-    LockstepStep.CUT_REPLICATION,
-    LockstepStep.APPEND,
-    LockstepStep.KILL_LEADER,
-    LockstepStep.ELECT,
-    LockstepStep.RESTART,
-)
 
 
 def lane(acks: str, *faults: str, idempotence: bool = False, **settings: object) -> Lane:

@@ -1,13 +1,13 @@
 """Each anomaly of transactions is defined by endings written by hand."""
 
 import pytest
+from negative_controls import TRANSACTIONS_WITHOUT, BrokenTransactions
 
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly as A
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions.anomalies import CHECKS, Ending
 from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS
-from kafka_chaos.reference_model.transactions.rules import BROKEN, Broken
 from kafka_chaos.reference_model.transactions.state import (
     ABORT,
     ABORTED,
@@ -67,12 +67,12 @@ def test_an_ending_shows_what_it_shows(ending: Ending, anomalies: set[A]) -> Non
     assert shown(ending, CHECKS) == anomalies
 
 
-def setup_of(broken: Broken) -> Setup:
+def setup_of(broken: BrokenTransactions) -> Setup:
     return Setup(broken.rules, delayed=broken.delayed, failovers=broken.failovers)
 
 
-@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
-def test_a_protocol_without_one_rule_is_caught(broken: Broken) -> None:
+@pytest.mark.parametrize("broken", TRANSACTIONS_WITHOUT.values(), ids=TRANSACTIONS_WITHOUT)
+def test_a_protocol_without_one_rule_is_caught(broken: BrokenTransactions) -> None:
     assert broken.shows
     _, first = TRANSACTIONS.search(set(broken.shows), setup_of(broken), Budget(200_000))
     assert first.keys() == set(broken.shows)
@@ -87,5 +87,5 @@ def test_a_protocol_without_one_rule_is_caught(broken: Broken) -> None:
     ],
 )
 def test_a_fence_prevents_more_than_what_is_found_first(lacking: str, anomaly: A) -> None:
-    _, first = TRANSACTIONS.search({anomaly}, setup_of(BROKEN[lacking]), Budget(400_000))
+    _, first = TRANSACTIONS.search({anomaly}, setup_of(TRANSACTIONS_WITHOUT[lacking]), Budget(400_000))
     assert first.keys() == {anomaly}
