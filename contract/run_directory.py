@@ -1,6 +1,6 @@
 """The run directory: the names of its files, and the error for one that breaks the contract."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
@@ -31,31 +31,6 @@ FINDINGS_FOLDER = "findings"
 
 DOCUMENTS = (LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_FILE, TIMINGS_FILE, EXPERIMENT_FILE)
 """The documents that verification reads, besides tables."""
-
-CONTENTS: Mapping[str, str] = {
-    EXPERIMENT_FILE: "the experiment with all defaults, its seed, the schedule that was drawn, and versions",
-    LANES_FILE: "the lanes as the model and the verification know them",
-    TIMINGS_FILE: 'the time-outs that bounds of recovery follow from: `{"lanes": {lane: {time-out: milliseconds}}}`',
-    "produced/*.parquet": "every record that was sent, with its outcome",
-    "consumed/*.parquet": "every record that was read",
-    "log/*.parquet": "the final log, read back",
-    "replicas/*.parquet": "the records in each broker's own segments, where they were collected",
-    "transactions/*.parquet": "every transaction, with its outcome; only where a lane is transactional",
-    "assignments/*.parquet": "who read what, in which isolation level; only where a lane has transactions or a group",
-    "commits/*.parquet": "the offsets that members of groups committed, with outcomes; only where a lane has a group",
-    GROUPS_FILE: 'the offsets that groups had committed in the end: `{"groups": {group: {"lane/partition": offset}}}`',
-    CHECKPOINTS_FILE: "each broker's high watermarks, log end offsets and leader epochs",
-    EVENTS_FILE: "faults, leader, ISR and controller changes, and everything else that happened, in order of time",
-    f"{LOGS_FOLDER}/": "every container's log",
-    TRACE_FILE: "every request to brokers and controllers, as a link saw it; only where connections pass links",
-    PREDICTION_FILE: "lane → anomaly → status, and why",
-    MANIFEST_FILE: 'of a run of kafka-chaos, written once all of the above is there: `{"files": {file: {"rows": of a '
-    'table, "bytes": …, "sha256": …}}}`; of events.jsonl, as many bytes as there were',
-    f"{FINDINGS_FOLDER}/*.parquet": "one row per anomalous record, with its cause",
-    VERDICT_FILE: "verdicts, counts, first examples, and the ledger of evidence (below)",
-    REPORT_FILE: "the report, one file",
-}
-"""Paths relative to the run directory, and what each holds."""
 
 
 def lanes_document(lanes: Iterable[Lane]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from meanings import COLUMNS, EXIT_CODES
+from meanings import COLUMNS, CONTENTS, EXIT_CODES
 
 HERE = Path(__file__).parent
 REFERENCE = HERE / "reference"
@@ -193,7 +193,6 @@ def run_directory() -> str:
     """The files of a run directory, the keys of lanes.json, and the columns of the tables."""
     from kafka_chaos.contract import columns as contract
     from kafka_chaos.contract.lane.lanes import Lane
-    from kafka_chaos.contract.run_directory import CONTENTS
 
     lines = [
         "# Run directory",

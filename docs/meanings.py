@@ -5,6 +5,22 @@
 
 from __future__ import annotations
 
+from kafka_chaos.contract.run_directory import (
+    CHECKPOINTS_FILE,
+    EVENTS_FILE,
+    EXPERIMENT_FILE,
+    FINDINGS_FOLDER,
+    GROUPS_FILE,
+    LANES_FILE,
+    LOGS_FOLDER,
+    MANIFEST_FILE,
+    PREDICTION_FILE,
+    REPORT_FILE,
+    TIMINGS_FILE,
+    TRACE_FILE,
+    VERDICT_FILE,
+)
+
 _LANE = {"lane": "Name of the lane.", "partition": "Partition of the lane's topic."}
 _IDENTITY = {
     "producer_id": "Producer of the record; −1 if the record can't be decoded.",
@@ -103,3 +119,28 @@ EXIT_CODES = {
     "BUG": "A bug in kafka-chaos.",
     "INTERRUPTED": "The command was interrupted.",
 }
+
+CONTENTS = {
+    EXPERIMENT_FILE: "the experiment with all defaults, its seed, the schedule that was drawn, and versions",
+    LANES_FILE: "the lanes as the model and the verification know them",
+    TIMINGS_FILE: 'the time-outs that bounds of recovery follow from: `{"lanes": {lane: {time-out: milliseconds}}}`',
+    "produced/*.parquet": "every record that was sent, with its outcome",
+    "consumed/*.parquet": "every record that was read",
+    "log/*.parquet": "the final log, read back",
+    "replicas/*.parquet": "the records in each broker's own segments, where they were collected",
+    "transactions/*.parquet": "every transaction, with its outcome; only where a lane is transactional",
+    "assignments/*.parquet": "who read what, in which isolation level; only where a lane has transactions or a group",
+    "commits/*.parquet": "the offsets that members of groups committed, with outcomes; only where a lane has a group",
+    GROUPS_FILE: 'the offsets that groups had committed in the end: `{"groups": {group: {"lane/partition": offset}}}`',
+    CHECKPOINTS_FILE: "each broker's high watermarks, log end offsets and leader epochs",
+    EVENTS_FILE: "faults, leader, ISR and controller changes, and everything else that happened, in order of time",
+    f"{LOGS_FOLDER}/": "every container's log",
+    TRACE_FILE: "every request to brokers and controllers, as a link saw it; only where connections pass links",
+    PREDICTION_FILE: "lane → anomaly → status, and why",
+    MANIFEST_FILE: 'of a run of kafka-chaos, written once all of the above is there: `{"files": {file: {"rows": of a '
+    'table, "bytes": …, "sha256": …}}}`; of events.jsonl, as many bytes as there were',
+    f"{FINDINGS_FOLDER}/*.parquet": "one row per anomalous record, with its cause",
+    VERDICT_FILE: "verdicts, counts, first examples, and the ledger of evidence (below)",
+    REPORT_FILE: "the report, one file",
+}
+"""Paths relative to the run directory, and what each holds."""

@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import textwrap
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
@@ -27,7 +28,7 @@ from pydantic import BaseModel, ValidationError, model_validator
 from kafka_chaos.conformance.scenario.page.group_table import tell_group, tell_member
 from kafka_chaos.conformance.scenario.page.words import tell_steps
 from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ActRecord, ScenarioRecord, plain
-from kafka_chaos.conformance.scenario.registry import Difference, Scenario, all_scenarios, differences
+from kafka_chaos.conformance.scenario.registry import Document, Scenario, all_scenarios, folders
 from kafka_chaos.conformance.scenario.results import Tally, tallies, write_or_refuse
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
@@ -46,6 +47,32 @@ class Indexed:
     verdict: Verdict
     runs: Tally
     kafka: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference between a document and brokers, the version since which it holds, and the scenario that shows it.
+
+    `shown_by` is a scenario's id. It is None where no scenario shows the difference.
+    """
+
+    document: Document
+    says: str
+    brokers_do: str
+    since: str
+    shown_by: str | None = None
+
+
+def differences() -> list[Difference]:
+    """Where the documents of scenarios and the brokers differ."""
+    found: list[Difference] = []
+    for folder in folders().values():
+        content = tomllib.loads((folder / "documents.toml").read_text(encoding="utf-8"))
+        for one in content["differences"]:
+            of = content["documents"][one["document"]]
+            document = Document(of["title"], of.get("original_title", of["title"]), of.get("date"))
+            found.append(Difference(**{**one, "document": document}))
+    return found
 
 
 class Results(BaseModel):

@@ -43,20 +43,6 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A difference between a document and brokers, the version since which it holds, and the scenario that shows it.
-
-    `shown_by` is a scenario's id. It is None where no scenario shows the difference.
-    """
-
-    document: Document
-    says: str
-    brokers_do: str
-    since: str
-    shown_by: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Scenario:
     """A documented behaviour: its id, its source, what it shows in one line and as a story, and its steps.
 
@@ -90,7 +76,7 @@ def all_scenarios() -> Mapping[str, Scenario]:
     """
     found: dict[str, Scenario] = {}
     for package, folder in folders().items():
-        sources, _ = read_documents(folder / "documents.toml")
+        sources = read_documents(folder / "documents.toml")
         scenarios = {one.id: one for one in _in_files(package, folder, sources)}
         if missing := sorted(set(sources) - set(scenarios)):
             raise LookupError(f"documents.toml of {package} names scenarios that no file has: {missing}")
@@ -98,21 +84,13 @@ def all_scenarios() -> Mapping[str, Scenario]:
     return found
 
 
-def read_documents(file: Path) -> tuple[dict[str, Source], tuple[Difference, ...]]:
-    """The documents of a package: the sources of its scenarios, and the differences."""
-    content = tomllib.loads(file.read_text(encoding="utf-8"))
-    documents: dict[str, Document] = {}
+def read_documents(file: Path) -> dict[str, Source]:
+    """The sources of a package's scenarios, by their ids."""
     sources: dict[str, Source] = {}
-    for name, one in content["documents"].items():
-        documents[name] = Document(one["title"], one.get("original_title", one["title"]), one.get("date"))
-        sources |= {scenario: Source(documents[name], *section) for scenario, section in one["scenarios"].items()}
-    differ = tuple(Difference(**{**one, "document": documents[one["document"]]}) for one in content["differences"])
-    return sources, differ
-
-
-def differences() -> tuple[Difference, ...]:
-    """Where the documents and the brokers differ."""
-    return tuple(one for folder in folders().values() for one in read_documents(folder / "documents.toml")[1])
+    for one in tomllib.loads(file.read_text(encoding="utf-8"))["documents"].values():
+        document = Document(one["title"], one.get("original_title", one["title"]), one.get("date"))
+        sources |= {scenario: Source(document, *section) for scenario, section in one["scenarios"].items()}
+    return sources
 
 
 def scenarios_in(path: Path) -> list[Scenario]:

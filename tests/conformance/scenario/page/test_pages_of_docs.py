@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from markdown_text import code, prose, table
-from scenario_pages import document_files, read_results, write_document
+from scenario_pages import Difference, differences, document_files, read_results, write_document
 
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
-from kafka_chaos.conformance.scenario.registry import Difference, Document, Scenario, Source, all_scenarios, differences
+from kafka_chaos.conformance.scenario.registry import Document, Scenario, Source, all_scenarios
 from kafka_chaos.conformance.scenario.results import results_json
 from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.samples import RECOVERY, SOURCE, planted_difference, truncation
