@@ -22,8 +22,8 @@ from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsu
 from kafka_chaos.harness.workload.lane_clients import reading
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
-from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import load_of
 
 Make = Callable[..., LaneLoad]
 SOURCE = LaneSpec(lane="source", idempotence=True)
@@ -36,15 +36,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
     def load(application: Application | None = None, **keys: Any) -> LaneLoad:
         lane = LaneSpec(lane="orders", **keys)
-        tables = LoadTables(tmp_path, [lane, SOURCE])
-        ends.append(tables.close)
-        settings = LoadSettings(
-            bootstrap_servers="127.0.0.1:1",
-            workload=WorkloadSpec(settle_timeout=0.1),
-            tables=tables,
-            on_notice=print,
-            on_change=print,
-        )
+        settings = load_of(tmp_path, lane, SOURCE)
+        ends.append(settings.tables.close)
         made.append(LaneLoad(lane, settings, application=application, source=SOURCE))
         return made[-1]
 
@@ -124,22 +117,14 @@ def test_the_log_of_a_process_tells_of_a_known_defect(
     said = said.replace('version="1"', f'version="{getattr(chosen(client), "version", "")}"')
     monkeypatch.setattr(ChosenClient, "command", [sys.executable, "-c", said])
     lane = LaneSpec(lane="orders", client=client, idempotence=idempotence)
-    tables = LoadTables(tmp_path, [lane])
     met: list[DefectPrecondition] = []
-    settings = LoadSettings(
-        bootstrap_servers="127.0.0.1:1",
-        workload=WorkloadSpec(settle_timeout=0.1),
-        tables=tables,
-        on_notice=print,
-        on_change=print,
-        on_precondition=met.append,
-    )
+    settings = load_of(tmp_path, lane, on_precondition=met.append)
     load = LaneLoad(lane, settings)
     load.start()
     (producer,) = load._processes
     wait_until(lambda: met or producer.failed_for_good, "the line to be taken", timeout=30)
     load.close()
-    tables.close()
+    settings.tables.close()
     assert (len(met[:1]), problem in producer.failed_for_good) == (told, True)
     assert [(one.defect, one.partition, one.messages) for one in met[:1]] == [("KAFKA-15591", 0, 1)] * told
 
@@ -178,13 +163,7 @@ def test_one_of_several_consumers_that_falls_short_is_a_problem_of_the_lane(tmp_
     """Another one may have read what it did not."""
     problems: list[str] = []
     lane = LaneSpec.model_validate({"lane": "orders", "lives": [{"at": 1, "role": "consumer"}]})
-    load = LoadSettings(
-        bootstrap_servers=NO_CLUSTER,
-        workload=WorkloadSpec(),
-        tables=LoadTables(tmp_path, [lane]),
-        on_notice=print,
-        on_client=lambda event: problems.append(getattr(event, "problem", str(event))),
-    )
+    load = load_of(tmp_path, lane, on_client=lambda event: problems.append(getattr(event, "problem", str(event))))
     (consumer,), _ = reading(lane, load, None, None)
     consumer.drain({0: 5}, timeout=0.1, cancelled=threading.Event())
     consumer.close()
@@ -208,13 +187,7 @@ def test_an_application_s_consumer_reports_where_it_ended(tmp_path: Path) -> Non
 
     notices: list[str] = []
     lane = LaneSpec(lane="orders", partitions=2)
-    load = LoadSettings(
-        bootstrap_servers=NO_CLUSTER,
-        workload=WorkloadSpec(),
-        tables=LoadTables(tmp_path, [lane]),
-        on_notice=notices.append,
-        on_change=print,
-    )
+    load = load_of(tmp_path, lane, on_notice=notices.append)
     consuming = ApplicationConsuming(lane, sleep, load)
     consuming.drain({0: 7, 1: 9}, timeout=0.1, cancelled=threading.Event())
     consuming.close()

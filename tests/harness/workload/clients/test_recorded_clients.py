@@ -8,13 +8,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
 
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import CHUNK, ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
@@ -204,22 +201,3 @@ def test_a_time_out_after_the_send_is_uncertain_and_the_record_may_be_there(
     wait_until(lambda: leader.number in cluster.registered_brokers(), "the broker to be registered", timeout=30)
     admin.await_full_isr([topic])
     assert admin.end_offsets(topic, [0])[0] >= before
-
-
-def test_identities_in_headers_are_read_and_foreign_records_are_undecodable(
-    make_topic: Callable[..., str], tmp_path: Path, cluster: Cluster, admin: ClusterAdmin
-) -> None:
-    topic = make_topic()
-    codec = IdentityCodec(topic)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
-    producer.produce(topic, None, b"key", headers={IDENTITY_HEADER: codec.encode(1, 10)})
-    producer.produce(topic, b"a value of the user's own", headers={IDENTITY_HEADER: codec.encode(1, 11)})
-    producer.produce(topic, b"nobody's")
-    assert producer.flush(30) == 0
-    tables = LoadTables(tmp_path / "read")
-    consumer = follow(topic, cluster, tables)
-    consumer.drain(admin.end_offsets(topic, [0]), timeout=30, cancelled=threading.Event())
-    consumer.close()
-    tables.close()
-    rows = pq.read_table(tmp_path / "read/consumed").sort_by("offset").to_pylist()
-    assert [(row["producer_id"], row["seq"]) for row in rows] == [(1, 10), (1, 11), (-1, -1)]

@@ -14,8 +14,7 @@ from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ChosenClient
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.lane_clients import producing
-from kafka_chaos.harness.workload.settings import LoadSettings
-from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
 
 pytestmark = pytest.mark.slow
@@ -57,17 +56,10 @@ def test_a_producer_that_is_never_answered_has_asked(
         pytest.skip(f"{client} is not fetched")
     keys: dict[str, Any] = {"transactional": {"size": 2, "timeout_ms": 60_000}} if transactional else {}
     lane = LaneSpec(lane="pay", client=client, idempotence=transactional, max_in_flight=1, **keys)
-    tables = LoadTables(tmp_path, [lane])
     noted: list[CallNoted] = []
     calls = Calls(noted.append, seconds=0.2)
     calls.start()
-    load = LoadSettings(
-        bootstrap_servers=silent,
-        workload=WorkloadSpec(rate=10, duration=5),
-        tables=tables,
-        on_notice=print,
-        calls=calls,
-    )
+    load = load_of(tmp_path, lane, bootstrap_servers=silent, workload=WorkloadSpec(rate=10, duration=5), calls=calls)
     producer, cancelled, sending = producing(lane, load, None), threading.Event(), threading.Event()
     sending.set()
     thread = threading.Thread(target=producer.run, args=(sending,), daemon=True)
@@ -80,7 +72,7 @@ def test_a_producer_that_is_never_answered_has_asked(
     cancelled.set()
     producer.finish(0.0, cancelled)
     calls.close()
-    tables.close()
+    load.tables.close()
     if transactional:
         assert {(one.client, one.call, one.ended_ns) for one in noted} == {("pay-0", "init_transactions", None)}
     else:

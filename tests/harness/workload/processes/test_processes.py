@@ -11,7 +11,7 @@ import pytest
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.clients.partitions import InTurn
-from kafka_chaos.harness.workload.clients.produced import CHUNK, ProducedRows
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.processes.supervisor import MOST_OF_A_LINE, SupervisedProcess, Taker
@@ -114,45 +114,6 @@ class Produced:
         return next(iter(self.started.problems), "")
 
 
-def test_every_record_has_its_row_over_several_chunks(tmp_path: Path) -> None:
-    records = CHUNK + 1_000
-    made = Produced("", tmp_path, records=records)
-    assert made.problem == ""
-    assert made.started.ready == [("fake", "1.2")]
-    assert [(row["seq"], row["partition"], row["offset"]) for row in made.rows] == [
-        (seq, seq % 2, seq // 2) for seq in range(records)
-    ]
-    assert {(row["lane"], row["producer_id"], row["outcome"], row["error"]) for row in made.rows} == {
-        ("orders", 3, "ok", None)
-    }
-    assert all(row["invoke_ns"] <= row["complete_ns"] for row in made.rows)
-    assert (made.producer.rows.acknowledged, made.producer.unanswered, made.uncertain) == (records, 0, 0)
-
-
-def test_errors_are_rows_with_their_outcome(tmp_path: Path) -> None:
-    made = Produced(
-        """
-def produced(order):
-    tell("outcome", outcome="fail", seq=[0], error="MSG_SIZE_TOO_LARGE")
-    tell("outcome", outcome="info", seq=[2, 1], error="TimeoutException")
-    tell("outcome", outcome="ok", seq=[3, 5, 4], offset=[7, None, 8])
-    tell("notice", text="hello")
-""",
-        tmp_path,
-    )
-    assert made.problem == ""
-    assert [(row["outcome"], row["error"], row["offset"]) for row in made.rows] == [
-        ("fail", "MSG_SIZE_TOO_LARGE", None),
-        ("info", "TimeoutException", None),
-        ("info", "TimeoutException", None),
-        ("ok", None, 7),
-        ("ok", None, 8),
-        ("ok", None, None),
-    ]
-    assert made.producer.rows.acknowledged == 3
-    assert made.started.notices == ["fake: hello"]
-
-
 @pytest.mark.parametrize(
     ("behaviour", "problem"),
     [
@@ -231,7 +192,8 @@ def test_what_comes_before_ready_breaks_the_protocol(tmp_path: Path) -> None:
     ("version", "problem"), [("1", ""), ("1.2", ""), ("1.2.0", "fake 1.2, not 1.2.0"), ("1.3", "1.2, not 1.3")]
 )
 def test_another_version_than_was_asked_for_is_a_problem(tmp_path: Path, version: str, problem: str) -> None:
-    made = Produced("", tmp_path, version=version)
+    made = Produced("tell('notice', text='hello')", tmp_path, version=version)
+    assert (made.started.ready, made.started.notices) == ([("fake", "1.2")], ["fake: hello"])
     assert problem in made.problem
     assert bool(problem) == bool(made.problem)
 
@@ -261,18 +223,6 @@ def consume(tmp_path: Path) -> Consume:
 
 
 READ = "tell('read', partition=[0, 1], offset=[4, 9], producer_id=[3, -1], seq=[8, -1], leader_epoch=[2, None])\n"
-
-
-def test_what_is_read_has_its_row_and_each_assignment_its_name(consume: Consume) -> None:
-    started, rows = consume(READ + "tell('assigned')\n" + READ, {0: 5, 1: 10}, 4)
-    assert started.problems == []
-    assert [(row["consumer"], row["partition"], row["offset"], row["seq"], row["leader_epoch"]) for row in rows] == [
-        ("orders-1", 0, 4, 8, 2),
-        ("orders-1", 1, 9, -1, None),
-        ("orders-2", 0, 4, 8, 2),
-        ("orders-2", 1, 9, -1, None),
-    ]
-    assert len({row["poll_ns"] for row in rows}) == 4
 
 
 @pytest.mark.parametrize(

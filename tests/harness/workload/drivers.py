@@ -1,0 +1,319 @@
+"""Every driver of producers and of consumers, on fakes that do what a test says: a contract for all of them.
+
+A record's fate is what a client says of it: its outcome, its error, and its offset; or None if it never says anything.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.workload.application import consumer as application_consumer
+from kafka_chaos.harness.workload.application import producer as application_producer
+from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.clients import recorded_consumer, recorded_producer
+from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
+from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
+from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
+from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+from tests.harness.workload.loads import load_of
+from tests.parquet import rows_in
+from tests.plugin.application.fakes import Message
+
+LANE = LaneSpec(lane="orders", partitions=2, acks="all", transactional={})  # type: ignore[arg-type]
+CODEC = IdentityCodec("orders")
+NEVER = threading.Event()
+
+
+class Fate(NamedTuple):
+    outcome: str = "ok"
+    error: str | None = None
+    offset: int | None = None
+
+
+Fates = Callable[[int], Fate | None]
+
+
+@dataclass
+class Produced:
+    """What a driver wrote, how many records it says became info, and its counts."""
+
+    rows: list[dict[str, Any]]
+    left: int
+    sent: int
+    acknowledged: int
+    reserved: int
+
+
+class FakeProducer:
+    """In place of librdkafka's producer: records have their fates when it is polled, in the order of their sends."""
+
+    def __init__(self, fates: Fates) -> None:
+        self._fates = fates
+        self._sent = 0
+        self._queue: list[tuple[int, bytes, int, Callable[..., None]]] = []
+
+    def produce(
+        self, topic: str, value: bytes, key: Any, partition: int = 0, on_delivery: Any = None, **_: Any
+    ) -> None:
+        fate, number = self._fates(self._sent), self._sent
+        self._sent += 1
+        if fate is not None and fate.outcome == "fail":
+            raise KafkaException(KafkaError(getattr(KafkaError, str(fate.error))))
+        self._queue.append((number, value, partition, on_delivery))
+
+    def poll(self, timeout: float = 0) -> int:
+        due = [one for one in self._queue if self._fates(one[0]) is not None]
+        self._queue = [one for one in self._queue if self._fates(one[0]) is None]
+        for number, value, partition, report in due:
+            fate = self._fates(number)
+            assert fate is not None
+            error = None if fate.error is None else KafkaError(getattr(KafkaError, fate.error))
+            report(error, Message("orders", partition, fate.offset, value=value))  # type: ignore[arg-type]
+        return len(due)
+
+    def purge(self) -> None:
+        self._queue.clear()
+
+    def close(self) -> None:
+        self.poll()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+
+PROCESS = """
+import json, sys
+def tell(event, **values):
+    print(json.dumps({"event": event, **values}), flush=True)
+told = json.loads(sys.stdin.readline())
+tell("ready", client="fake", version="1")
+for event in told.get("reads", ()):
+    tell(**event)
+for line in sys.stdin:
+    order = json.loads(line)
+    if order["order"] == "leave":
+        sys.exit(0)
+    for seq in range(order["first_seq"], order["first_seq"] + order["count"]):
+        outcome, error, offset = told["fates"][seq] or (None,) * 3
+        if outcome:
+            tell("outcome", outcome=outcome, seq=[seq], error=error, offset=[offset])
+"""
+
+
+def process_of(told: dict[str, Any], problems: list[str]) -> Callable[[Taker], SupervisedProcess]:
+    """Starts a process that tells this."""
+    return lambda taker: SupervisedProcess(
+        [sys.executable, "-c", PROCESS],
+        told,
+        taker,
+        name="fake",
+        on_notice=print,
+        on_problem=lambda _, problem: problems.append(problem),
+    )
+
+
+Produce = Callable[..., Produced]
+PRODUCERS = ("in process", "process", "application", "loop")
+
+
+def producing(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Produce:
+    """A function that sends records of these fates by a driver; `transactions`: how many each of them has."""
+
+    def produce(records: int, fates: Fates, transactions: Sequence[int] = ()) -> Produced:
+        load = load_of(folder, LANE)
+        rows = ProducedRows(load.tables, lane="orders", producer_id=0, partitions=InTurn(2) if kind != "loop" else None)
+        spans = transactions or [records]
+        if kind in ("in process", "process"):
+            left = _by_number(kind, rows, spans, fates, is_transactional=bool(transactions), patch=patch)
+        elif kind == "application":
+            patch.setattr(application_producer, "Producer", lambda configs: FakeProducer(fates))
+            recorder = ProducerRecorder(LANE, load)
+            client = recorder.client({"transactional.id": "orders-0"})
+            for number, span in enumerate(spans):
+                client._rows.in_transaction(number if transactions else None)
+                for seq in range(span):
+                    _produce(client, seq + sum(spans[:number]))
+            left, rows = recorder.finish(0.0, NEVER), recorder.rows[0]
+        else:
+            left = _loop(rows, load.tables, spans, fates, is_transactional=bool(transactions))
+        counts = rows.sent, rows.acknowledged
+        load.tables.close()
+        journal = [json.loads(line) for line in (folder / "reservations.jsonl").read_text().splitlines()]
+        written = sorted(rows_in(folder / "produced"), key=lambda row: row["seq"])
+        return Produced(written, left, *counts, reserved=sum(entry.get("count", 0) for entry in journal))
+
+    return produce
+
+
+def _produce(client: Any, seq: int) -> None:
+    try:
+        client.produce("orders", b"the application's own", partition=seq % 2)
+    except KafkaException:
+        return
+    finally:
+        client.poll(0)
+
+
+def _by_number(
+    kind: str,
+    rows: ProducedRows,
+    spans: Sequence[int],
+    fates: Fates,
+    *,
+    is_transactional: bool,
+    patch: pytest.MonkeyPatch,
+) -> int:
+    total, problems = sum(spans), list[str]()
+    if kind == "in process":
+        patch.setattr(recorded_producer, "Producer", lambda configs: FakeProducer(fates))
+        producer: Any = RecordedProducer(rows, topic="orders", record_size=50, configs={"acks": "all"})
+    else:
+        producer = ProcessProducer(process_of({"fates": [fates(seq) for seq in range(total)]}, problems), rows)
+    for number, span in enumerate(spans):
+        if is_transactional:
+            assert producer.transaction_begins() == number
+        while span:
+            span -= producer.send(span)
+            producer.poll(0)
+    answered = sum(fates(seq) is not None for seq in range(total))
+    wait_until(lambda: (producer.poll(0.001), rows.answered == answered)[1], "what has an outcome", timeout=60)
+    left = producer.finish(0.0, NEVER)
+    silent = f"{total - answered} of {total} records never got an outcome"
+    assert problems == ([silent] if kind == "process" and answered < total else [])
+    return int(left)
+
+
+def _loop(rows: ProducedRows, tables: Any, spans: Sequence[int], fates: Fates, *, is_transactional: bool) -> int:
+    """A loop's member tells of each record what it was made of, and dies amid its last transaction."""
+    member = MemberRows(
+        group="g", lane="in", isolation="read_committed", tables=tables, progress=Progress(), output=rows
+    )
+    first = 0
+    for number, span in enumerate(spans):
+        seqs = range(first, first + span)
+        made = {"first_seq": first, "partition": [seq % 2 for seq in seqs], "sources": [[9, seq] for seq in seqs]}
+        member.takes("sent", {**made, "transaction": number if is_transactional else None, "ns": 5 + number})
+        for seq in seqs:
+            if (fate := fates(seq)) is not None:
+                said = {"outcome": fate.outcome, "error": fate.error, "seq": [seq], "offset": [fate.offset]}
+                member.takes("outcome", {**said, "ns": [50 + seq]})
+        if is_transactional:
+            ended = {"lane": "orders", "producer_id": 0, "transaction": number, "transactional_id": "orders-0"}
+            member.takes("transaction", {"row": {**ended, "begin_ns": 1, "end_ns": 2, "outcome": "committed"}})
+        first += span
+    left = rows.sent - rows.answered
+    member.ends()
+    return left
+
+
+Read = tuple[int, int, tuple[int, int]]
+"""Partition, offset and identity."""
+CONSUMERS = ("in process", "process", "application", "member")
+
+
+class FakeConsumer:
+    """In place of librdkafka's consumer: gives each of `polls`, and says that the position is lost between them."""
+
+    def __init__(self, polls: Sequence[Sequence[Read]]) -> None:
+        self._polls = [[self._message(*read) for read in poll] for poll in polls]
+        self._resets = [Message("orders", 0, 0, error=KafkaError(KafkaError._AUTO_OFFSET_RESET))]
+        self._given = 0
+
+    @staticmethod
+    def _message(partition: int, offset: int, identity: tuple[int, int]) -> Message:
+        # Every other one has its identity in a header, as an application's has.
+        carried = CODEC.encode(*identity)
+        as_header = {"value": b"own", "headers": [("kafka-chaos-id", carried)]}
+        more = as_header if offset % 2 else {"value": carried}
+        return Message("orders", partition, offset, leader_epoch=4, **more)
+
+    def assign(self, partitions: Any) -> None:
+        """It reads from the start again by itself."""
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        self._given += 1
+        turn, is_reset = divmod(self._given, 2)
+        if self._given > 2 * len(self._polls) - 1:
+            return []
+        return self._resets if not is_reset else self._polls[turn]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Any], list[str]]]:
+    """A function that reads these records by a driver, up to these ends; returns the rows, and what was reported.
+
+    Between two polls, the position is lost, and what is read has a new name.
+    """
+
+    def consume(polls: Sequence[Sequence[Read]], ends: dict[int, int]) -> tuple[list[Any], list[str]]:
+        told: list[str] = []
+        tables = load_of(folder, LANE).tables
+        for module in (recorded_consumer, application_consumer):
+            patch.setattr(module, "Consumer", lambda configs: FakeConsumer(polls))
+        count = sum(map(len, polls))
+        if kind in ("in process", "process"):
+            driver: Any
+            if kind == "in process":
+                keys: dict[str, Any] = {"topic": "orders", "partitions": 2, "bootstrap_servers": "", "configs": {}}
+                driver = RecordedConsumer(lane="orders", tables=tables, on_error=told.append, **keys)
+            else:
+                driver = ProcessConsumer(process_of({"reads": list(_events(polls))}, told), lane="orders", partitions=2,
+                                         tables=tables)  # fmt: skip
+            wait_until(lambda: driver.consumed == count, "all to be read", timeout=30)
+            driver.drain(ends, timeout=0.1, cancelled=NEVER)
+            driver.close()
+            told = [text for text in told if "_AUTO_OFFSET_RESET" not in text]
+        elif kind == "application":
+            recorder = ConsumerRecorder(LANE, tables.consumed)
+            client = recorder.client({"group.id": "g"})
+            client.assign([])
+            for _ in range(2 * len(polls) - 1):
+                if client.consume(10, 0)[0].error() is not None:
+                    client.assign([])
+            told += [f"partition {number} {read} of {end}" for number, (read, end) in recorder.behind(ends).items()]
+        else:
+            progress = Progress()
+            member = MemberRows(group="g", lane="orders", isolation="any", tables=tables, progress=progress)
+            for event in _events(polls, consumer="g-0", ns=7):
+                member.takes(event.pop("event"), event)
+            at_end = {partition: offset + 1 for poll in polls for partition, offset, _ in poll}
+            member.takes("at_end", {"offsets": list(at_end.items())})
+            told += [f"partition {number} {read} of {end}" for number, (read, end) in progress.behind(ends).items()]
+            member.ends()
+        tables.close()
+        return sorted(rows_in(folder / "consumed"), key=lambda row: row["poll_ns"]), told
+
+    return consume
+
+
+def _events(polls: Sequence[Sequence[Read]], consumer: str = "", ns: int = 0) -> Iterator[dict[str, Any]]:
+    """The reads as a process tells them; those of a member name its assignment, and when they were given."""
+    for number, poll in enumerate(polls):
+        of = {"consumer": f"{consumer}-{number}"} if consumer else {}
+        if number or consumer:
+            more = {"member": "m", "generation": number, "partitions": [0, 1], "ns": ns} if consumer else {}
+            yield {"event": "assigned", **of, **more}
+        partitions, offsets, identities = zip(*poll, strict=True)
+        producer_ids, seqs = zip(*identities, strict=True)
+        columns = {"partition": partitions, "offset": offsets, "producer_id": producer_ids, "seq": seqs}
+        at = {"ns": ns + 100 * number} if consumer else {}
+        yield {"event": "read", **of, **columns, "leader_epoch": [4] * len(poll), **at}
