@@ -39,13 +39,6 @@ def test_a_damaged_value_is_undecodable(seq: int, position: int, flip: int) -> N
     assert codec.decode(bytes(value)) == UNDECODABLE
 
 
-@pytest.mark.parametrize(
-    "value", [None, b"", b"short", bytes(19), bytes(20), b"x" * 100, IdentityCodec("another").encode(1, 2)]
-)
-def test_values_of_others_are_undecodable(value: bytes | None) -> None:
-    assert IdentityCodec("lane").decode(value) == UNDECODABLE
-
-
 def test_the_layout_is_the_documented_one_and_a_size_below_it_is_refused() -> None:
     value = IdentityCodec("lane", 24).encode(7, 9)
     body = b"KC01" + (7).to_bytes(4, "big") + (9).to_bytes(8, "big") + bytes(4)

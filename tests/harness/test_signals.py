@@ -43,19 +43,6 @@ def test_a_signal_waits_for_the_end_of_the_block(number: signal.Signals) -> None
         signal.signal(number, before)
 
 
-def test_a_signal_is_not_lost_where_the_block_fails() -> None:
-    def fail() -> None:
-        with signals_held_back():
-            signal.raise_signal(signal.SIGINT)
-            raise ValueError("of the block")
-
-    before = [signal.getsignal(number) for number in ENDING]
-    with pytest.raises(KeyboardInterrupt) as raised:
-        fail()
-    assert str(raised.value.__context__) == "of the block"
-    assert [signal.getsignal(number) for number in ENDING] == before
-
-
 def test_a_client_is_made_before_the_interrupt_is_delivered() -> None:
     made = []
 

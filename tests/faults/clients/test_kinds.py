@@ -186,13 +186,3 @@ schedule:
     assert drawn == {("kill", "leader(orders)"), ("client-kill", "member(orders)")}
     with pytest.raises(UsageFailure, match=r"targets: none of leader\(orders\) is one for client-kill"):
         parse_experiment(text.replace(", member(orders)", ""), "clients.yaml")
-
-
-@pytest.mark.parametrize("fault", ["client-kill", "client-pause"])
-@pytest.mark.parametrize("role", ["producer", "producers", "consumer", "consumers"])
-def test_clients_that_are_processes_can_be_hit(fault: str, role: str) -> None:
-    experiment = experiment_with(f"fault: {fault}, target: {role}(java)")
-    (phase,) = experiment.phases
-    (planned,) = phase.faults()
-    assert phase.members_hit(planned) == 0, "no member of a group"
-    assert experiment.as_lane(phase, phase.lanes[1]).faults == ()

@@ -221,14 +221,3 @@ def with_one_more(of: Lane) -> Lane:
 def test_one_replica_more_changes_no_answer(client: dict[str, Any], mode: dict[str, str], unclean: bool) -> None:
     moved = lane(**client, **mode, unclean_leader_election=unclean)
     assert statuses(moved) == statuses(with_one_more(moved))
-
-
-@pytest.mark.parametrize(
-    "refused",
-    [{"replication_factor": 1, "acks": "1"}, {"min_insync_replicas": 2, "unclean_leader_election": True}],
-    ids=str,
-)
-def test_it_would_in_lanes_that_are_refused(refused: dict[str, Any]) -> None:
-    moved = lane(**refused)
-    assert statuses(moved)[Anomaly.LOST_WRITE] is Status.FORBIDDEN
-    assert statuses(with_one_more(moved))[Anomaly.LOST_WRITE] is Status.PERMITTED

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.command.command_line import run_and_exit
-from kafka_chaos.contract.command.errors import EnvironmentFailure, Interrupted, UsageFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.cli import main
-from kafka_chaos.harness.cluster.containers import cleanup, engine, labels
+from kafka_chaos.harness.cluster.containers import cleanup, engine
 from tests.commands import ended
 
 ROOT = Path(__file__).parents[3]
@@ -33,22 +33,6 @@ def test_a_run_without_an_engine_ends_with_3(tmp_path: Path) -> None:
     done = ended(main.cli, "run", small, "--out", tmp_path)
     assert done.exit_code == 3, done.stderr
     assert "no Docker engine answers" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("started", "said"), [(set(), "interrupted"), ({"a-run"}, "interrupted; everything that was started is removed")]
-)
-def test_an_interrupt_speaks_of_what_was_started_only_where_something_was(
-    monkeypatch: pytest.MonkeyPatch, started: set[str], said: str
-) -> None:
-    def interrupt(*_: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(main, "invoke", interrupt)
-    monkeypatch.setattr(labels, "STARTED", started)
-    with pytest.raises(Interrupted) as raised:
-        main._invoke()
-    assert str(raised.value) == said
 
 
 def test_clean_says_what_it_removed_what_it_left_and_that_nothing_was_there(monkeypatch: pytest.MonkeyPatch) -> None:

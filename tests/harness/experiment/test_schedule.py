@@ -52,16 +52,6 @@ def test_what_is_written_out_replays_what_was_drawn(tmp_path: Path) -> None:
     assert load_experiment(written, overrides={"seed": 8}).phases == experiment.phases
 
 
-def test_each_phase_draws_its_own() -> None:
-    phase = (
-        "  - phase: {}\n    lanes: [{{lane: {}}}]\n    schedule: {{generate: {{faults: [kill], targets: [random]}}}}\n"
-    )
-    text = "name: two\nseed: 3\nphases:\n" + phase.format("a", "one") + phase.format("b", "two")
-    a, b = parse_experiment(text, "a.yaml").phases
-    assert a.schedule
-    assert [entry.at for entry in a.schedule] != [entry.at for entry in b.schedule]
-
-
 @given(
     seed=st.integers(0, 2**31),
     shortest=st.floats(0, 5),
@@ -151,17 +141,6 @@ def test_durations_are_drawn_around_the_time_outs_of_brokers_and_lanes() -> None
 
 def _drawn(text: str, seeds: int = 15) -> list[Experiment]:
     return [parse_experiment(text, "a.yaml", overrides={"seed": seed}) for seed in range(seeds)]
-
-
-def test_producer_configs_are_drawn_together_and_a_lane_keeps_its_own() -> None:
-    text = TEXT.replace("- lane: one", "- lane: one\n  - {lane: two, producer_configs: {linger.ms: 7}}")
-    text += "    producer_configs: [{}, {linger.ms: 50, message.timeout.ms: 5000}]\n"
-    found: dict[str, set[tuple[tuple[str, Any], ...]]] = {"one": set(), "two": set()}
-    for experiment in _drawn(text):
-        for lane in experiment.phases[0].lanes:
-            found[lane.lane].add(tuple(lane.producer_configs.items()))
-    drawn = ("message.timeout.ms", 5000)
-    assert found == {"one": {(), (("linger.ms", 50), drawn)}, "two": {(("linger.ms", 7),), (("linger.ms", 7), drawn)}}
 
 
 def test_a_client_is_drawn_for_each_lane_that_it_can_serve_and_configs_where_it_knows_their_names() -> None:

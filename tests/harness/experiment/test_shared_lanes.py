@@ -1,15 +1,10 @@
 """Phases share the lanes and the load that stand at the top: the lane LANE is called PHASE-LANE there."""
 
-from collections import Counter
-from pathlib import Path
-
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.harness.experiment.file import dump_experiment, load_experiment, parse_experiment
+from kafka_chaos.harness.experiment.file import dump_experiment, parse_experiment
 
-FAMILIES = Path(__file__).parents[3] / "experiments" / "nightly" / "families.yaml"
 SHARED = """\
 name: shared
 workload: {duration: 12}
@@ -67,24 +62,3 @@ def test_a_refusal_names_the_line_once(old: str, new: str, refusal: str) -> None
         parse_experiment(SHARED.replace(old, new), "shared.yaml")
     (line,) = str(refused.value).splitlines()
     assert line.startswith(f"shared.yaml:{refusal}")
-
-
-def test_the_families_of_the_nightly_job_break_the_same_24_lanes_by_two_kinds_each() -> None:
-    experiment = load_experiment(FAMILIES)
-    folders: Counter[str] = Counter()
-    for phase in experiment.phases:
-        lanes = {
-            (lane.acks, lane.idempotence, lane.min_insync_replicas, lane.unclean_leader_election, lane.partitions)
-            for lane in phase.lanes
-        }
-        crossed = {
-            (acks, idempotence, minimum, unclean, 3 if spread else 1)
-            for acks, idempotence in (("0", False), ("1", False), ("all", False), ("all", True))
-            for minimum in (1, 2)
-            for unclean, spread in ((False, False), (True, False), (False, True))
-        }
-        assert lanes == crossed
-        assert len(lanes) == len(phase.lanes) == 24
-        (family,) = {fault_kinds()[fault.kind].__module__.split(".")[2] for fault in phase.faults()}
-        folders[family] += len({fault.kind for fault in phase.faults()})
-    assert folders == dict.fromkeys(("process", "network", "links", "storage", "coordination", "clock"), 2)

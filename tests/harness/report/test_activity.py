@@ -114,13 +114,3 @@ def test_a_page_has_the_transactions_and_groups_of_a_lane(tmp_path: Path) -> Non
     assert {"transactions-0", "group-0-0", "group-0-1-description"} <= set(ids)
     assert "below a lane's picture" in page.text.lower()
     assert "below a lane's picture" not in page_of(full_run(tmp_path / "plain"), series_of("orders")).text.lower()
-
-
-def test_the_group_of_a_loop_is_shown_with_its_output_only(tmp_path: Path) -> None:
-    series = series_of("orders")
-    both = Series(
-        lanes=dict.fromkeys(("orders", "safe"), series.lanes["orders"]),
-        groups={("orders", "safe-loop"): group_over_time("orders", "safe-loop")},
-    )
-    page = page_of(full_run(tmp_path), both)
-    assert [name for name in page.values("id") if name.startswith("group-")] == ["group-1-0", "group-1-0-description"]

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from activity_runs import S, commit, held, table, transaction
 
 from kafka_chaos.harness.report.inputs.groups import Committed, Holding, read_groups
@@ -46,23 +44,6 @@ def test_an_open_transaction_ends_when_the_next_producer_takes_its_id_over(tmp_p
     (one,) = read_transactions([table(tmp_path, "transactions", rows)], FRAMES)["orders"]
     assert one.incarnations == [Incarnation(S // 2, 0), Incarnation(4 * S, 1)]
     assert [one.ends_at(bar) for bar in one.bars] == [4 * S, round(5.5 * S), None]
-
-
-def test_what_is_kept_does_not_grow_with_the_number_of_transactions(tmp_path: Path) -> None:
-    count = 60_000
-    begins = pa.array([S + index * 100_000 for index in range(count)], pa.int64())
-    rows = pa.table({
-        "lane": pa.array(["orders"] * count), "producer_id": pa.array([0] * count, pa.int32()),
-        "transaction": pa.array(range(count), pa.int64()), "transactional_id": pa.array(["orders-0"] * count),
-        "begin_ns": begins, "end_ns": pa.array([begin.as_py() + 50_000 for begin in begins], pa.int64()),
-        "outcome": pa.array(["committed", "committed", "aborted"] * (count // 3)),
-    })  # fmt: skip
-    files = [tmp_path / f"{part}.parquet" for part in range(3)]
-    for part, file in enumerate(files):
-        pq.write_table(rows.slice(part * count // 3, count // 3), file)
-    (one,) = read_transactions(files, FRAMES)["orders"]
-    assert len(one.bars) <= 2 * 62
-    assert (one.count("committed"), one.count("aborted")) == (count * 2 // 3, count // 3)
 
 
 def test_a_member_that_goes_on_with_a_partition_has_one_bar(tmp_path: Path) -> None:

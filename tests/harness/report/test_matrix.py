@@ -52,18 +52,6 @@ def test_an_unseen_record_without_a_final_log_is_a_doubt(tmp_path: Path) -> None
     assert row.cell(Anomaly.PHANTOM).state == "violation"
 
 
-def test_only_columns_with_something_to_see_are_notable(tmp_path: Path) -> None:
-    found = {"lost_write": (3, "permitted")}
-    lanes = [runs.lane("a"), runs.lane("b")]
-    verdicts = [runs.judged("a", found=found), runs.judged("b", not_judged={"phantom": "nobody looked"})]
-    table = matrix.rows(read_evidence(runs.write(tmp_path / "run", lanes, verdicts)))
-    assert matrix.notable_anomalies(table) == [Anomaly.LOST_WRITE]
-    clean, unjudged = matrix.quiet_columns(table)
-    assert "duplicate" in clean
-    assert "phantom" not in clean
-    assert unjudged == "Not judged in some lanes: phantom (nobody looked)."
-
-
 def test_sentences_count_confirmations_and_kept_promises(tmp_path: Path) -> None:
     lanes = [runs.lane(name) for name in "abc"]
     verdicts = [

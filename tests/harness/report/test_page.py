@@ -144,20 +144,6 @@ def test_clients_stand_side_by_side_where_lanes_have_several(tmp_path: Path) -> 
     ]
 
 
-def test_records_without_a_cause_are_counted(tmp_path: Path) -> None:
-    run = full_run(tmp_path)
-    document = json.loads((run / "verdict.json").read_text())
-    found = document["lanes"][0]["anomalies"]
-    found["lost_write"]["causes"] = {"truncation": 13, "unobserved": 7}
-    found["duplicate"]["causes"] = {"retry": 1}
-    (run / "verdict.json").write_text(json.dumps(document))
-    page = page_of(run, series_of("orders"))
-    headings = next(row for row in page.rows if "Without a cause" in row)
-    summaries = {row[0]: row for row in reversed(page.rows) if len(row) == len(headings)}
-    place = headings.index("Without a cause")
-    assert (summaries["orders"][place], summaries["safe"][place]) == ("7", "0")
-
-
 def test_a_violation_comes_first_with_its_reasons(tmp_path: Path) -> None:
     reason = "lost_write is forbidden and was found: 3"
     verdicts = [runs.judged("a", verdict="violation", found={"lost_write": (3, "forbidden")}, reasons=[reason])]
@@ -294,12 +280,3 @@ def _restless(name: str, changes: int, partitions: int) -> Sequence[dict[str, ob
                    start_offset=index * 10, isr=[1])
         for index in range(changes)
     ]  # fmt: skip
-
-
-def test_the_command_that_a_run_recorded_for_doing_it_again_is_shown(tmp_path: Path) -> None:
-    run = full_run(tmp_path)
-    recorded = {"replay": "pytest 'tests/test_orders.py::test_it' --kafka-chaos-seed 7"}
-    (run / "experiment.yaml").write_text(json.dumps({"name": "demo", "seed": 7, "recorded": recorded}))
-    text = page_of(run).text
-    assert "pytest 'tests/test_orders.py::test_it' --kafka-chaos-seed 7" in text
-    assert "kafka-chaos run" not in text

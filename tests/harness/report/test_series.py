@@ -124,16 +124,6 @@ def _check_percentile(value: int | None, latencies: list[int], share: float) -> 
     assert low * (1 - LATENCY_STEP) <= value <= high * (1 + LATENCY_STEP)
 
 
-def test_lanes_of_a_phase_share_their_axis_and_records_outside_it_are_kept(tmp_path: Path) -> None:
-    rows = [record("a", 0, -50, 1), record("a", 1, 10, 1), record("b", 0, 11_000, 1)]
-    found = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a", "b"))
-    a, b = found.lanes["a"], found.lanes["b"]
-    assert (a.start_ns, a.width_ns) == (b.start_ns, b.width_ns)
-    assert a.start_ns <= START - 50 * MS
-    assert a.total("ok") == 2
-    assert b.total("ok") == 1
-
-
 def test_finds_the_gaps_between_acknowledgements_exactly(tmp_path: Path) -> None:
     acknowledged = [0, 5, 700, 1800, 1805, 2400.25]
     rows = [record("a", seq, ms, 0) for seq, ms in enumerate(acknowledged)]

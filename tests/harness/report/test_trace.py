@@ -114,12 +114,6 @@ def test_the_table_says_what_became_of_each(run: Path, monkeypatch: pytest.Monke
     assert "4.700 s broker-1 broker-2:9092 Fetch v1 orders-0, orders-1, orders-2, 6 more 4700 never" in words
 
 
-def test_a_name_that_is_no_request_is_refused(run: Path) -> None:
-    result = CliRunner().invoke(trace_command, [str(run), "--api", "Produced"])
-    assert isinstance(result.exception, UsageFailure)
-    assert "'Produced' is no request of Kafka: expected Produce" in str(result.exception)
-
-
 def test_a_report_shows_each_fault_once_with_what_was_around(run: Path) -> None:
     found = around_faults(read_trace(run), 6)
     assert [title for title, _ in found] == [

@@ -234,10 +234,3 @@ def test_what_no_prediction_knows_is_refused_or_assumed(monkeypatch: pytest.Monk
     assert "duplicate" in lane.assumed
     with pytest.raises(UsageFailure, match=r"--client-config: auto\.offset\.reset=latest"):
         read(monkeypatch, READ, client_configs={"auto.offset.reset": "latest"})
-
-
-def test_leaders_may_move_back_after_each_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    killed = "outside_faults: [kill, pause]\n"
-    assert read(monkeypatch, READ, more=killed).faults == ("kill", "pause", "stop", "stop")
-    assert read(monkeypatch, READ).faults == ()
-    assert read(monkeypatch, {"auto.leader.rebalance.enable": "false"}, more=killed).faults == ("kill", "pause")

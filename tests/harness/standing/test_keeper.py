@@ -157,7 +157,7 @@ from kafka_chaos.harness.standing import keeper
 from tests.harness.standing.test_keeper import Running
 
 def run(experiment, *, listeners, **_):
-    for number in range(1000):
+    for number in range(100_000):
         listeners[0](FaultHealed(fault_id=str(number)))
         time.sleep(0.01)
 
@@ -172,7 +172,7 @@ keeper.keep("test", {}, disks=False, clocks=False)
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    """The process that keeps a cluster `test`, which is a fake; a run on it takes ten seconds."""
+    """The process that keeps a cluster `test`, which is a fake; a run on it takes a quarter of an hour."""
     with subprocess.Popen([sys.executable, "-c", PROCESS], cwd=Path(__file__).parents[3]) as process:
         wait_until(standing, "the cluster to serve", timeout=30)
         yield process
@@ -192,7 +192,7 @@ def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(proces
         cluster.ask("run", hear, values={"phases": []}, root="runs", accept_known=())
     start = time.monotonic()
     assert cluster.ask("heal", faults=()) == []
-    assert time.monotonic() - start < 5, "the run has ended"
+    assert time.monotonic() - start < 60, "the run has ended"
 
 
 def test_a_command_that_was_killed_ends_its_job_at_the_next_event(process: subprocess.Popen[bytes]) -> None:
@@ -201,7 +201,7 @@ def test_a_command_that_was_killed_ends_its_job_at_the_next_event(process: subpr
         assert isinstance(connection.recv(), Event)
     start = time.monotonic()
     assert find("test").ask("heal", faults=()) == []
-    assert time.monotonic() - start < 5, "the run has ended"
+    assert time.monotonic() - start < 60, "the run has ended"
 
 
 @pytest.mark.parametrize("is_busy", [False, True])

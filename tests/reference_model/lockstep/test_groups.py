@@ -54,29 +54,6 @@ def test_a_fenced_member_does_not_join_again() -> None:
         do(model, "polls", member=1)
 
 
-def test_only_of_a_static_member_the_place_can_be_taken() -> None:
-    with pytest.raises(ActionError, match="impossible"):
-        taken_over(is_static=False)
-
-
-def test_a_member_that_is_not_static_can_not_come_back() -> None:
-    model = group(EAGER_RULES)
-    do(model, "crashes", member=1)
-    with pytest.raises(ActionError, match="impossible"):
-        do(model, "comes_back", member=1)
-
-
-@pytest.mark.parametrize("name", ["polls", "processes", "commits"])
-def test_a_frozen_member_does_nothing(name: str) -> None:
-    model = group(EAGER_RULES)
-    do(model, *{"polls": (), "processes": ("polls",), "commits": ("polls", "processes")}[name], "freezes", member=1)
-    with pytest.raises(ActionError, match="impossible"):
-        do(model, name, member=1)
-    do(model, "thaws", member=1)
-    seen(model, members=(1,))
-    do(model, name, member=1)
-
-
 def test_a_frozen_member_that_is_not_removed_holds_up_a_rebalance() -> None:
     model = group(EAGER_RULES)
     do(model, "freezes", member=1)

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_chaos.reference_model.transactions.effects import Action
 from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, canonical
-from kafka_chaos.reference_model.transactions.rules import V1, V1_UNVERIFIED, V2, Kind, Rules
+from kafka_chaos.reference_model.transactions.rules import V1, V2, Rules
 from kafka_chaos.reference_model.transactions.state import (
     ABORT,
     ABORTED,
@@ -112,20 +112,6 @@ def test_a_new_incarnation_fences_the_old_one() -> None:
     assert state.producers[0].phase == OVER
     assert [entry.kind for log in state.logs for entry in log] == [DATA, ABORT] * 2
     assert {entry.epoch for log in state.logs for entry in log if entry.kind == ABORT} == {1}
-
-
-def test_a_late_end_is_forgotten_where_the_protocol_assumes_so() -> None:
-    late = ("start", "add_partition:OK", "abort:late")
-    assert play(Setup(V1), *late).late
-    assert not play(Setup(V1), *late, "abort:OK").late
-    kept = play(Setup(replace(V1, late=frozenset(Kind))), *late, "abort:OK")
-    assert [request.kind for request in kept.late] == [Kind.END]
-
-
-def test_a_record_overtaken_by_the_end_is_forgotten_where_the_protocol_assumes_so() -> None:
-    late = ("start", "add_partition:OK", "produce:late", "abort:unanswered")
-    assert play(Setup(V1), *late).late
-    assert not play(Setup(V1_UNVERIFIED), *late).late
 
 
 def test_a_new_coordinator_writes_every_marker_again_and_ignores_those_of_the_old_one() -> None:

@@ -180,18 +180,6 @@ def described(state: str, owner: int) -> Answer:
     return Answer(state=Answer(name=state), members=[member])
 
 
-@pytest.mark.parametrize(("state", "owners"), [("STABLE", (1,)), ("PREPARING_REBALANCING", None)])
-def test_owners_are_seen_only_while_no_rebalance_goes_on(
-    members: Members, monkeypatch: pytest.MonkeyPatch, state: str, owners: object
-) -> None:
-    process_of(members)
-    members.signal(1, signal.SIGSTOP)
-    monkeypatch.setattr(members, "_described", lambda: described(state, 1))
-    monkeypatch.setattr(members, "_committed", lambda: (0,))
-    observed = members.observe()
-    assert (observed.members, observed.owners) == ((1,), owners)
-
-
 @pytest.mark.parametrize(("known", "members_seen"), [("m", (2,)), ("another", (1,))])
 def test_a_static_member_that_was_replaced_is_known_by_the_id_of_its_successor(
     monkeypatch: pytest.MonkeyPatch, known: str, members_seen: object

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer.fetch import FetchRequest
-from kafka.protocol.consumer.group import OffsetCommitRequest
 from kafka.protocol.metadata.metadata import MetadataResponse
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest
@@ -65,16 +64,6 @@ def test_partitions_that_join_a_transaction() -> None:
     )
     contents = understood(frame_of(AddPartitionsToTxnRequest(transactions=[transaction]), 4))
     assert (contents.transactional_ids, contents.partitions) == (("tx",), (("a", 3),))
-
-
-@pytest.mark.parametrize("version", [2, 8, 9])
-def test_offsets_of_a_group(version: int) -> None:
-    topic = OffsetCommitRequest.OffsetCommitRequestTopic
-    partition = topic.OffsetCommitRequestPartition(partition_index=4, committed_offset=3)
-    request = OffsetCommitRequest(group_id="g", topics=[topic(name="a", partitions=[partition])])
-    contents = understood(frame_of(request, version))
-    assert contents.partitions == (("a", 4),)
-    assert contents.detail["group_id"] == "g"
 
 
 def produce(acks: int, *, transactional_id: str | None = None, records: int = 10) -> Any:

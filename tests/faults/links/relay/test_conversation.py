@@ -1,6 +1,5 @@
 """Requests and responses of a connection, and what rules do to them."""
 
-import json
 from io import StringIO
 
 import pytest
@@ -180,25 +179,6 @@ def refused(error: int) -> memoryview:
     """A broker's answer to `told`."""
     body = LeaderAndIsrResponse(error_code=error, partition_errors=[]).encode(version=1)
     return memoryview((5).to_bytes(4, "big") + bytes(body))
-
-
-def test_all_of_what_a_controller_asks_is_recorded_where_that_is_wanted() -> None:
-    around = Around()
-    for around.traces_controllers in (False, True):
-        talk = conversation(around, "broker-3")
-        assert ask(talk, told(7)) is Fate.PASS
-        assert talk.unanswered() == 1
-        frame = refused(11)
-        assert talk.response(frame, len(frame)) is Fate.PASS
-        assert talk.unanswered() == 0
-        ask(talk, end_txn())
-        assert talk.unanswered() == 0
-        talk.ends()
-    without, _, with_all, of_a_client = around.recorded
-    assert not {"request", "answer"} & {*without, *of_a_client}
-    assert with_all["request"]["ungrouped_partition_states"][0]["leader_epoch"] == 7  # type: ignore[index]
-    assert with_all["answer"] == {"error_code": 11, "partition_errors": []}
-    assert json.loads(json.dumps(with_all, default=str))["request"]["controller_id"] == 3
 
 
 def test_a_controller_s_frame_that_is_long_is_waited_for() -> None:

@@ -15,7 +15,7 @@ import pytest
 from kafka_chaos.faults.links.relay.connection import Conversation
 from kafka_chaos.faults.links.relay.pair import Pair
 from kafka_chaos.faults.links.relay.relay import MARK, Relay, redirection, undone
-from kafka_chaos.faults.links.relay.rules import CLIENTS, CUT, DELAY, DROP, HOLD, RATE, RESPONSE, Rule
+from kafka_chaos.faults.links.relay.rules import CLIENTS, CUT, DROP, HOLD, RATE, RESPONSE, Rule
 from tests.faults.links.relay.test_conversation import end_txn
 
 PATIENCE = 5.0
@@ -136,16 +136,6 @@ def test_what_is_held_can_be_lost_at_last(both: Connected) -> None:
     both.relay.lift("rule", release=False)
     assert both.is_over(both.broker)
     assert both.is_over(both.client)
-
-
-def test_a_delay_is_over_by_itself_for_each(both: Connected) -> None:
-    both.relay.apply(rule(DELAY, seconds=0.1))
-    start = time.monotonic()
-    both.client.send(request(1) + request(2))
-    assert both.arrives(both.broker, len(request())) == request(1)
-    assert time.monotonic() - start >= 0.1
-    assert both.arrives(both.broker, len(request())) == request(2)
-    assert time.monotonic() - start >= 0.2
 
 
 def test_a_rate_holds_for_all_that_passes_and_owes_nothing_afterwards(both: Connected) -> None:

@@ -69,21 +69,6 @@ def test_clean_thaws_first_and_removes_the_disks_of_dead_runs_only(made: Any, en
     assert [left.run_id for left in cleanup.clean(engine, kept=True)] == ["kept"]
 
 
-def test_nothing_is_frozen_any_more_when_containers_are_removed(
-    made: Any, engine: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    disk = made("lost", dead())
-    frozen: list[bool] = []
-
-    def remove(client: Any, run_id: str) -> int:
-        frozen.append(disk.is_frozen())
-        return 0
-
-    monkeypatch.setattr(cleanup, "_remove_once", remove)
-    cleanup.clean(engine)
-    assert frozen == [False]
-
-
 @pytest.mark.usefixtures("no_engine")
 def test_clean_thaws_without_a_docker_engine(made: Any) -> None:
     lost, living = made("lost", dead()), made("living", current_owner())

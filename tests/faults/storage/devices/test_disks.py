@@ -103,16 +103,6 @@ def test_a_disk_that_failed_refuses_writes_and_has_lost_what_was_not_flushed(dis
     assert log.read_bytes() == b"f" * 100
 
 
-def test_a_disk_is_made_whole_from_all_at_once(disk: Disk) -> None:
-    disk.fill()
-    disk.freeze()
-    disk.make_whole()
-    assert (disk.is_frozen(), disk.is_filled(), disk.refuses_writes()) == (False, False, False)
-    disk.cut_power()
-    disk.make_whole()
-    assert segment(disk).parent.is_dir()
-
-
 @pytest.mark.parametrize("action", ["fill", "fail", "cut_power", "refuses_writes", "make_whole"])
 def test_what_is_done_to_a_frozen_disk_thaws_it_first(action: str, disk: Disk) -> None:
     disk.freeze()

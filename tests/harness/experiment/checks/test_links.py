@@ -66,16 +66,6 @@ schedule: [{{{fault}, target: broker:1, at: 1, duration: 5}}]
 """
 
 
-def test_only_a_fault_of_clocks_gets_clocks_that_can_be_moved() -> None:
-    lane = ", topic_configs: {retention.ms: 60001}, transactional: {timeout_ms: 5001}"
-    for given in (
-        experiment_with_clocks("fault: clock-step"),
-        experiment_with_clocks("fault: clock-step, seconds: 5", lane=lane),
-    ):
-        assert parse_experiment(given, "clocks.yaml").layout.clocks
-    assert not parse_experiment(experiment_with_clocks("fault: kill"), "clocks.yaml").layout.clocks
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
