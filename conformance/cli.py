@@ -37,23 +37,25 @@ def list_command(as_json: bool) -> None:
     """List the scenarios: id, what it shows, and the document that describes it."""
     from kafka_chaos.conformance.scenario.registry import all_scenarios
 
-    found = list(all_scenarios().values())
+    scenarios = list(all_scenarios().values())
     if as_json:
         shown = [
             {
-                "id": one.id,
-                "document": one.source.document.title,
-                "section": one.source.section,
-                "title": one.title,
-                "source": one.file,
+                "id": scenario.id,
+                "document": scenario.source.document.title,
+                "section": scenario.source.section,
+                "title": scenario.title,
+                "source": scenario.file,
             }
-            for one in found
+            for scenario in scenarios
         ]
         click.echo(json.dumps({"format_version": 1, "scenarios": shown}, indent=2))
         return
-    widths = [max(map(len, column)) for column in zip(*((one.id, one.title) for one in found), strict=True)]
-    for one in found:
-        click.echo(f"{one.id:{widths[0]}}  {one.title:{widths[1]}}  {one.source.document.title}")
+    widths = [
+        max(map(len, column)) for column in zip(*((scenario.id, scenario.title) for scenario in scenarios), strict=True)
+    ]
+    for scenario in scenarios:
+        click.echo(f"{scenario.id:{widths[0]}}  {scenario.title:{widths[1]}}  {scenario.source.document.title}")
 
 
 @scenario_command.command("run")

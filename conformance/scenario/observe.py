@@ -1,6 +1,6 @@
 """Observes every replica of a partition from outside, without asking the leader about the others.
 
-Where each field comes from, and how exact it is: the table in `page/index.md.jinja`.
+Where each field comes from, and how exact it is: the table in `docs/scenarios.md.jinja`.
 """
 
 import tarfile

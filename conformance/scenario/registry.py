@@ -74,22 +74,22 @@ def all_scenarios() -> Mapping[str, Scenario]:
 
     A process reads the files once.
     """
-    found: dict[str, Scenario] = {}
+    by_id: dict[str, Scenario] = {}
     for package, folder in folders().items():
         sources = read_documents(folder / "documents.toml")
-        scenarios = {one.id: one for one in _in_files(package, folder, sources)}
+        scenarios = {scenario.id: scenario for scenario in _in_files(package, folder, sources)}
         if missing := sorted(set(sources) - set(scenarios)):
             raise LookupError(f"documents.toml of {package} names scenarios that no file has: {missing}")
-        found |= {name: scenarios[name] for name in sources}
-    return found
+        by_id |= {name: scenarios[name] for name in sources}
+    return by_id
 
 
 def read_documents(file: Path) -> dict[str, Source]:
     """The sources of a package's scenarios, by their ids."""
     sources: dict[str, Source] = {}
-    for one in tomllib.loads(file.read_text(encoding="utf-8"))["documents"].values():
-        document = Document(one["title"], one.get("original_title", one["title"]), one.get("date"))
-        sources |= {scenario: Source(document, *section) for scenario, section in one["scenarios"].items()}
+    for written in tomllib.loads(file.read_text(encoding="utf-8"))["documents"].values():
+        document = Document(written["title"], written.get("original_title", written["title"]), written.get("date"))
+        sources |= {scenario: Source(document, *section) for scenario, section in written["scenarios"].items()}
     return sources
 
 
@@ -111,13 +111,13 @@ def scenarios_in(path: Path) -> list[Scenario]:
     if not isinstance(written, dict) or not written:
         raise UsageFailure(f"{path}: expected `scenarios` by id, as `kafka-chaos predict --story` writes them")
     scenarios = []
-    for name, one in written.items():
-        if not isinstance(one, dict) or not all(isinstance(one.get(key), str) for key in ("title", "story")):
+    for name, entry in written.items():
+        if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("title", "story")):
             raise UsageFailure(f"{path}: scenarios.{name}: expected the texts `title` and `story`, and `acts`")
-        check_acts(f"{path}: scenarios.{name}", one.get("acts"), content)
-        source = Source(Document(path.name, path.name, None), one["title"], one["title"])
-        story = " ".join(one["story"].split())
-        scenarios.append(Scenario(name, source, one["title"], story, str(path), _played(one, content)))
+        check_acts(f"{path}: scenarios.{name}", entry.get("acts"), content)
+        source = Source(Document(path.name, path.name, None), entry["title"], entry["title"])
+        story = " ".join(entry["story"].split())
+        scenarios.append(Scenario(name, source, entry["title"], story, str(path), _played(entry, content)))
     return scenarios
 
 
@@ -126,26 +126,26 @@ def _in_files(package: str, folder: Path, sources: Mapping[str, Source]) -> Iter
 
     for path in sorted(folder.rglob("*.yaml")):
         content = YAML(typ="safe").load(path)
-        for name, one in content["scenarios"].items():
-            module = one["play"].partition(":")[0] if "play" in one else None
+        for name, entry in content["scenarios"].items():
+            module = entry["play"].partition(":")[0] if "play" in entry else None
             file = f"{_folder(module)}.py" if module else f"{_folder(package)}/{path.relative_to(folder).as_posix()}"
-            story = " ".join(one["story"].split())
-            play = _played(one, content)
-            yield Scenario(name, sources[name], one["title"], story, file, play, one.get("needs_zookeeper"))
+            story = " ".join(entry["story"].split())
+            play = _played(entry, content)
+            yield Scenario(name, sources[name], entry["title"], story, file, play, entry.get("needs_zookeeper"))
 
 
 def _folder(package: str) -> str:
     return package.removeprefix("kafka_chaos.").replace(".", "/")
 
 
-def _played(one: Mapping[str, Any], file: Mapping[str, Any]) -> Callable[[Play], None]:
+def _played(entry: Mapping[str, Any], file: Mapping[str, Any]) -> Callable[[Play], None]:
     def play(play: Play) -> None:
-        if "play" in one:
-            module, _, function = one["play"].partition(":")
+        if "play" in entry:
+            module, _, function = entry["play"].partition(":")
             getattr(importlib.import_module(module), function)(play)
             return
         from kafka_chaos.conformance.scenario.script import play_acts
 
-        play_acts(play, one["acts"], file)
+        play_acts(play, entry["acts"], file)
 
     return play

@@ -74,8 +74,8 @@ class Share:
         low, high = self.interval
         if not self.runs:
             return "not judged"
-        found = f"in {self.hits} of {self.runs}" if self.hits else f"in none of {self.runs}"
-        return f"{found} ({low:.0%} – {high:.0%}){f', up to {self.most:,}' if self.hits else ''}"
+        shown = f"in {self.hits} of {self.runs}" if self.hits else f"in none of {self.runs}"
+        return f"{shown} ({low:.0%} – {high:.0%}){f', up to {self.most:,}' if self.hits else ''}"
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class CellSummary:
     @property
     def gaps(self) -> tuple[float, float, float] | None:
         """The shortest, the median and the longest of the runs' longest times without acknowledgement, in seconds."""
-        known = sorted(run.gap_s for run in self.runs if run.gap_s is not None)
-        return (known[0], statistics.median(known), known[-1]) if known else None
+        gaps = sorted(run.gap_s for run in self.runs if run.gap_s is not None)
+        return (gaps[0], statistics.median(gaps), gaps[-1]) if gaps else None
 
     def to_json(self) -> dict[str, Any]:
         """The row of the table."""
@@ -126,8 +126,13 @@ class CellSummary:
             "runs": len(self.runs),
             "verdict": str(self.verdict),
             "anomalies": [
-                {"anomaly": name, "hits": one.hits, "runs": one.runs, "low": one.interval[0], "high": one.interval[1]}
-                for name, one in self.shares.items()
+                {
+                    "anomaly": name,
+                    "hits": share.hits,
+                    "runs": share.runs,
+                    **dict(zip(("low", "high"), share.interval, strict=True)),
+                }
+                for name, share in self.shares.items()
             ],
             "gaps_s": list(self.gaps or ()),
             "worst_run": self.worst.run,
@@ -136,10 +141,10 @@ class CellSummary:
 
 def cells_of(record: Iterable[LaneRun]) -> list[CellSummary]:
     """The cells that have runs, in their order."""
-    found: dict[Cell, list[LaneRun]] = {}
+    runs_of: dict[Cell, list[LaneRun]] = {}
     for run in record:
-        found.setdefault(run.cell, []).append(run)
-    return [CellSummary(cell, found[cell]) for cell in sorted(found)]
+        runs_of.setdefault(run.cell, []).append(run)
+    return [CellSummary(cell, runs_of[cell]) for cell in sorted(runs_of)]
 
 
 def write_pages(cells: Sequence[CellSummary], out: Path, untried: int = 0) -> None:

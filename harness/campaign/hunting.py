@@ -112,9 +112,9 @@ class Hunt:
         What was tried least has most weight; so has what led to something new.
         """
         generate = dict(self.values["schedule"]["generate"])
-        given = generate.get("weights", {})
+        weights = generate.get("weights", {})
         generate["weights"] = {
-            name: given.get(name, 1.0) * (1 + self.led_to[name]) / (1 + self.tried[name])
+            name: weights.get(name, 1.0) * (1 + self.led_to[name]) / (1 + self.tried[name])
             for key in _DRAWN
             for name in generate.get(key, ())
         }

@@ -113,7 +113,7 @@ class Narrowing:
         draft = into.with_suffix(".md")
         page = environment().overlay(autoescape=False).get_template("draft.md.j2")
         said = {"lane": lane, "client": client_named(lane.client), "lines": dict(self._lines())}
-        write_whole(draft, page.render(one=self, experiment=experiment, text=text, file=into.name, **said))
+        write_whole(draft, page.render(narrowing=self, experiment=experiment, text=text, file=into.name, **said))
         return draft
 
     @property

@@ -149,13 +149,13 @@ class Night:
                     if (count := verdict.count(anomaly)) is not None:
                         judged.setdefault(anomaly.value, []).append((status, count))
             settings = lane.to_json()
-            counts = Counter(verdict.verdict for verdict in verdicts)
+            endings = Counter(verdict.verdict for verdict in verdicts)
             yield {
                 "experiment": experiment,
                 "lane": name,
                 "settings": {key: settings[key] for key in _SETTINGS},
-                "verdicts": {str(verdict): counts[verdict] for verdict in Verdict},
-                "anomalies": {anomaly: _shown(found) for anomaly, found in judged.items()},
+                "verdicts": {str(verdict): endings[verdict] for verdict in Verdict},
+                "anomalies": {anomaly: _shown(counts) for anomaly, counts in judged.items()},
             }
 
 

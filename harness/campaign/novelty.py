@@ -23,30 +23,32 @@ def novelty_of(run_dir: Path) -> set[str]:
     if not lanes:
         return set()
     clients = {lane.lane: f"{lane.client or IN_PROCESS}, {lane.lane}" for lane in lanes}
-    found = {f"{clients[lane]}: {action}" for lane, counts in actions_of(run_dir).items() for action in counts}
+    observations = {f"{clients[lane]}: {action}" for lane, counts in actions_of(run_dir).items() for action in counts}
     for lane, outcome, error, _ in outcomes_of(run_dir):
-        found.add(f"{clients.get(lane, lane)}: {outcome} {normalised(str(error))}")
+        observations.add(f"{clients.get(lane, lane)}: {outcome} {normalised(str(error))}")
     for (lane, _), changes in events.changes.items():
         for change in changes:
             what = f"ISR of {len(change.isr)}" if isinstance(change, IsrChanged) else "a new leader"
-            begun = [one for one in events.concerning(lane) if one.requested and one.requested[0] <= change.ts_ns]
-            ongoing = sorted({one.kind for one in begun if not one.healed or change.ts_ns <= one.healed[-1]})
-            found.add(f"{what} during {' and '.join(ongoing) or 'no fault'}")
+            begun = [
+                fault for fault in events.concerning(lane) if fault.requested and fault.requested[0] <= change.ts_ns
+            ]
+            ongoing = sorted({fault.kind for fault in begun if not fault.healed or change.ts_ns <= fault.healed[-1]})
+            observations.add(f"{what} during {' and '.join(ongoing) or 'no fault'}")
     for name, lines in lines_of(run_dir).items():
-        found |= {f"{name.partition('-')[0]}: {line}" for line in lines}
-    return found
+        observations |= {f"{name.partition('-')[0]}: {line}" for line in lines}
+    return observations
 
 
 def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
     """By the name of each log, its lines: as they are without what varies, with the first that is so."""
-    found: dict[str, dict[str, str]] = {}
+    by_log: dict[str, dict[str, str]] = {}
     for path in sorted((run_dir / "logs").glob("*.log")):
-        lines = found.setdefault(path.stem, {})
+        lines = by_log.setdefault(path.stem, {})
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
                 if not _UNTOLD.match(line):
                     lines.setdefault(normalised(line.rstrip()), line.rstrip())
-    return found
+    return by_log
 
 
 def normalised(line: str) -> str:

@@ -87,10 +87,10 @@ def _target(event: Mapping[str, Any], place: str) -> str:
         asked = Target.parse(str(event.get("target")))
         if asked.role in OF_CLIENTS:
             return asked.text
-    found = [SERVER.fullmatch(str(name)) for name in resolved]
-    matches = [match for match in found if match is not None]
+    servers = [SERVER.fullmatch(str(name)) for name in resolved]
+    matches = [match for match in servers if match is not None]
     roles = {match["role"] for match in matches}
-    if len(roles) != 1 or len(matches) != len(found):
+    if len(roles) != 1 or len(matches) != len(servers):
         hit = ", ".join(map(str, resolved)) or "nobody"
         raise UsageFailure(f"{place}: the fault hit {hit}: no target names just that")
     role, numbers = roles.pop(), [match["number"] for match in matches]

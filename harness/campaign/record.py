@@ -91,8 +91,8 @@ def settings_of(entry: Mapping[str, Any]) -> str:
     version = lane.kafka_version or USUAL_VERSION
     elr = elects_from_elr(version, lane.metadata_mode or usual_mode(version), None)
     usual = {**Lane(lane=lane.lane).to_json(), "elr": elr}
-    given = {key: value for key, value in lane.to_json().items() if key not in names and value != usual.get(key)}
-    return json.dumps(given, sort_keys=True, separators=(",", ":"))
+    changed = {key: value for key, value in lane.to_json().items() if key not in names and value != usual.get(key)}
+    return json.dumps(changed, sort_keys=True, separators=(",", ":"))
 
 
 def faults_of(kinds: Iterable[str]) -> str:
@@ -149,7 +149,7 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
     in_process = {str(lane.get("lane")) for lane in lanes if lane.get("client", IN_PROCESS) == IN_PROCESS}
     version_here = str(as_dict(evidence.recorded.get("versions")).get("librdkafka", ""))
     report, gaps = evidence.path / REPORT_FILE, _gaps(evidence)
-    found = {}
+    lane_runs = {}
     for name, judged in evidence.judged.items():
         entry = evidence.lanes.get(name)
         if entry is None:
@@ -157,9 +157,9 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
         # A process says itself which client it is, in an event.
         said = str(entry.get("client") or "unknown")
         version = str(entry.get("kafka_version") or USUAL_VERSION)
-        counts = {anomaly: int(one.get("count") or 0) for anomaly, one in as_dict(judged.get("anomalies")).items()}
+        counts = {anomaly: int(shown.get("count") or 0) for anomaly, shown in as_dict(judged.get("anomalies")).items()}
         statuses = as_dict(judged.get("predicted")).items()
-        found[name] = LaneRun(
+        lane_runs[name] = LaneRun(
             run=evidence.run_id,
             client=client_named(IN_PROCESS, version_here) if name in in_process else said,
             cluster=f"{version}/{entry.get('metadata_mode') or usual_mode(version)}",
@@ -175,7 +175,7 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
             gap_s=gaps.get(name),
             report=str(report) if report.is_file() else None,
         )
-    return found
+    return lane_runs
 
 
 def client_named(client: Any, in_process: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Observes transactions from outside: the table in `page/index.md.jinja` says where each field comes from."""
+"""Observes transactions from outside: the table in `docs/scenarios.md.jinja` says where each field comes from."""
 
 import tarfile
 from collections.abc import Mapping
