@@ -258,6 +258,7 @@ class RecordingProducer:
                 code, name = (None, None) if error is None else (error.code(), error.name())
                 offset = message.offset() if error is None and recorder.answered else None
                 rows.settle(seq, outcome_of_report(code, retries=recorder.retries), name, offset=offset)
+            rows.pass_on()
             if report is not None:
                 report(error, message)
 

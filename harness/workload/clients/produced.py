@@ -97,6 +97,7 @@ class ProducedRows:
         self._transactions: list[tuple[int, int]] = []
         self._writer = tables.produced
         self._freed = 0
+        self._whole: list[pa.Table] = []
         self._reserved: ReservedSeqs | None = None
         if reserves:
             self._reserved = ReservedSeqs(
@@ -156,7 +157,7 @@ class ProducedRows:
             self.sent = first
 
     def settle(self, seq: int, outcome: Outcome, error: str | None = None, *, offset: int | None = None) -> None:
-        """A record has its outcome."""
+        """A record has its outcome; `pass_on` is due where that was the last one of a chunk."""
         chunk, row, now = self.chunks[seq // CHUNK], seq % CHUNK, time.monotonic_ns()
         if outcome is Outcome.OK:
             if offset is not None:
@@ -197,15 +198,25 @@ class ProducedRows:
                 chunk.done += len(rows)
                 if chunk.done == CHUNK:
                     self.is_done(chunk.first_seq)
+        self.pass_on()
 
     def is_done(self, seq: int) -> None:
-        """All records of this one's chunk have an outcome."""
+        """All records of this one's chunk have an outcome: it is ready to be passed on."""
         with self.lock:
             chunk = self.chunks.pop(seq // CHUNK)
             self._freed += CHUNK
-            table = self._table(chunk, chunk.settled())
-        # Not under the lock: the writer's thread, which takes it, too, may have to make room first.
-        self._writer.write(table)
+            self._whole.append(self._table(chunk, chunk.settled()))
+
+    def pass_on(self) -> None:
+        """Pass on the chunks that are done; waits while the writer has too much to do.
+
+        Not under the lock: the writer's thread, which takes it, too, may have to make room first.
+        """
+        while self._whole:
+            with self.lock:
+                tables, self._whole = self._whole, []
+            for table in tables:
+                self._writer.write(table)
 
     def write_rest(self, error: str | None = None) -> int:
         """Pass on all other rows, with an outcome or without, for no more will be sent.
@@ -214,7 +225,6 @@ class ProducedRows:
         """
         with self.lock:
             left = self.sent - self.answered
-            tables = []
             for number in sorted(self.chunks):
                 chunk = self.chunks.pop(number)
                 self._freed += chunk.done
@@ -222,9 +232,8 @@ class ProducedRows:
                 if error is not None:
                     unsettled = np.flatnonzero(view(chunk.complete_ns)[:sent] == 0).tolist()
                     chunk.errors |= dict.fromkeys(unsettled, error)
-                tables.append(self._table(chunk, np.flatnonzero(~chunk.is_written[:sent])))
-        for table in tables:
-            self._writer.write(table)
+                self._whole.append(self._table(chunk, np.flatnonzero(~chunk.is_written[:sent])))
+        self.pass_on()
         return left
 
     def _spans(self, first: int, count: int) -> Iterator[tuple[Chunk, slice]]:

@@ -146,6 +146,7 @@ class RecordedProducer(LaneProducer):
                 break
             except KafkaException as error:
                 self.rows.settle(seq, outcome_of_refusal(), error.args[0].name())
+                self.rows.pass_on()
             seq += 1
         self.rows.sent = seq
         return seq - first
@@ -164,6 +165,7 @@ class RecordedProducer(LaneProducer):
             seq = _SEQ_OF(message.value(), _SEQ_AT)[0]
             if error is not None:
                 rows.settle(seq, outcome_of_report(error.code(), retries=self._retries), error.name())
+                rows.pass_on()
                 return
             chunk = chunks[seq // CHUNK]
             now = now_ns()
@@ -179,6 +181,7 @@ class RecordedProducer(LaneProducer):
             last = now
             if chunk.done == CHUNK:
                 rows.is_done(seq)
+                rows.pass_on()
 
         return delivered
 

@@ -1,11 +1,14 @@
 """Whatever drives a client, the same of its records makes the same rows."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kafka_chaos.harness.workload.clients.produced import CHUNK
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from tests.harness.workload.drivers import CONSUMERS, PRODUCERS, Fate, consuming, producing
 
 SEVERAL = {
@@ -46,7 +49,21 @@ def test_a_record_has_the_outcome_that_its_client_says(
 def test_every_record_has_one_row_over_several_chunks_and_was_reserved(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records = CHUNK + 1_000
+    write, records = HistoryWriter.write, CHUNK + 1_000
+
+    def has_no_room(writer: HistoryWriter, table: pa.Table) -> None:
+        """The writer's thread has to take what sources keep before there is room again."""
+        taken: list[pa.Table | None] = [table]
+        for take in writer._sources:
+            thread = threading.Thread(target=lambda take=take: taken.append(take()), daemon=True)  # type: ignore[misc]
+            thread.start()
+            thread.join(20)
+            assert not thread.is_alive(), "nobody who waits for the writer keeps it waiting"
+        for one in taken:
+            if one is not None:
+                write(writer, one)
+
+    monkeypatch.setattr(HistoryWriter, "write", has_no_room)
     made = producing(kind, tmp_path, monkeypatch)(records, lambda seq: Fate(offset=seq // 2))
     found = [(row["seq"], row["partition"], row["offset"], row["outcome"]) for row in made.rows]
     assert found == [(seq, seq % 2, seq // 2, "ok") for seq in range(records)]
