@@ -96,3 +96,15 @@ def test_consumers_without_leader_epochs_miss_records_and_their_defects_are_name
     missed = {name: lane for name in defects if (lane := verdict.lane(name)).verdict is Verdict.VIOLATION}
     assert missed
     assert {name: lane.known_defects for name, lane in missed.items()} == {name: (defects[name],) for name in missed}
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+@pytest.mark.slow
+@needs_links
+def test_a_consumer_of_aiokafka_asks_the_old_leader_again_and_again(tmp_path: Path) -> None:
+    values = YAML(typ="safe").load(FINDINGS / "aiokafka-list-offsets.yaml")
+    verdict = run_experiment(experiment_of(values, "aiokafka-list-offsets.yaml"), root=tmp_path).verdict
+    found, control = verdict.lane("aiokafka"), verdict.lane("kafka-python")
+    assert (found.verdict, control.verdict) == (Verdict.VIOLATION, Verdict.CONFORMS), (found.reasons, control.reasons)
+    assert {anomaly for anomaly, seen in found.observed.items() if seen.count} == {RecoveryAnomaly.STALLED_CONSUMER}
