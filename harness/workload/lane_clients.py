@@ -162,7 +162,7 @@ def reading(
     is_followed = lane.group is not None or lane.transactional is not None
     if function is None:
         return _followers(lane, load, start_offsets), None if lane.group is None else _group(lane, lane, load)
-    application = ApplicationConsuming(lane, function, load, groups=load.tables if is_followed else None)
+    application = ApplicationConsuming(lane, function, load, has_groups=is_followed)
     return (_followers(lane, load, start_offsets), application) if is_followed else ((application,), None)
 
 

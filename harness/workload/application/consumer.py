@@ -1,13 +1,12 @@
 """A consumer for a user's application: a `confluent_kafka.Consumer` that records everything it receives.
 
 A name in the history denotes one uninterrupted assignment: an assignment, a seek, and a position that was reset
-(`auto.offset.reset`, KIP-320) each begin a new one; a position that went back otherwise does not. In a lane with a
-group, or in a loop, its assignments and its commits are recorded, too (`member.py`).
+(`auto.offset.reset`, KIP-320) each begin a new one; a position that went back otherwise does not (`member.py`). In a
+lane with a group, or in a loop, its assignments and its commits are recorded, too.
 """
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.member import Callbacks, Member
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.following import behind
-from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, RowBuffer
 from kafka_chaos.harness.workload.tables import LoadTables
 
 Rebalanced = Callable[[Any, Any], None]
@@ -29,13 +28,13 @@ _RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 
 
 class ConsumerRecorder:
-    """Records what all consumers of one lane's application receive."""
+    """Records what all consumers of one lane's application receive; `has_groups`: what their groups do, too."""
 
     def __init__(
-        self, lane: LaneSpec, writer: HistoryWriter, groups: LoadTables | None = None, calls: Calls | None = None
+        self, lane: LaneSpec, tables: LoadTables, *, has_groups: bool = False, calls: Calls | None = None
     ) -> None:
-        """`groups`: the tables of assignments and commits, if the lane has them. `calls` notes commits."""
-        self.groups = groups
+        self.tables = tables
+        self.has_groups = has_groups
         self.calls = calls or Calls()
         self.begins_at_0 = lane.transactional is None and lane.cleanup_policy is None
         self.clients: list[RecordingConsumer] = []
@@ -44,15 +43,14 @@ class ConsumerRecorder:
         self.topic = lane.topic_name
         self.consumed = 0
         self.codec = IdentityCodec(lane.lane)
-        self._names = itertools.count(1)
-        self._rows = RowBuffer(CONSUMED_SCHEMA, writer)
+        self._rows = RowBuffer(CONSUMED_SCHEMA, tables.consumed)
         self._last_ns = 0
         self._position: dict[int, int] = {}
         self._lock = threading.Lock()
 
     def client(self, configs: Mapping[str, object]) -> RecordingConsumer:
         """Add a client."""
-        client = RecordingConsumer(self, configs)
+        client = RecordingConsumer(self, configs, f"{self.lane}-application-{len(self.clients) + 1}")
         self.clients.append(client)
         self.group_ids.add(str(configs["group.id"]))
         return client
@@ -60,17 +58,12 @@ class ConsumerRecorder:
     def finish(self) -> None:
         """The application has ended: what its clients left open has no end in the history."""
         for client in self.clients:
-            client.ended()
+            client.member.ended()
         self.clients = []
 
     def member_with(self, metadata: object) -> Member | None:
         """The member whose group metadata these are."""
-        members = (client.member for client in self.clients)
-        return next((one for one in members if one is not None and one.metadata() == metadata), None)
-
-    def new_name(self) -> str:
-        """A new name, for one assignment."""
-        return f"{self.lane}-application-{next(self._names)}"
+        return next((client.member for client in self.clients if client.member.metadata() == metadata), None)
 
     def behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
         """The partitions that were not read to their end: (read, end) by number."""
@@ -102,24 +95,21 @@ class ConsumerRecorder:
 class RecordingConsumer:
     """Behaves as a `confluent_kafka.Consumer`; other methods are passed on to the client."""
 
-    def __init__(self, recorder: ConsumerRecorder, configs: Mapping[str, object]) -> None:
-        self.member: Member | None = None
+    def __init__(self, recorder: ConsumerRecorder, configs: Mapping[str, object], name: str) -> None:
+        """`name` begins the names of its assignments."""
         self._recorder = recorder
         self._resets_to = str(configs.get("auto.offset.reset", "latest"))
-        self._name = recorder.new_name()
         self._last: dict[int, Any] = {}
-        if recorder.groups is None:
-            self._client = new_client(Consumer, configs)
-            return
         observed = Callbacks(configs)
         self._client = new_client(Consumer, observed.configs)
         self.member = observed.member = Member(
             self._client,
             configs,
-            name=self._name,
+            name=name,
             lane=recorder.lane,
             topic=recorder.topic,
-            tables=recorder.groups,
+            tables=recorder.tables,
+            has_groups=recorder.has_groups,
             calls=recorder.calls,
         )
 
@@ -133,9 +123,8 @@ class RecordingConsumer:
         """As `confluent_kafka.Consumer.subscribe`; callbacks get this consumer."""
 
         def assigned(_: Any, partitions: Any) -> None:
-            self._begin()
-            if self.member is not None:
-                self.member.given(partitions)
+            self._last = {}
+            self.member.given(partitions)
             if on_assign is not None:
                 on_assign(self, partitions)
 
@@ -143,31 +132,23 @@ class RecordingConsumer:
             def take(_: Any, partitions: Any) -> None:
                 if callback is not None:
                     callback(self, partitions)
-                if self.member is not None:
-                    self.member.taken(partitions)
+                self.member.taken(partitions)
 
             return take
 
-        callbacks = {"on_revoke": on_revoke, "on_lost": on_lost or on_revoke}
-        wrapped = {
-            name: taken(callback)
-            for name, callback in callbacks.items()
-            if callback is not None or self.member is not None
-        }
-        self._client.subscribe(list(topics), on_assign=assigned, **wrapped)
+        callbacks = {"on_revoke": taken(on_revoke), "on_lost": taken(on_lost or on_revoke)}
+        self._client.subscribe(list(topics), on_assign=assigned, **callbacks)
 
     def assign(self, partitions: Sequence[Any]) -> None:
         """As `confluent_kafka.Consumer.assign`."""
-        self._begin()
-        if self.member is not None:
-            self.member.replaced(partitions)
+        self._last = {}
+        self.member.replaced(partitions)
         self._client.assign(list(partitions))
 
     def incremental_assign(self, partitions: Sequence[Any]) -> None:
         """As `confluent_kafka.Consumer.incremental_assign`."""
-        self._begin()
-        if self.member is not None:
-            self.member.given(partitions)
+        self._last = {}
+        self.member.given(partitions)
         self._client.incremental_assign(list(partitions))
 
     def seek(self, partition: Any) -> None:
@@ -189,42 +170,30 @@ class RecordingConsumer:
 
     def commit(self, *values: Any, **named: Any) -> Any:
         """As `confluent_kafka.Consumer.commit`."""
-        if self.member is not None:
-            return self.member.commit(*values, **named)
-        with self._recorder.calls.awaiting(self._recorder.lane, self._name, "commit"):
-            return self._client.commit(*values, **named)
+        return self.member.commit(*values, **named)
 
     def close(self) -> None:
         """As `confluent_kafka.Consumer.close`."""
         self._client.close()
-        if self.member is not None:
-            self.member.closed()
-
-    def ended(self) -> None:
-        """The application has ended, whether it has closed this client or not."""
-        if self.member is not None:
-            self.member.ended()
+        self.member.closed()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
     def _take(self, messages: Iterable[Any]) -> None:
         for message in messages:
-            self._take_one(message)
-        if self.member is not None:
-            self.member.polled()
+            if message is not None and message.error() is None and message.topic() == self._recorder.topic:
+                self._take_one(message)
+        self.member.polled()
 
     def _take_one(self, message: Any) -> None:
-        if message is None or message.error() is not None or message.topic() != self._recorder.topic:
-            return
         partition, offset = message.partition(), message.offset()
         last = self._last.get(partition)
         if last is not None and offset <= last.offset() and self._was_reset(message, last):
             self._back()
         self._last[partition] = message
-        if self.member is not None:
-            self.member.receives(partition, offset)
-        self._recorder.record(self._name if self.member is None else self.member.name, message)
+        self.member.receives(partition, offset)
+        self._recorder.record(self.member.name, message)
 
     def _was_reset(self, message: Any, last: Any) -> bool:
         """Whether a position that went back was reset: to the start of the log or, after a truncation, to its end,
@@ -237,11 +206,5 @@ class RecordingConsumer:
         return epoch is None or before is None or epoch > before
 
     def _back(self) -> None:
-        self._begin()
-        if self.member is not None:
-            self.member.sought()
-
-    def _begin(self) -> None:
-        if self.member is None:
-            self._name = self._recorder.new_name()
         self._last = {}
+        self.member.sought()

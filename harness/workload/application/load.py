@@ -20,7 +20,6 @@ from kafka_chaos.harness.workload.clients.following import not_at_the_end
 from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.groups.work import committed_by
 from kafka_chaos.harness.workload.settings import LoadSettings
-from kafka_chaos.harness.workload.tables import LoadTables
 
 _INTERVAL = 0.05
 
@@ -30,15 +29,15 @@ class ApplicationMembers:
 
     _thread: ApplicationThread
 
-    def __init__(self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str, groups: LoadTables | None):
-        """`what` names the function; `groups`: the tables of assignments and commits, if the lane has them."""
+    def __init__(self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str, has_groups: bool):
+        """`what` names the function; `has_groups`: whether assignments and commits are recorded, too."""
         self.reads = read.lane
         """The lane that they read."""
         self._read = read
         self._load = load
         self._what = what
         self._group_id = group_id
-        self._inputs = ConsumerRecorder(read, load.tables.consumed, groups, load.calls)
+        self._inputs = ConsumerRecorder(read, load.tables, has_groups=has_groups, calls=load.calls)
 
     def starts(self) -> None:
         """The load has begun; nothing is planned for an application."""
@@ -84,12 +83,12 @@ class ApplicationConsuming(ApplicationMembers):
         function: Callable[[ConsumerHandle], object],
         load: LoadSettings,
         *,
-        groups: LoadTables | None = None,
+        has_groups: bool = False,
     ) -> None:
         if lane.group is not None:
             _left_alone(lane.lane, "group", lane.group)
         what = f"the consumer function of lane {lane.lane}"
-        super().__init__(lane, load, what=what, group_id=group_of(lane.lane), groups=groups)
+        super().__init__(lane, load, what=what, group_id=group_of(lane.lane), has_groups=has_groups)
         handle = ConsumerHandle(lane, load, self._inputs)
         self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
         self._thread.start()
@@ -142,7 +141,7 @@ class ApplicationLooping(ApplicationMembers, ApplicationProducing):
         assert loop is not None
         _left_alone(lane.lane, "loop", loop.group)
         what, group_id = f"the producer function of lane {lane.lane}", loop_group_of(lane.lane)
-        ApplicationMembers.__init__(self, source, load, what=what, group_id=group_id, groups=load.tables)
+        ApplicationMembers.__init__(self, source, load, what=what, group_id=group_id, has_groups=True)
         any_function = cast("Callable[[ProducerHandle], object]", function)
         ApplicationProducing.__init__(self, lane, any_function, load, inputs=self._inputs)
 

@@ -47,6 +47,7 @@ class Member:
         lane: str,
         topic: str,
         tables: LoadTables,
+        has_groups: bool,
         calls: Calls,
     ) -> None:
         self._client = client
@@ -56,6 +57,7 @@ class Member:
             lane=lane,
             isolation=str(configs.get("isolation.level", READ_COMMITTED)),
             tables=tables,
+            has_groups=has_groups,
             progress=Progress(),
             calls=calls,
         )

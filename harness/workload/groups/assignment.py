@@ -24,7 +24,7 @@ class Assignment:
     """The partitions of one member. `tell` learns when they were given and taken."""
 
     def __init__(self, name: str, client: Any, tell: Tell) -> None:
-        self.name = ""
+        self.name = f"{name}-0"
         self.begun_ns = 0
         self._member = name
         self._client = client

@@ -52,9 +52,9 @@ class Progress:
 class MemberRows:
     """The rows of one member of `group`, which reads `lane`.
 
-    `output`: in a loop, the records that it writes; with a `transactional_id`, in transactions. Commits are recorded
-    where `tables` have commits. `on_change` learns when it freezes and thaws. `calls` notes its commits, and the
-    transactions of a loop, where they take long.
+    `output`: in a loop, the records that it writes; with a `transactional_id`, in transactions. Assignments and commits
+    are recorded where the lane `has_groups`, and `tables` have them. `on_change` learns when it freezes and thaws.
+    `calls` notes its commits, and the transactions of a loop, where they take long.
     """
 
     group: str
@@ -62,6 +62,7 @@ class MemberRows:
     isolation: str
     tables: LoadTables
     progress: Progress
+    has_groups: bool = True
     output: ProducedRows | None = None
     transactional_id: str | None = None
     on_change: Callable[[str], None] = lambda change: None
@@ -69,8 +70,8 @@ class MemberRows:
 
     def __post_init__(self) -> None:
         self._of = {"lane": self.lane, "group": self.group}
-        assert self.tables.assignments is not None
-        self._assignments = self.tables.assignments
+        tables = self.tables
+        self._assignments, self._commits = (tables.assignments, tables.commits) if self.has_groups else (None, None)
         self._holds: dict[tuple[str, int], dict[str, Any]] = {}
         self._asked: dict[int, list[dict[str, Any]]] = {}
         self._called: dict[object, int] = {}
@@ -96,7 +97,7 @@ class MemberRows:
         """The member has ended: what has no row by now gets one."""
         self.progress.loses(self)
         for assigned in self._holds.values():
-            self._assignments.add(assigned)
+            self._add_assigned(assigned)
         for commit in self._asked.values():
             self._add_commit(commit, {}, None, "info")
         if self.output is not None:
@@ -123,12 +124,17 @@ class MemberRows:
             row = {**named, "partition": partition, "isolation": self.isolation, "start_ns": ns}
             self._holds[consumer, partition] = row
         self.progress.has_joined()
-        self.tables.reservations.assigned([self._holds[consumer, partition] for partition in partitions])
+        if self._assignments is not None:
+            self.tables.reservations.assigned([self._holds[consumer, partition] for partition in partitions])
 
     def _taken(self, consumer: str, partitions: list[int], ns: int) -> None:
         self.progress.loses(self, partitions)
         for partition in partitions:
-            self._assignments.add({**self._holds.pop((consumer, partition)), "end_ns": ns})
+            self._add_assigned({**self._holds.pop((consumer, partition)), "end_ns": ns})
+
+    def _add_assigned(self, row: dict[str, Any]) -> None:
+        if self._assignments is not None:
+            self._assignments.add(row)
 
     def _at_end(self, offsets: list[list[int]]) -> None:
         self.progress.reaches(self, offsets)
@@ -162,11 +168,11 @@ class MemberRows:
     def _add_commit(
         self, rows: list[dict[str, Any]], failed: Mapping[int, tuple[str, str]], ns: int | None, otherwise: str
     ) -> None:
-        if self.tables.commits is None:
+        if self._commits is None:
             return
         for row in rows:
             outcome, error = failed.get(row["partition"], (otherwise, None))
-            self.tables.commits.add({**row, "complete_ns": ns, "outcome": outcome, "error": error})
+            self._commits.add({**row, "complete_ns": ns, "outcome": outcome, "error": error})
 
     def _sent(
         self, first_seq: int, partition: list[int], sources: list[list[int]], transaction: int | None, ns: int

@@ -254,6 +254,12 @@ class FakeConsumer:
             return []
         return self._resets if not is_reset else self._polls[turn]
 
+    def memberid(self) -> str:
+        return ""
+
+    def consumer_group_metadata(self) -> bytes:
+        return b""
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -283,7 +289,7 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
             driver.close()
             told = [text for text in told if "_AUTO_OFFSET_RESET" not in text]
         elif kind == "application":
-            recorder = ConsumerRecorder(LANE, tables.consumed)
+            recorder = ConsumerRecorder(LANE, tables)
             client = recorder.client({"group.id": "g"})
             client.assign([])
             for _ in range(2 * len(polls) - 1):

@@ -92,3 +92,12 @@ class FakeConsumer:
 
     def seek(self, partition: Any) -> None:
         pass
+
+    def assign(self, partitions: Any) -> None:
+        pass
+
+    def memberid(self) -> str:
+        return ""
+
+    def consumer_group_metadata(self) -> bytes:
+        return b""

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, TopicPartition
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.identity import IDENTITY_HEADER
@@ -15,7 +15,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.handles import ApplicationThread, ConsumerHandle
-from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import Message
 from tests.plugin.application.producing import LANE
@@ -26,12 +26,12 @@ NO_CLUSTER: Any = SimpleNamespace(bootstrap_servers="127.0.0.1:1", client_config
 class Consuming:
     def __init__(self, folder: Path, lane: LaneSpec = LANE) -> None:
         self.folder = folder
-        self.writer = HistoryWriter(folder / "consumed")
-        self.recorder = ConsumerRecorder(lane, self.writer)
+        self.tables = LoadTables(folder)
+        self.recorder = ConsumerRecorder(lane, self.tables)
         self.handle = ConsumerHandle(lane, NO_CLUSTER, self.recorder)
 
     def rows(self) -> list[dict[str, Any]]:
-        self.writer.close()
+        self.tables.close()
         return rows_in(self.folder / "consumed")
 
 
@@ -44,6 +44,7 @@ def read(seq: int, *, partition: int = 0, offset: int | None = None, **more: Any
 
 def drained(consuming: Consuming, *messages: Message, **configs: Any) -> list[tuple[str, int, int]]:
     client = consuming.handle.consumer(configs)
+    client.assign([TopicPartition("orders-1", 0)])
     client._client.messages = list(messages)
     for _ in messages:
         client.poll(0.1)
@@ -94,12 +95,13 @@ def test_an_assignment_begins_a_new_name_and_the_application_hears_of_it(recorde
     consuming = Consuming(recorded)
     client = consuming.handle.consumer()
     heard: list[Any] = []
+    assigned = [TopicPartition("orders-1", 0)]
     client.subscribe(["orders-1"], on_assign=lambda consumer, partitions: heard.append((consumer, partitions)))
     for seq in (0, 1):
-        client._client.on_assign(client._client, ["p"])
+        client._client.on_assign(client._client, assigned)
         client._client.messages = [read(seq)]
         client.poll(0.1)
-    assert heard == [(client, ["p"])] * 2, "with the recorded consumer, not the one inside"
+    assert heard == [(client, assigned)] * 2, "with the recorded consumer, not the one inside"
     assert len({row["consumer"] for row in consuming.rows()}) == 2
 
 

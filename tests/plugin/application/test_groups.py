@@ -77,7 +77,7 @@ class Recorded:
         self.folder = folder
         self.tables = LoadTables(folder, [ORDERS, BILLS])
         assert self.tables.transactions is not None
-        self.inputs = ConsumerRecorder(ORDERS, self.tables.consumed, self.tables)
+        self.inputs = ConsumerRecorder(ORDERS, self.tables, has_groups=True)
         load = loading(self.tables)
         self.outputs = ProducerRecorder(BILLS, load, self.inputs)
         self.member = ConsumerHandle(ORDERS, load, self.inputs)
