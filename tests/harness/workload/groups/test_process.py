@@ -91,3 +91,11 @@ def _runs(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_member_starts_without_the_libraries_of_the_harness() -> None:
+    """Members come and go amid the load: with PyArrow, each start takes three times as long."""
+    program = "import sys, kafka_chaos.harness.workload.groups.process; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert "confluent_kafka" in loaded
+    assert {"pyarrow", "pydantic"}.isdisjoint(loaded)
