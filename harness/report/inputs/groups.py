@@ -10,15 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
-
 from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS
-from kafka_chaos.harness.report.inputs.slots import Frames, Totals, framed_pieces, slot
+from kafka_chaos.harness.report.inputs.asking import Frames, ask
 from kafka_chaos.harness.report.inputs.transactions import natural
 
-_HELD = ("lane", "group", "consumer", "member", "generation", "partition", "start_ns", "end_ns")
-_COMMITTED = ("lane", "group", "partition", "offset", "invoke_ns", "complete_ns", "outcome", "error")
-_KEYS = ["lane", "group", "partition", "outcome", "error", "at_slot"]
+_HELD = """
+SELECT lane, "group", consumer, member, generation, partition, start_ns, end_ns
+FROM entries WHERE "group" IS NOT NULL ORDER BY start_ns, partition
+"""
+_COMMITTED = """
+WITH timed AS (SELECT *, coalesce(complete_ns, invoke_ns) AS done FROM entries)
+SELECT lane, "group", partition, min(done) AS at_ns, outcome, error, max("offset") AS "offset", count(*) AS count
+FROM timed GROUP BY lane, "group", partition, outcome, error, slot(done, start, width) ORDER BY at_ns, partition
+"""
 _SAME_NS = 1_000_000
 """A member that holds a partition again within this time is shown as if it had kept it."""
 
@@ -70,21 +74,11 @@ def read_groups(
 ) -> dict[tuple[str, str], GroupOverTime]:
     """By (lane that it reads, group); readers without a group are left out."""
     held: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for piece in framed_pieces(assignments, ASSIGNMENTS, _HELD, frames):
-        for row in piece.to_pylist():
-            if row["group"] is not None:
-                held[row["lane"], row["group"]].append(row)
-    together = Totals(_KEYS, ("at", "min"), ("offset", "max"), ("offset", "count"))
-    for piece in framed_pieces(commits, COMMITS, _COMMITTED, frames):
-        timed = piece.append_column("at", pc.coalesce(piece["complete_ns"], piece["invoke_ns"]))
-        together.add(timed.append_column("at_slot", slot(timed, "at")))
+    for row in ask(_HELD, assignments, ASSIGNMENTS, frames):
+        held[row["lane"], row["group"]].append(row)
     committed: defaultdict[tuple[str, str], list[Committed]] = defaultdict(list)
-    for row in together.rows():
-        committed[row["lane"], row["group"]].append(
-            Committed(
-                row["partition"], row["at_min"], row["outcome"], row["error"], row["offset_max"], row["offset_count"]
-            )
-        )
+    for row in ask(_COMMITTED, commits, COMMITS, frames):
+        committed[row.pop("lane"), row.pop("group")].append(Committed(**row))
     return {
         (lane, group): _group(lane, group, held[lane, group], committed[lane, group])
         for lane, group in sorted(held.keys() | committed.keys())
@@ -92,7 +86,6 @@ def read_groups(
 
 
 def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Sequence[Committed]) -> GroupOverTime:
-    rows = sorted(rows, key=lambda row: (row["start_ns"], row["partition"]))
     holdings: list[Holding] = []
     latest: dict[tuple[int, str], int] = {}
     rebalances: dict[int, int] = {}
@@ -112,7 +105,7 @@ def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Seque
         group=group,
         lane=lane,
         holdings=holdings,
-        commits=sorted(commits, key=lambda commit: commit.at_ns),
+        commits=commits,
         members=sorted({holding.member for holding in holdings}, key=natural),
         rebalances=sorted((at, generation) for generation, at in rebalances.items()),
     )

@@ -6,21 +6,43 @@ the number of ranges is bounded by the number of partitions with findings, never
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pyarrow.compute as pc
 
 from kafka_chaos.contract.columns import FINDINGS
-from kafka_chaos.harness.report.inputs.slots import Totals, pieces
+from kafka_chaos.harness.report.inputs.asking import ask
 from kafka_chaos.harness.report.pages import label
 
 RANGES = 200
 """Findings of an anomaly in a partition that lie closer than this part of their spread form one range."""
-MOST_PIECES = 20_000
-"""Most pieces of ranges that are joined, the fullest ones."""
+MOST_RANGES = 20_000
+"""Most ranges that are kept, the fullest ones."""
+
+# `spot`: the offset of a finding, or without one the sequence number of its producer. Of several findings at the first
+# place of a range, one that has a cause counts as the first.
+_JOINED = """
+WITH placed AS (
+  SELECT lane, anomaly, partition, CASE WHEN "offset" IS NULL THEN producer_id END AS producer_id,
+    coalesce("offset", seq) AS spot, count(*) AS count, min(cause) AS cause
+  FROM entries WHERE "offset" IS NOT NULL OR (producer_id IS NOT NULL AND seq IS NOT NULL) GROUP BY ALL
+), spread AS (
+  SELECT *, lag(spot) OVER in_order AS previous,
+    (max(spot) OVER place - min(spot) OVER place) // $ranges + 1 AS length
+  FROM placed
+  WINDOW place AS (PARTITION BY lane, anomaly, partition, producer_id),
+    in_order AS (PARTITION BY lane, anomaly, partition, producer_id ORDER BY spot)
+), numbered AS (
+  SELECT *, count(*) FILTER (spot - previous > length) OVER
+    (PARTITION BY lane, anomaly, partition, producer_id ORDER BY spot) AS range
+  FROM spread
+), fullest AS (
+  SELECT lane, anomaly, partition, producer_id, min(spot) AS first, max(spot) AS last, sum(count)::BIGINT AS count,
+    first(cause ORDER BY spot) AS cause
+  FROM numbered GROUP BY lane, anomaly, partition, producer_id, range ORDER BY count DESC LIMIT $most
+)
+SELECT * FROM fullest ORDER BY lane, anomaly, partition NULLS FIRST, producer_id NULLS FIRST, first
+"""
 
 
 @dataclass(frozen=True)
@@ -56,80 +78,7 @@ class FindingRange:
         """The anomaly, how often it was found, and where."""
         return f"{label(self.anomaly)}: {self.count:,} at {self.where}"
 
-    def joined(self, other: FindingRange) -> FindingRange:
-        """This one and another of the same anomaly and place as one."""
-        first = self if (self.first, self.cause is None) <= (other.first, other.cause is None) else other
-        return replace(first, last=max(self.last, other.last), count=self.count + other.count)
-
-
-_GROUP = ("lane", "anomaly", "partition", "producer")
-_COLUMNS = ("lane", "anomaly", "partition", "offset", "producer_id", "seq", "cause")
-
 
 def find_ranges(files: Sequence[Path]) -> list[FindingRange]:
     """The ranges of `findings/` in the order of lane, anomaly and place."""
-    spread = Totals(_GROUP, ("at", "min"), ("at", "max"))
-    for piece in pieces(files, FINDINGS, _COLUMNS):
-        spread.add(_placed(piece))
-    table = spread.table()
-    if table is None:
-        return []
-    # Each group's spread has so many parts; what lies no further apart than the length of one is joined.
-    length = pc.add(pc.divide(pc.subtract(table["at_max"], table["at_min"]), RANGES), 1)
-    parts: dict[tuple[Any, ...], FindingRange] = {}
-    for piece in pieces(files, FINDINGS, _COLUMNS):
-        placed = _placed(piece).join(table.append_column("length", length), list(_GROUP))
-        for key, part in _parts(placed):
-            parts[key] = part.joined(parts[key]) if key in parts else part
-    fullest = sorted(parts.items(), key=lambda entry: (-entry[1].count, entry[0]))[:MOST_PIECES]
-    return _joined(sorted(fullest))
-
-
-def _placed(findings: Any) -> Any:
-    """Findings with one number each, `at`: the offset, or without one the sequence number of a producer.
-
-    A missing partition or producer is -1, so rows compare by equality.
-    """
-    producer = pc.if_else(pc.is_null(findings["offset"]), findings["producer_id"], -1)
-    placed = findings.select(["lane", "anomaly", "cause"]).append_column(
-        "partition", pc.coalesce(findings["partition"], -1)
-    )
-    placed = placed.append_column("producer", producer)
-    placed = placed.append_column("at", pc.coalesce(findings["offset"], findings["seq"]))
-    return placed.filter(pc.and_(pc.is_valid(placed["at"]), pc.is_valid(placed["producer"])))
-
-
-def _parts(placed: Any) -> Iterable[tuple[tuple[Any, ...], FindingRange]]:
-    """The findings in each part of a group's spread, by the group, the part's length and its number."""
-    part = pc.divide(pc.subtract(placed["at"], placed["at_min"]), placed["length"])
-    # Of several findings at the first place, one that has a cause comes first.
-    ordered = placed.append_column("part", part).sort_by([("at", "ascending"), ("cause", "ascending")])
-    keys = [*_GROUP, "length", "part"]
-    of_first = ("cause", "first", pc.ScalarAggregateOptions(skip_nulls=False))
-    sums = [("at", "min"), ("at", "max"), ("at", "count"), of_first]
-    for row in ordered.group_by(keys, use_threads=False).aggregate(sums).to_pylist():
-        yield (
-            tuple(row[key] for key in keys),
-            FindingRange(
-                lane=row["lane"],
-                anomaly=row["anomaly"],
-                partition=None if row["partition"] == -1 else row["partition"],
-                producer_id=None if row["producer"] == -1 else row["producer"],
-                first=row["at_min"],
-                last=row["at_max"],
-                count=row["at_count"],
-                cause=row["cause_first"],
-            ),
-        )
-
-
-def _joined(parts: Iterable[tuple[tuple[Any, ...], FindingRange]]) -> list[FindingRange]:
-    ranges: list[FindingRange] = []
-    group: tuple[Any, ...] = ()
-    for (*key, length, _), part in parts:
-        if tuple(key) == group and part.first - ranges[-1].last <= length:
-            ranges[-1] = ranges[-1].joined(part)
-        else:
-            ranges.append(part)
-        group = tuple(key)
-    return ranges
+    return [FindingRange(**row) for row in ask(_JOINED, files, FINDINGS, ranges=RANGES, most=MOST_RANGES)]

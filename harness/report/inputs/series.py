@@ -6,21 +6,18 @@ does not. Counts, maxima and gaps are exact, p50 and p99 are within `LATENCY_STE
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_chaos.contract.columns import LOG, PRODUCED
+from kafka_chaos.harness.report.inputs.asking import Frames, ask
 from kafka_chaos.harness.report.inputs.groups import GroupOverTime, read_groups
 from kafka_chaos.harness.report.inputs.ranges import FindingRange, find_ranges
-from kafka_chaos.harness.report.inputs.slots import Frames, Totals, framed_pieces, pieces, slot
 from kafka_chaos.harness.report.inputs.transactions import TransactionalId, read_transactions
 
 BUCKETS = 160
@@ -35,6 +32,39 @@ SHORTEST_GAP_NS = 500_000_000
 """A shorter pause is no availability gap."""
 LATENCY_STEP = 0.01
 """Relative width of the steps that latencies are counted in."""
+
+
+_EXTENTS = """
+SELECT lane, min(invoke_ns) AS first, max(coalesce(complete_ns, invoke_ns)) AS last FROM entries GROUP BY lane
+"""
+_COUNTS = """
+WITH done AS (
+  SELECT *, coalesce(complete_ns, invoke_ns) AS done,
+    CASE WHEN outcome = 'ok' THEN complete_ns - invoke_ns END AS latency
+  FROM entries
+)
+SELECT lane, (done - start) // width AS bucket, outcome, max(latency) AS latency, count(*) AS count,
+  CASE WHEN latency IS NOT NULL THEN round(ln(greatest(latency, 1)) / $step)::INTEGER END AS step
+FROM done GROUP BY lane, bucket, outcome, step ORDER BY lane, bucket, step NULLS FIRST
+"""
+_ERRORS = """
+SELECT lane, outcome, error, count(*) AS count FROM entries WHERE outcome <> 'ok' GROUP BY lane, outcome, error
+QUALIFY row_number() OVER (PARTITION BY lane ORDER BY count(*) DESC, outcome, error NULLS FIRST) <= $most
+ORDER BY lane, count DESC, outcome, error NULLS FIRST
+"""
+# Two acknowledgements in one slot are closer than a slot: only gaps between slots can be as long.
+_GAPS = """
+WITH slots AS (
+  SELECT lane, min(complete_ns) AS first, max(complete_ns) AS last
+  FROM entries WHERE outcome = 'ok' AND complete_ns IS NOT NULL GROUP BY lane, complete_ns // $slot
+), gaps AS (
+  SELECT lane, lag(last) OVER (PARTITION BY lane ORDER BY first) AS start_ns, first AS end_ns FROM slots
+)
+SELECT lane, start_ns, end_ns FROM gaps WHERE end_ns - start_ns >= $slot
+QUALIFY row_number() OVER (PARTITION BY lane ORDER BY end_ns - start_ns DESC, start_ns) <= $most
+ORDER BY lane, start_ns
+"""
+_ENDS = 'SELECT lane, partition, max("offset") AS last FROM entries GROUP BY ALL'
 
 
 @dataclass(frozen=True)
@@ -126,13 +156,18 @@ class Span:
 def condense(tables: Mapping[str, Sequence[Path]], spans: Mapping[str, Span]) -> Series:
     """Aggregate the tables; `spans` names the lanes and their phases (`group`)."""
     produced = tables.get("produced", ())
-    frames = _frames(_extents(produced), spans)
+    extents = {row["lane"]: (row["first"], row["last"]) for row in ask(_EXTENTS, produced, PRODUCED)}
+    frames = _frames(extents, spans)
     ranges = find_ranges(tables.get("findings", ()))
     concerned = {one.lane for one in ranges}
     return Series(
         lanes=_over_time(produced, frames),
         ranges=ranges,
-        ends=_ends(tables.get("log", ()) if ranges else (), concerned),
+        ends={
+            (row["lane"], row["partition"]): row["last"]
+            for row in ask(_ENDS, tables.get("log", ()) if ranges else (), LOG)
+            if row["lane"] in concerned
+        },
         transactions=read_transactions(tables.get("transactions", ()), frames),
         groups=read_groups(tables.get("assignments", ()), tables.get("commits", ()), frames),
     )
@@ -146,18 +181,6 @@ def bucket_width(span_ns: int, buckets: int) -> int:
             if step * power * buckets >= span_ns:
                 return step * power
         power *= 10
-
-
-def _extents(files: Sequence[Path]) -> dict[str, tuple[int, int]]:
-    """By lane, the first send and the last completion (or send of what never completed), in nanoseconds."""
-    extents = Totals(["lane"], ("invoke_ns", "min"), ("done", "max"))
-    for piece in pieces(files, PRODUCED, ("lane", "invoke_ns", "complete_ns")):
-        extents.add(_with_done(piece))
-    return {row["lane"]: (row["invoke_ns_min"], row["done_max"]) for row in extents.rows()}
-
-
-def _with_done(piece: Any) -> Any:
-    return piece.append_column("done", pc.coalesce(piece["complete_ns"], piece["invoke_ns"]))
 
 
 def _frames(extents: Mapping[str, tuple[int, int]], spans: Mapping[str, Span]) -> Frames:
@@ -174,76 +197,35 @@ def _frames(extents: Mapping[str, tuple[int, int]], spans: Mapping[str, Span]) -
 
 
 def _over_time(files: Sequence[Path], frames: Frames) -> dict[str, LaneSeries]:
-    """Everything over time, from one pass over the records."""
-    counts = Totals(("lane", "bucket", "outcome", "step"), ("done", "count"), ("latency", "max"))
-    errors = Totals(("lane", "outcome", "error"), ("done", "count"))
-    busy: defaultdict[str, list[_Spans]] = defaultdict(list)
-    for piece in framed_pieces(files, PRODUCED, ("lane", "outcome", "error", "invoke_ns", "complete_ns"), frames):
-        done = _with_done(piece)
-        is_ok = pc.equal(done["outcome"], "ok")
-        latency = pc.if_else(is_ok, pc.subtract(done["complete_ns"], done["invoke_ns"]), None)
-        steps = pc.divide(pc.ln(pc.cast(pc.max_element_wise(latency, 1), pa.float64())), math.log1p(LATENCY_STEP))
-        step = pc.if_else(pc.is_valid(latency), pc.cast(pc.round(steps), pa.int32()), None)
-        placed = done.append_column("bucket", slot(done, "done", per_bucket=1))
-        counts.add(placed.append_column("latency", latency).append_column("step", step))
-        errors.add(done.filter(pc.invert(is_ok)))
-        for lane, times in _by_lane(done.filter(is_ok)):
-            busy[lane].append(_apart([(times, times)]))
-    buckets = _buckets(counts.rows())
-    most_errors = _errors(errors.rows())
+    """Everything over time of the lanes that have a frame."""
+    buckets = _buckets(ask(_COUNTS, files, PRODUCED, frames, step=math.log1p(LATENCY_STEP)))
+    gaps: defaultdict[str, list[Gap]] = defaultdict(list)
+    for row in ask(_GAPS, files, PRODUCED, frames, slot=SLOT_NS, most=GAPS):
+        gaps[row["lane"]].append(Gap(row["start_ns"], row["end_ns"]))
+    errors: defaultdict[str, list[ErrorCount]] = defaultdict(list)
+    for row in ask(_ERRORS, files, PRODUCED, frames, most=ERRORS):
+        errors[row["lane"]].append(ErrorCount(row["outcome"], row["error"] or "no error given", row["count"]))
     return {
-        lane: LaneSeries(start, width, buckets.get(lane, ()), *_gaps(busy[lane]), most_errors.get(lane, ()))
+        lane: LaneSeries(
+            start,
+            width,
+            buckets.get(lane, ()),
+            tuple(gap for gap in gaps[lane] if gap.end_ns - gap.start_ns >= SHORTEST_GAP_NS),
+            max((gap.end_ns - gap.start_ns for gap in gaps[lane]), default=None),
+            tuple(errors[lane]),
+        )
         for lane, (start, width) in frames.items()
     }
 
 
-_Times = npt.NDArray[np.int64]
-_Spans = tuple[_Times, _Times]
-"""When spans of time begin and end."""
-
-
-def _by_lane(acknowledged: Any) -> Iterable[tuple[str, _Times]]:
-    """The times of acknowledgements by lane, each in order."""
-    lanes = acknowledged["lane"].combine_chunks().dictionary_encode()
-    codes, done = lanes.indices.to_numpy(), acknowledged["done"].to_numpy()
-    order = np.lexsort((done, codes))
-    starts = np.searchsorted(codes[order], np.arange(len(lanes.dictionary)))
-    # In front of the first lane's start, 0, is nothing; where no record was acknowledged, there is no lane either.
-    return zip(lanes.dictionary.to_pylist(), np.split(done[order], starts)[1:], strict=True)
-
-
-def _apart(spans: Sequence[_Spans]) -> _Spans:
-    """These spans, joined where less than `SLOT_NS` lies between them."""
-    starts, ends = (np.concatenate(edges) for edges in zip(*spans, strict=True))
-    order = np.argsort(starts)
-    starts, reached = starts[order], np.maximum.accumulate(ends[order])
-    begin = np.flatnonzero(starts[1:] - reached[:-1] >= SLOT_NS) + 1
-    return starts[np.r_[0, begin]], reached[np.r_[begin - 1, -1]]
-
-
-def _gaps(busy: Sequence[_Spans]) -> tuple[tuple[Gap, ...], int | None]:
-    """The longest availability gaps in time order, and the longest gap of any length from `SLOT_NS` on."""
-    if not busy:
-        return (), None
-    starts, ends = _apart(busy)
-    gaps = sorted(
-        (Gap(start, end) for start, end in zip(ends[:-1].tolist(), starts[1:].tolist(), strict=True)),
-        key=lambda gap: (gap.start_ns - gap.end_ns, gap.start_ns),
-    )[:GAPS]
-    shown = [gap for gap in gaps if gap.end_ns - gap.start_ns >= SHORTEST_GAP_NS]
-    longest = gaps[0].end_ns - gaps[0].start_ns if gaps else None
-    return tuple(sorted(shown, key=lambda gap: gap.start_ns)), longest
-
-
 def _buckets(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Bucket, ...]]:
     lanes: defaultdict[str, tuple[Bucket, ...]] = defaultdict(tuple)
-    ordered = sorted(rows, key=lambda row: (row["lane"], row["bucket"], -1 if row["step"] is None else row["step"]))
-    for (lane, index), group in groupby(ordered, key=lambda row: (row["lane"], row["bucket"])):
+    for (lane, index), group in groupby(rows, key=lambda row: (row["lane"], row["bucket"])):
         of_bucket, counts = list(group), Counter[str]()
         for row in of_bucket:
-            counts[row["outcome"]] += row["done_count"]
-        steps = [(row["step"], row["done_count"]) for row in of_bucket if row["step"] is not None]
-        longest = max((row["latency_max"] for row in of_bucket if row["latency_max"] is not None), default=None)
+            counts[row["outcome"]] += row["count"]
+        steps = [(row["step"], row["count"]) for row in of_bucket if row["step"] is not None]
+        longest = max((row["latency"] for row in of_bucket if row["latency"] is not None), default=None)
         p50, p99 = (min(_latency(steps, share), longest) if longest is not None else None for share in (0.5, 0.99))
         lanes[lane] += (Bucket(index, counts["ok"], counts["fail"], counts["info"], p50, p99, longest),)
     return lanes
@@ -256,19 +238,3 @@ def _latency(steps: Sequence[tuple[int, int]], share: float) -> int:
         steps[int(np.searchsorted(reached, at, side="right"))][0] for at in (math.floor(rank), math.ceil(rank))
     )
     return round(math.exp((low + (high - low) * (rank % 1)) * math.log1p(LATENCY_STEP)))
-
-
-def _errors(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[ErrorCount, ...]]:
-    lanes: defaultdict[str, tuple[ErrorCount, ...]] = defaultdict(tuple)
-    for row in sorted(rows, key=lambda row: (-row["done_count"], row["outcome"], row["error"] or "")):
-        if len(lanes[row["lane"]]) < ERRORS:
-            lanes[row["lane"]] += (ErrorCount(row["outcome"], row["error"] or "no error given", row["done_count"]),)
-    return lanes
-
-
-def _ends(files: Sequence[Path], lanes: set[str]) -> dict[tuple[str, int], int]:
-    """The last offset of each partition of these lanes."""
-    ends = Totals(("lane", "partition"), ("offset", "max"))
-    for piece in pieces(files, LOG, ("lane", "partition", "offset")):
-        ends.add(piece)
-    return {(row["lane"], row["partition"]): row["offset_max"] for row in ends.rows() if row["lane"] in lanes}

@@ -10,17 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.compute as pc
-
 from kafka_chaos.contract.columns import TRANSACTIONS
 from kafka_chaos.contract.lane.transactions import IN_DOUBT, TRANSACTION_OUTCOMES
-from kafka_chaos.harness.report.inputs.slots import Frames, Totals, framed_pieces, slot
+from kafka_chaos.harness.report.inputs.asking import Frames, ask
 
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 """Errors by which a producer learns that another one has taken its transactional id."""
 
-_COLUMNS = ["lane", "producer_id", "transactional_id", "begin_ns", "end_ns", "outcome", "error", "initialised_ns"]
-_KEYS = ["lane", "transactional_id", "outcome", "error", "first_slot", "last_slot"]
+_BARS = """
+SELECT lane, transactional_id, outcome, error, min(begin_ns) AS begin_ns, max(end_ns) AS end_ns, count(*) AS count
+FROM entries
+GROUP BY lane, transactional_id, outcome, error, slot(begin_ns, start, width), slot(end_ns, start, width)
+ORDER BY begin_ns, end_ns
+"""
+_INCARNATIONS = """
+SELECT lane, transactional_id, producer_id, min(coalesce(initialised_ns, begin_ns)) AS start_ns
+FROM entries GROUP BY lane, transactional_id, producer_id ORDER BY start_ns
+"""
 
 
 @dataclass(frozen=True)
@@ -87,24 +93,15 @@ class TransactionalId:
 
 def read_transactions(files: Sequence[Path], frames: Frames) -> dict[str, list[TransactionalId]]:
     """By lane, its transactional ids in the order of their names, as people count them."""
-    together = Totals(_KEYS, ("begin_ns", "min"), ("end_ns", "max"), ("begin_ns", "count"))
-    begun = Totals(("lane", "transactional_id", "producer_id"), ("began", "min"))
-    for piece in framed_pieces(files, TRANSACTIONS, _COLUMNS, frames):
-        slotted = piece.append_column("first_slot", slot(piece, "begin_ns"))
-        together.add(slotted.append_column("last_slot", slot(piece, "end_ns")))
-        begun.add(piece.append_column("began", pc.coalesce(piece["initialised_ns"], piece["begin_ns"])))
     bars: defaultdict[tuple[str, str], list[Bar]] = defaultdict(list)
-    for row in together.rows():
-        bar = Bar(row["begin_ns_min"], row["end_ns_max"], row["outcome"], row["error"], row["begin_ns_count"])
-        bars[row["lane"], row["transactional_id"]].append(bar)
+    for row in ask(_BARS, files, TRANSACTIONS, frames):
+        bars[row.pop("lane"), row.pop("transactional_id")].append(Bar(**row))
     incarnations: defaultdict[tuple[str, str], list[Incarnation]] = defaultdict(list)
-    for row in begun.rows():
-        incarnations[row["lane"], row["transactional_id"]].append(Incarnation(row["began_min"], row["producer_id"]))
+    for row in ask(_INCARNATIONS, files, TRANSACTIONS, frames):
+        incarnations[row["lane"], row["transactional_id"]].append(Incarnation(row["start_ns"], row["producer_id"]))
     lanes: defaultdict[str, list[TransactionalId]] = defaultdict(list)
     for lane, name in sorted(bars, key=lambda key: (key[0], natural(key[1]))):
-        of_id = sorted(bars[lane, name], key=lambda bar: bar.begin_ns)
-        producers = sorted(incarnations[lane, name], key=lambda one: one.start_ns)
-        lanes[lane].append(TransactionalId(name, of_id, producers))
+        lanes[lane].append(TransactionalId(name, bars[lane, name], incarnations[lane, name]))
     return dict(lanes)
 
 

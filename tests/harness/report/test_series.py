@@ -8,9 +8,7 @@ from typing import Any
 import activity_runs
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
-from kafka_chaos.harness.report.inputs import slots
 from kafka_chaos.harness.report.inputs.ranges import RANGES, FindingRange
 from kafka_chaos.harness.report.inputs.series import (
     BUCKETS,
@@ -104,17 +102,6 @@ def test_counts_are_exact_and_percentiles_close(tmp_path: Path) -> None:
                 _check_percentile(bucket.p50_ns, latencies, 0.5)
                 _check_percentile(bucket.p99_ns, latencies, 0.99)
         assert sum(series.total(outcome) for outcome in ("ok", "fail", "info")) == len(mine)
-
-
-def test_what_comes_in_many_pieces_adds_up_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    produced = table(tmp_path, "produced", PRODUCED, random_load("a", 2000, 1) + random_load("b", 500, 2))
-    dice = random.Random(4)
-    lost = [finding(dice.randrange(5_000), cause=dice.choice([None, "why"])) for _ in range(900)]
-    tables = {**produced, **table(tmp_path, "findings", FINDINGS, lost)}
-    whole = condense(tables, spans("a", "b"))
-    monkeypatch.setattr(slots, "PIECE", 1)
-    monkeypatch.setattr(slots, "BATCH", 97)
-    assert condense(tables, spans("a", "b")) == whole
 
 
 def _check_percentile(value: int | None, latencies: list[int], share: float) -> None:
