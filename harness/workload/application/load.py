@@ -1,7 +1,6 @@
 """A user's application under load, instead of the harness's own producer and consumer."""
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import cast
 
@@ -16,7 +15,7 @@ from kafka_chaos.harness.workload.application.handles import (
     ProducerHandle,
 )
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
-from kafka_chaos.harness.workload.clients.following import not_at_the_end
+from kafka_chaos.harness.workload.clients.following import await_end, not_at_the_end
 from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.groups.work import committed_by
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -47,16 +46,12 @@ class ApplicationMembers:
         self._thread.raise_error()
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until the function has read to these ends, at most `timeout` seconds; then it is over.
-
-        If it does not get there, the run continues: the verdict says what can't be judged.
-        """
-        deadline = time.monotonic() + timeout
-        while behind := self._inputs.behind(ends):
-            if time.monotonic() > deadline or cancelled.is_set() or not self._thread.is_alive():
-                self._load.on_notice(f"{self._what} {not_at_the_end(behind)}")
-                break
-            cancelled.wait(_INTERVAL)
+        """Wait until the function has read to these ends, at most `timeout` seconds; then it is over."""
+        left = await_end(
+            lambda: self._inputs.behind(ends), timeout=timeout, cancelled=cancelled, goes_on=self._thread.is_alive
+        )
+        if left:
+            self._load.on_notice(f"{self._what} {not_at_the_end(left)}")
         self._thread.end()
 
     def leave(self) -> None:

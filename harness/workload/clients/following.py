@@ -35,6 +35,23 @@ def behind(position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, tu
     return {number: (at.get(number, 0), end) for number, end in ends.items() if at.get(number, 0) < end}
 
 
+def await_end(
+    left_behind: Callable[[], dict[int, tuple[int, int]]],
+    *,
+    timeout: float,
+    cancelled: threading.Event,
+    goes_on: Callable[[], bool],
+) -> dict[int, tuple[int, int]]:
+    """Wait until nothing is left behind, at most `timeout` seconds, and while more may come; returns what is.
+
+    Where something is, the run continues: the verdict says what can't be judged.
+    """
+    deadline = time.monotonic() + timeout
+    while (left := left_behind()) and time.monotonic() <= deadline and not cancelled.is_set() and goes_on():
+        cancelled.wait(_TICK)
+    return left
+
+
 @dataclass(frozen=True, kw_only=True)
 class Among:
     """That a consumer is one of several of its lane. `on_problem` learns of one in process what it did not read.
@@ -136,16 +153,12 @@ class Follower(ABC):
         self.consumed += len(offset)
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until every partition was read up to its end offset, at most `timeout` seconds.
-
-        If it does not get there, the run continues: the verdict says what can't be judged.
-        """
-        deadline = time.monotonic() + timeout
-        while left := behind(self.position, end_offsets):
-            if time.monotonic() > deadline or cancelled.is_set() or not self.goes_on():
-                self.falls_short(left)
-                break
-            cancelled.wait(_TICK)
+        """Wait until every partition was read up to its end offset, at most `timeout` seconds."""
+        left = await_end(
+            lambda: behind(self.position, end_offsets), timeout=timeout, cancelled=cancelled, goes_on=self.goes_on
+        )
+        if left:
+            self.falls_short(left)
 
     def _begins_at(self, partition: int, offset: int) -> None:
         self._unread.remove(partition)

@@ -11,7 +11,7 @@ from functools import partial
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
-from kafka_chaos.harness.workload.clients.following import not_at_the_end
+from kafka_chaos.harness.workload.clients.following import await_end, not_at_the_end
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
@@ -103,20 +103,18 @@ class GroupLoad(Progress, Producing):
             member.breaks(problem)
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until the members have processed all partitions to their ends, at most `timeout` seconds.
-
-        If they do not get there, the run continues: the verdict says what can't be judged.
-        """
+        """Wait until the members have processed all partitions to their ends, at most `timeout` seconds."""
         self._plan = []
-        deadline = time.monotonic() + timeout
-        while behind := self.behind(ends):
+
+        def goes_on() -> bool:
             self.raise_error()
-            if time.monotonic() > deadline or cancelled.is_set() or self.failed_for_good:
-                problem = not_at_the_end(behind)
-                self._on_notice(f"the group {self._work.group_id} {problem}")
-                self.breaks(problem)
-                break
-            time.sleep(_TICK)
+            return not self.failed_for_good
+
+        left = await_end(lambda: self.behind(ends), timeout=timeout, cancelled=cancelled, goes_on=goes_on)
+        if left:
+            problem = not_at_the_end(left)
+            self._on_notice(f"the group {self._work.group_id} {problem}")
+            self.breaks(problem)
 
     def leave(self) -> None:
         """Let every member leave in order; one that does not is killed. No member is replaced any more."""
