@@ -13,12 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 from confluent_kafka import libversion
 
 from kafka_chaos.contract.anomalies import Status
+from kafka_chaos.contract.columns import PRODUCED
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.files import text_of
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
@@ -26,6 +24,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, elects_from_elr, usual_mode
 from kafka_chaos.contract.run_directory import REPORT_FILE
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
+from kafka_chaos.harness.report.inputs.asking import ask
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 
 T = TypeVar("T")
@@ -142,13 +141,24 @@ def append_lines(path: Path, entries: Iterable[Any]) -> None:
         file.write("".join(json.dumps(asdict(entry), separators=(",", ":")) + "\n" for entry in entries))
 
 
+_GAPS = """
+WITH acknowledged AS (
+  SELECT lane, complete_ns - lag(complete_ns) OVER (PARTITION BY lane ORDER BY complete_ns) AS gap
+  FROM entries WHERE outcome = 'ok' AND complete_ns IS NOT NULL
+)
+SELECT lane, round(coalesce(max(gap), 0) / 1e9, 3)::DOUBLE AS seconds FROM acknowledged GROUP BY lane
+"""
+"""By lane, the longest time in seconds between two acknowledgements."""
+
+
 def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
     """The lanes of a run, by name. Raises `UsageFailure` for a lane that is none."""
     phases = (evidence.experiment, *map(as_dict, as_list(evidence.experiment.get("phases"))))
     lanes = [as_dict(lane) for phase in phases for lane in as_list(phase.get("lanes"))]
     in_process = {str(lane.get("lane")) for lane in lanes if lane.get("client", IN_PROCESS) == IN_PROCESS}
     version_here = str(as_dict(evidence.recorded.get("versions")).get("librdkafka", ""))
-    report, gaps = evidence.path / REPORT_FILE, _gaps(evidence)
+    report = evidence.path / REPORT_FILE
+    gaps = {row["lane"]: row["seconds"] for row in ask(_GAPS, evidence.tables.get("produced", ()), PRODUCED)}
     lane_runs = {}
     for name, judged in evidence.judged.items():
         entry = evidence.lanes.get(name)
@@ -189,18 +199,3 @@ def _proven(judged: Mapping[str, Any]) -> Iterator[str]:
     for event in as_list(as_dict(as_dict(judged.get("ledger")).get("faults")).get("events")):
         if event.get("proven_ns") is not None and event["kind"] != LOCKSTEP:
             yield str(event["kind"])
-
-
-def _gaps(evidence: Evidence) -> dict[str, float]:
-    """By lane, the longest time in seconds between two acknowledgements."""
-    acknowledged = (ds.field("outcome") == "ok") & ds.field("complete_ns").is_valid()
-    times: dict[str, list[np.ndarray[Any, np.dtype[np.int64]]]] = {}
-    for file in evidence.tables.get("produced", ()):
-        rows = pq.read_table(file, columns=["lane", "complete_ns"], filters=acknowledged)
-        lanes, ends = rows["lane"].to_numpy(), rows["complete_ns"].to_numpy()
-        for lane in set(lanes):
-            times.setdefault(lane, []).append(ends[lanes == lane])
-    return {
-        lane: round(float(np.diff(np.sort(np.concatenate(parts))).max(initial=0)) / 1e9, 3)
-        for lane, parts in times.items()
-    }
