@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
+from kafka_chaos.contract.lane.families import AnyAnomaly, anomaly_named
 from kafka_chaos.contract.run_directory import VERDICT_FILE
 from kafka_chaos.verification.inputs.documents.reading import parsed
 
@@ -21,14 +21,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.lane}:{self.anomaly}"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """A finding as `LANE:ANOMALY`; raises `UsageFailure`."""
-        lane, _, name = text.rpartition(":")
-        if not lane or name not in ALL_ANOMALIES:
-            raise UsageFailure(f"--finding: {text!r} is not a finding: expected LANE:ANOMALY, such as acks1:lost_write")
-        return cls(lane, anomaly_named(name))
 
 
 def findings(verdict: Mapping[str, Any]) -> dict[Finding, bool]:
@@ -60,7 +52,7 @@ def finding_of(run_dir: Path, named: str | None) -> Finding:
         if first is None:
             raise UsageFailure(f"{run_dir}: nothing forbidden was found: name a finding by --finding (found: {names})")
         return first
-    finding = Finding.parse(named)
-    if finding not in shown:
-        raise UsageFailure(f"--finding {named}: {run_dir} did not find it; it found {names}")
+    finding = next((finding for finding in shown if str(finding) == named), None)
+    if finding is None:
+        raise UsageFailure(f"--finding {named}: {run_dir} did not find it: expected LANE:ANOMALY out of {names}")
     return finding
