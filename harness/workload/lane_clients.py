@@ -15,12 +15,12 @@ from kafka_chaos.contract.events import ClientFailed, ReaderEnded, ReaderStarted
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.experiment.lives import CONSUMER, KILL, PRODUCER, LifeSpec, Role
+from kafka_chaos.harness.experiment.lives import CONSUMER, PRODUCER, LifeSpec, Role
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of
 from kafka_chaos.harness.workload.clients.following import Among, Follower
-from kafka_chaos.harness.workload.clients.lives import FurtherConsumers, Life
+from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -66,19 +66,12 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
     )
 
 
-def _lives(lane: LaneSpec, role: Role, function: Callable[..., object] | None) -> list[Life]:
+def _lives(lane: LaneSpec, role: Role, function: Callable[..., object] | None) -> list[LifeSpec]:
     """The lives of the lane's clients in a role; none where a `function` of the application has it."""
-    found = [_life(spec) for spec in lane.lives if spec.role == role for _ in range(spec.count)]
+    found = [spec for spec in lane.lives if spec.role == role for _ in range(spec.count)]
     if found and function is not None:
         raise UsageFailure(f"lane {lane.lane}: an application is its {role}: expected no lives of a {role}")
     return found
-
-
-def _life(spec: LifeSpec) -> Life:
-    """A life as the load leads it."""
-    never = float("inf")
-    lasts, returns = (never if seconds is None else seconds for seconds in (spec.lasts, spec.returns))
-    return Life(at=spec.at, lasts=lasts, kills=spec.ends == KILL, returns=returns)
 
 
 def _producer(

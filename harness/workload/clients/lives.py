@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Generic, TypeVar
 
+from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -14,23 +15,10 @@ _NEVER = float("inf")
 C = TypeVar("C")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Life:
-    """When a client starts, in seconds after times began to count, and how it ends: after it has lived for so long.
-
-    `kills`: whether it is killed; else it leaves in order. `returns`: so much later another one starts in its place.
-    """
-
-    at: float
-    lasts: float = _NEVER
-    kills: bool = False
-    returns: float = _NEVER
-
-
 class Place(Generic[C]):
     """The clients that live in one place, one after the other."""
 
-    def __init__(self, number: int, life: Life) -> None:
+    def __init__(self, number: int, life: LifeSpec) -> None:
         self.number = number
         self.client: C | None = None
         self.since = 0.0
@@ -48,7 +36,7 @@ class Place(Generic[C]):
     def takes(self, client: C, now: float) -> None:
         """A client begins its life."""
         self.client, self.since = client, now
-        self._starts, self._ends = _NEVER, now + self._life.lasts
+        self._starts, self._ends = _NEVER, now + (self._life.lasts or _NEVER)
 
     def falls(self) -> None:
         """A fault ends the client; nobody takes its place until `rises` is called."""
@@ -65,8 +53,9 @@ class Place(Generic[C]):
         if self.client is not None and (now >= self._ends or self.is_killed):
             by_fault, self.is_killed = self.is_killed, False
             ended, self.client = self.client, None
-            self._starts, self._ends = elapsed + (0.0 if by_fault else self._life.returns), _NEVER
-            end(self.number, ended, by_fault or self._life.kills)
+            returns = _NEVER if self._life.returns is None else self._life.returns
+            self._starts, self._ends = elapsed + (0.0 if by_fault else returns), _NEVER
+            end(self.number, ended, by_fault or self._life.ends == KILL)
         if self.client is None and elapsed >= self._starts and not self.is_down:
             self.takes(start(self.number), now)
 
@@ -87,7 +76,7 @@ class FurtherConsumers:
     connect: Callable[[int, int], Follower]
     _: KW_ONLY
     lane: str
-    lives: Sequence[Life]
+    lives: Sequence[LifeSpec]
     on_notice: Callable[[str], None]
     began: Callable[[], float | None]
 

@@ -4,8 +4,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.clients.lives import Life, Place, living
+from kafka_chaos.harness.workload.clients.lives import Place, living
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, Producing
 
 _TICK = 0.01
@@ -26,7 +27,7 @@ class PacedProducing(Producing):
         *,
         rate: float,
         on_notice: Callable[[str], None],
-        lives: Sequence[Life] = (),
+        lives: Sequence[LifeSpec] = (),
         began: Callable[[], float | None] = lambda: None,
         calls: Calls | None = None,
     ) -> None:
@@ -35,7 +36,7 @@ class PacedProducing(Producing):
         self._calls = calls or Calls()
         self._connect = connect
         self.places: list[Place[LaneProducer]] = [
-            Place(number, life) for number, life in enumerate((Life(at=0.0), *lives))
+            Place(number, life) for number, life in enumerate((LifeSpec(at=0.0), *lives))
         ]
         self._began = began
         self._rate = rate / len(self.places)

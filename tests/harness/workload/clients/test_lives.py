@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.clients.following import Among, Follower
-from kafka_chaos.harness.workload.clients.lives import FurtherConsumers, Life
+from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 
@@ -59,7 +60,7 @@ def tables(tmp_path: Path) -> Iterator[LoadTables]:
 
 @contextmanager
 def living(
-    tables: LoadTables, began: list[float], *lives: Life, stops_with: int = 0
+    tables: LoadTables, began: list[float], *lives: LifeSpec, stops_with: int = 0
 ) -> Iterator[tuple[FurtherConsumers, list[Reader]]]:
     made: list[Reader] = []
 
@@ -81,7 +82,7 @@ def living(
 
 def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(tables: LoadTables) -> None:
     began: list[float] = []
-    life = Life(at=0.2, lasts=0.2, kills=True, returns=0.1)
+    life = LifeSpec(at=0.2, lasts=0.5, ends="kill", returns=0.1)
     with living(tables, began, life, stops_with=3) as (consumers, made):
         assert made == []
         began.append(time.monotonic())
@@ -95,7 +96,7 @@ def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(tab
 
 
 def test_one_that_leaves_has_no_successor_unless_it_returns(tables: LoadTables) -> None:
-    with living(tables, [time.monotonic()], Life(at=0.0, lasts=0.1), Life(at=0.0)) as (consumers, made):
+    with living(tables, [time.monotonic()], LifeSpec(at=0.0, lasts=0.5), LifeSpec(at=0.0)) as (consumers, made):
         wait_until(lambda: any(one.ended_by for one in made), "the first one to leave", timeout=10)
         assert (len(made), sorted(one.ended_by for one in made)) == (2, ["", "left"])
         consumers.stop()
@@ -103,7 +104,7 @@ def test_one_that_leaves_has_no_successor_unless_it_returns(tables: LoadTables) 
 
 
 def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(tables: LoadTables) -> None:
-    with living(tables, [time.monotonic()], Life(at=0.0)) as (consumers, made):
+    with living(tables, [time.monotonic()], LifeSpec(at=0.0)) as (consumers, made):
         wait_until(lambda: made, "it to start", timeout=10)
         (place,) = consumers.places
         place.falls()
@@ -118,7 +119,7 @@ def test_what_a_start_raises_is_raised_where_the_load_ends(tables: LoadTables) -
     def connect(number: int, place: int) -> Follower:
         raise OSError("no such program")
 
-    consumers = FurtherConsumers(connect, lane="a", lives=[Life(at=0.0)], on_notice=print, began=lambda: 0.0)
+    consumers = FurtherConsumers(connect, lane="a", lives=[LifeSpec(at=0.0)], on_notice=print, began=lambda: 0.0)
     consumers.start()
     with pytest.raises(OSError, match="no such program"):
         consumers.left()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.workload.clients.lives import Life
+from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 
@@ -61,7 +61,7 @@ def pacing(**settings: Any) -> PacedProducing:
 
 def test_fresh_producers_start_once_the_times_count_and_share_the_rate() -> None:
     began: list[float] = []
-    producing = pacing(lives=[Life(at=0.3)] * 2, began=lambda: began[0] if began else None)
+    producing = pacing(lives=[LifeSpec(at=0.3)] * 2, began=lambda: began[0] if began else None)
     thread, sending = running(producing)
     wait_until(lambda: producing.sent > 100, "the first producer to send", timeout=10)
     assert len(producing.producers) == 1
@@ -81,7 +81,7 @@ def test_fresh_producers_start_once_the_times_count_and_share_the_rate() -> None
 def test_the_load_goes_on_until_every_producer_has_failed() -> None:
     notices: list[str] = []
     start = time.monotonic()
-    producing = pacing(lives=[Life(at=0.1)], began=lambda: start, on_notice=notices.append)
+    producing = pacing(lives=[LifeSpec(at=0.1)], began=lambda: start, on_notice=notices.append)
     producing.producers[0].failed_for_good = "lost"
     thread, _ = running(producing)
     wait_until(lambda: len(producing.producers) == 2 and producing.producers[1].sent > 10, "the other", timeout=10)
@@ -94,7 +94,7 @@ def test_the_load_goes_on_until_every_producer_has_failed() -> None:
 
 def test_one_that_is_killed_is_followed_by_another_in_its_place() -> None:
     start, notices = time.monotonic(), list[str]()
-    life = Life(at=0.1, lasts=0.5, kills=True, returns=0.1)
+    life = LifeSpec(at=0.1, lasts=0.5, ends="kill", returns=0.1)
 
     def connect(number: int, place: int) -> Sender:
         if number == 3:
@@ -118,14 +118,14 @@ def test_one_that_is_killed_is_followed_by_another_in_its_place() -> None:
 def test_one_that_leaves_is_served_until_it_has_its_outcomes() -> None:
     start = time.monotonic()
     producing = pacing(
-        lives=[Life(at=0.0, lasts=0.2)],
+        lives=[LifeSpec(at=0.0, lasts=0.5)],
         connect=lambda number, place: Sender(number, place, unanswered=5 * number),
         began=lambda: start,
     )
     thread, sending = running(producing)
     wait_until(lambda: len(producing.producers) == 2, "the second one", timeout=10)
     leaving = producing.producers[1]
-    wait_until(lambda: time.monotonic() - leaving.made > 0.4, "the end of its life", timeout=10)
+    wait_until(lambda: time.monotonic() - leaving.made > 0.7, "the end of its life", timeout=10)
     sent = leaving.sent
     assert (leaving.ended, producing.producers[0].ended) == ("", "")
     wait_until(lambda: producing.producers[0].sent > sent + 50, "the first one to go on alone", timeout=10)
