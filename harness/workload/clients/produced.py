@@ -22,7 +22,7 @@ import pyarrow as pa
 from kafka_chaos.harness.workload.clients.outcome import Outcome
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.history.reservations import ReservedSeqs
-from kafka_chaos.harness.workload.history.writer import OUTPUTS_SCHEMA
+from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA
 from kafka_chaos.harness.workload.tables import LoadTables
 
 CHUNK = 16_384
@@ -301,12 +301,12 @@ class ProducedRows:
         if chunk.sources:
             for place, name in enumerate(("source_producer_id", "source_seq")):
                 columns[name] = pa.array(
-                    [chunk.sources[row][place] for row in numbers], OUTPUTS_SCHEMA.field(name).type
+                    [chunk.sources[row][place] for row in numbers], PRODUCED_SCHEMA.field(name).type
                 )
-        fields = [(field, columns.get(field.name)) for field in OUTPUTS_SCHEMA]
+        fields = [(field, columns.get(field.name)) for field in PRODUCED_SCHEMA]
         return pa.Table.from_arrays(
             [pa.nulls(len(rows), field.type) if column is None else column for field, column in fields],
-            schema=OUTPUTS_SCHEMA,
+            schema=PRODUCED_SCHEMA,
         )
 
     def _numbers(self, seqs: Ints) -> pa.Array | None:

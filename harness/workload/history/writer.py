@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS, CONSUMED, PRODUCED, TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.files import appearing_whole
 
-PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key", "source_producer_id", "source_seq"))
-OUTPUTS_SCHEMA = arrow_schema(PRODUCED, without=("key",))
+PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
 TRANSACTIONS_SCHEMA = arrow_schema(TRANSACTIONS)
 ASSIGNMENTS_SCHEMA = arrow_schema(ASSIGNMENTS)

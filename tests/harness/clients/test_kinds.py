@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.cli.clients_command import clients_command
 from kafka_chaos.harness.clients import fetching
-from kafka_chaos.harness.clients.fetching import ADAPTERS, BuildFailure
+from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.clients.kinds import KINDS, ChosenClient, chosen, fetched
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.pytest_plugin.values import lane as planned_lane
@@ -237,24 +237,6 @@ def test_nothing_is_fetched_if_one_of_the_clients_is_none(registry: Callable[[in
     with pytest.raises(UsageFailure):
         fetched(["aiokafka", "perl"], print)
     assert called == []
-
-
-def test_an_adapter_that_does_not_compile_is_a_bug_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = tmp_path / "adapters"
-    broken.mkdir()
-    (broken / "protocol.go").write_text("package main\n")
-    (broken / "sarama.go").write_text("package main\nfunc main() { undefined() }\n")
-    monkeypatch.setattr(fetching, "ADAPTERS", broken)
-
-    def called(command: list[str], **_: Any) -> CompletedProcess[str]:
-        return CompletedProcess(command, int("build" in command), "", "./sarama.go:2:15: undefined: undefined")
-
-    monkeypatch.setattr(fetching.subprocess, "run", called)
-    monkeypatch.setattr(fetching, "required", lambda program, *_: program)
-    with pytest.raises(BuildFailure) as raised:
-        fetched(["sarama"], print)
-    assert "sarama.go:2:15: undefined: undefined" in str(raised.value)
-    assert raised.value.exit_code == 70
 
 
 FOUND_JARS = next((Path.home() / ".cache/kafka-chaos/clients").glob("java-3.9.1-*/jars"), None)
