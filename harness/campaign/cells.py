@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.files import write_whole
@@ -18,10 +18,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.campaign.record import Cell, LaneRun
 from kafka_chaos.harness.report.matrix import settings
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-PAGE, TABLE = "atlas.html", "atlas.parquet"
+PAGE = "atlas.html"
 COLUMNS: Mapping[str, Anomaly] = {
     "losses": Anomaly.LOST_WRITE,
     "duplicates": Anomaly.DUPLICATE,
@@ -116,7 +113,7 @@ class CellSummary:
         return (gaps[0], statistics.median(gaps), gaps[-1]) if gaps else None
 
     def to_json(self) -> dict[str, Any]:
-        """The row of the table."""
+        """What `atlas --json` prints of it."""
         return {
             "client": self.cell.client,
             "cluster": self.cell.cluster,
@@ -147,10 +144,8 @@ def cells_of(record: Iterable[LaneRun]) -> list[CellSummary]:
     return [CellSummary(cell, runs_of[cell]) for cell in sorted(runs_of)]
 
 
-def write_pages(cells: Sequence[CellSummary], out: Path, untried: int = 0) -> None:
-    """Write atlas.html and atlas.parquet into `out`. `untried`: the cells of the plan without a run."""
-    import pyarrow.parquet as pq
-
+def write_page(cells: Sequence[CellSummary], out: Path, untried: int = 0) -> None:
+    """Write atlas.html into `out`. `untried`: the cells of the plan without a run."""
     from kafka_chaos.harness.report.pages import environment
 
     def place(run: LaneRun) -> str | None:
@@ -159,23 +154,3 @@ def write_pages(cells: Sequence[CellSummary], out: Path, untried: int = 0) -> No
     page = environment().get_template("atlas.html.j2")
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / PAGE, page.render(cells=cells, columns=list(COLUMNS), untried=untried, place=place))
-    pq.write_table(_table(cells), out / TABLE)
-
-
-def _table(cells: Iterable[CellSummary]) -> pa.Table:
-    import pyarrow as pa
-
-    share = {
-        "anomaly": pa.string(),
-        **dict.fromkeys(("hits", "runs"), pa.int64()),
-        **dict.fromkeys(("low", "high"), pa.float64()),
-    }
-    columns = {
-        **dict.fromkeys(("client", "cluster", "settings", "lane", "faults"), pa.string()),
-        "runs": pa.int64(),
-        "verdict": pa.string(),
-        "anomalies": pa.list_(pa.struct(share)),
-        "gaps_s": pa.list_(pa.float64()),
-        "worst_run": pa.string(),
-    }
-    return pa.Table.from_pylist([cell.to_json() for cell in cells], pa.schema(columns))

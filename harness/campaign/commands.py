@@ -213,11 +213,11 @@ def _drafted(shown: Round, discovery: Discovery, folder: Path, minutes: float, s
 
 @click.command("atlas")
 @click.argument("plan", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=STANDARD_PLAN)
-@click.option("--runs", "most", type=click.IntRange(min=0), help="Make at most this many runs; with 0, only pages.")
+@click.option("--runs", "most", type=click.IntRange(min=0), help="Make at most this many runs; with 0, only the page.")
 @series_options(
     60.0,
     "runs/atlas",
-    "Where to write the runs, atlas.html and atlas.parquet.",
+    "Where to write the runs, and atlas.html.",
     "The record of runs; by default record.jsonl in --out.",
 )
 @ENGINE
@@ -225,12 +225,12 @@ def atlas_command(series: Series, plan: Path, most: int | None, engine: str) -> 
     """Try what the PLAN combines (a standard one by default), what was tried least first, within a time budget.
 
     Each run has some lanes of a cluster and of a family of faults. It is added to the record, so that the next call
-    goes on where this one stops. The pages show all cells of the record.
+    goes on where this one stops. The page shows all cells of the record.
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
     from kafka_chaos.harness.campaign.atlas import Atlas
-    from kafka_chaos.harness.campaign.cells import PAGE, cells_of, write_pages
+    from kafka_chaos.harness.campaign.cells import PAGE, cells_of, write_page
     from kafka_chaos.harness.campaign.record import RECORD, read_record
     from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
@@ -245,7 +245,7 @@ def atlas_command(series: Series, plan: Path, most: int | None, engine: str) -> 
         code = night.verdict.exit_code
     cells = cells_of(read_record(record))
     untried = {trial.cell for trial in atlas.trials} - {cell.cell for cell in cells}
-    write_pages(cells, series.out, len(untried))
+    write_page(cells, series.out, len(untried))
     if series.as_json:
         click.echo(json.dumps([cell.to_json() for cell in cells]))
     series.say(f"{counted(len(cells), 'cell')} tried, {len(untried):,} of the plan never\n{series.out / PAGE}")

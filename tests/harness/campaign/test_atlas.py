@@ -5,7 +5,7 @@ import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.atlas import Atlas
-from kafka_chaos.harness.campaign.cells import PAGE, cells_of, write_pages
+from kafka_chaos.harness.campaign.cells import PAGE, cells_of, write_page
 from kafka_chaos.harness.campaign.commands import STANDARD_PLAN
 from kafka_chaos.harness.campaign.record import Cell
 from kafka_chaos.harness.clients.kinds import ClientKind
@@ -113,7 +113,7 @@ def test_the_page_names_every_cell_and_links_the_worst_run(tmp_path: Path) -> No
     report.touch()
     lost = lane_run(4, found={"lost_write": 4, "phantom": 1}, report=str(report))
     cells = cells_of([lost, lane_run(client="<java>", settings=STRICT, report=str(tmp_path / "gone.html"))])
-    write_pages(cells, tmp_path, untried=5)
+    write_page(cells, tmp_path, untried=5)
     page = (tmp_path / PAGE).read_text()
     assert 'href="run-1/report.html"' in page
     assert "gone.html" not in page
