@@ -69,7 +69,10 @@ class GenerateSpec(Spec):
         description="values that further keys of faults are drawn from, such as `api`, for the kinds that have the key",
     )
     clusters: tuple[str, ...] = Field(
-        default=(), strict=False, description="versions and modes of the cluster to draw from, such as `4.3.1/kraft`"
+        default=(),
+        strict=False,
+        description="versions and modes of the cluster to draw from, such as `4.3.1/kraft`; fault kinds that the "
+        "cluster can't have are then not drawn",
     )
     clients: tuple[str, ...] = Field(
         default=(),

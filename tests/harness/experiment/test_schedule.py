@@ -186,3 +186,9 @@ def test_further_keys_are_drawn_for_the_kinds_that_have_them() -> None:
 def test_wrong_keys_of_generate_are_refused_with_their_place(keys: str, message: str) -> None:
     with pytest.raises(UsageFailure, match=message):
         parse_experiment(TEXT + f"    {keys}\n", "a.yaml")
+
+
+def test_a_cluster_that_can_have_none_of_the_faults_is_refused() -> None:
+    text = TEXT.replace("[kill, pause, partition]", "[session-expiry]") + "    clusters: [4.3.1/kraft]\n"
+    with pytest.raises(UsageFailure, match=r"generate: faults: .* can have none of session-expiry"):
+        parse_experiment(text, "a.yaml")
