@@ -1,9 +1,17 @@
-"""Loads without brokers: their settings, and a broker that nobody can reach."""
+"""Loads without brokers: their settings, a mock of a cluster, and the adapter of Python's clients."""
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Producer
+
+from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 
@@ -13,3 +21,30 @@ def load_of(folder: Path, *lanes: LaneSpec, **given: Any) -> LoadSettings:
     usual = {"bootstrap_servers": "127.0.0.1:1", "workload": WorkloadSpec(settle_timeout=0.1)}
     usual |= {"on_notice": print, "on_change": print}
     return LoadSettings(tables=LoadTables(folder, lanes), **{**usual, **given})
+
+
+@contextmanager
+def mock_cluster(*topics: str) -> Iterator[tuple[str, Producer]]:
+    """The address of librdkafka's mock of a cluster that has these topics, and a producer."""
+    owner = new_client(Producer, {"bootstrap.servers": "127.0.0.1:1", "test.mock.num.brokers": 1, "log_level": 0})
+    brokers = [owner.list_topics(topic, timeout=20).brokers.values() for topic in topics][-1]
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers), owner
+    owner.close()
+
+
+def adapter(
+    role: str, lane: str, servers: str, problems: list[str] | None = None, **settings: Any
+) -> Callable[[Taker], SupervisedProcess]:
+    """Starts the adapter with librdkafka for the lane's topic; `problems` takes those of the process."""
+    of_producer = {"producer_id": 0, "first_partition": 0, "record_size": 64, "acks": "all", "idempotence": True}
+    of_producer |= {"max_in_flight": 5, "linger_ms": 5, "delivery_timeout_ms": 60_000}
+    common = {"role": role, "lane": lane, "topic": lane, "partitions": 2, "bootstrap_servers": servers}
+    order = {**common, "client_id": f"{lane}-0", "configs": {}, **of_producer, **settings}
+    return lambda taker: SupervisedProcess(
+        [sys.executable, str(ADAPTERS / "client.py"), "librdkafka"],
+        order,
+        taker,
+        name=role,
+        on_notice=print,
+        on_problem=lambda _, problem: (problems if problems is not None else []).append(problem),
+    )

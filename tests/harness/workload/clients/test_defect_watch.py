@@ -2,7 +2,6 @@
 
 import ctypes
 import runpy
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,16 +15,16 @@ import pytest
 from kafka_chaos.contract.events import AcknowledgedWithoutOffset, Event
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional
-from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, watched
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.clients.producers import LaneProducer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import adapter
 from tests.plugin.application.producing import loading
 
 REPORT = runpy.run_path(str(Path(__file__).parents[4] / "experiments/findings/implicit_acknowledgement.py"))
@@ -161,24 +160,39 @@ def test_nothing_is_read_of_a_client_without_such_a_defect(client: str) -> None:
     assert repeat_watch_of(replace(lane, client="sarama"), None, producer_id=0) is None
 
 
-def send_recorded(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
-    told: list[Any] = []
-    tables = LoadTables(folder)
-    producer = RecordedProducer(
-        ProducedRows(tables, lane="a", producer_id=0, partitions=InTurn(1)),
-        topic="a",
-        record_size=100,
-        configs=configs,
-        watch=watch_of(configs, told.append, lane="a", topic="a", producer_id=0),
-    )
-    end = time.monotonic() + seconds
-    # The line of a log comes before the outcome of the record that it is about.
-    while time.monotonic() < end and not (told and producer.unanswered < producer.sent):
-        producer.send(10)
-        producer.poll(0.02)
-    producer.finish(0.1, threading.Event())
-    tables.close()
-    return told
+Sending = Callable[[Path, dict[str, Any], float], list[Any]]
+
+
+def send_by(made: Callable[[ProducedRows, dict[str, Any], Watch | None], LaneProducer]) -> Sending:
+    """Sends by the driver that this makes, until the log has told something and a record has its outcome."""
+
+    def send(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
+        told: list[Any] = []
+        tables = LoadTables(folder)
+        watch = watch_of(configs, told.append, lane="a", topic="a", producer_id=0)
+        producer = made(ProducedRows(tables, lane="a", producer_id=0, partitions=InTurn(1)), configs, watch)
+        end = time.monotonic() + seconds
+        # The line of a log comes before the outcome of the record that it is about.
+        while time.monotonic() < end and not (told and producer.unanswered < producer.sent):
+            producer.send(10)
+            producer.poll(0.02)
+        assert producer.failed_for_good == ""
+        gone = threading.Event()
+        gone.set()
+        producer.finish(0.1, gone)
+        tables.close()
+        return told
+
+    return send
+
+
+def in_process(rows: ProducedRows, configs: dict[str, Any], watch: Watch | None) -> LaneProducer:
+    return RecordedProducer(rows, topic="a", record_size=100, configs=configs, watch=watch)
+
+
+def in_a_process(rows: ProducedRows, configs: dict[str, Any], watch: Watch | None) -> LaneProducer:
+    more = {"partitions": 1, "configs": configs, "log": True}
+    return ProcessProducer(adapter("producer", "a", configs["bootstrap.servers"], **more), rows, watch=watch)
 
 
 def send_from_application(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
@@ -198,48 +212,14 @@ def send_from_application(folder: Path, configs: dict[str, Any], seconds: float)
     return told
 
 
-def send_from_process(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
-    told: list[Any] = []
-    tables = LoadTables(folder)
-    order = {
-        "role": "producer",
-        "lane": "a",
-        "topic": "a",
-        "partitions": 1,
-        "bootstrap_servers": configs["bootstrap.servers"],
-        "client_id": "a-0",
-        "configs": configs,
-        "producer_id": 0,
-        "first_partition": 0,
-        "record_size": 100,
-        "acks": "all",
-        "idempotence": True,
-        "max_in_flight": 5,
-        "linger_ms": 5,
-        "delivery_timeout_ms": 60_000,
-        "log": True,
-    }
-    command = [sys.executable, str(ADAPTERS / "client.py"), "librdkafka"]
-    producer = ProcessProducer(
-        lambda taker: SupervisedProcess(command, order, taker, name="a-0", on_notice=print),
-        ProducedRows(tables, lane="a", producer_id=0, partitions=InTurn(1)),
-        watch=watch_of(configs, told.append, lane="a", topic="a", producer_id=0),
-    )
-    end = time.monotonic() + seconds
-    # The line of a log comes before the outcome of the record that it is about.
-    while time.monotonic() < end and not (told and producer.unanswered < producer.sent):
-        producer.send(10)
-        producer.poll(0.02)
-    assert producer.failed_for_good == ""
-    gone = threading.Event()
-    gone.set()
-    producer.finish(0.0, gone)
-    tables.close()
-    return told
-
-
-SENDERS = pytest.mark.parametrize("sending", [send_recorded, send_from_application, send_from_process])
-Sending = Callable[[Path, dict[str, Any], float], list[Any]]
+SENDERS = pytest.mark.parametrize(
+    "sending",
+    [
+        pytest.param(send_by(in_process), id="in process"),
+        send_from_application,
+        pytest.param(send_by(in_a_process), id="process"),
+    ],
+)
 
 
 def broker(*answers: tuple[int, int]) -> str:
@@ -278,7 +258,7 @@ def test_librdkafka_itself_tells_of_each_acknowledgement_without_an_offset(tmp_p
     """The second request of a partition is not answered in time, and the third one is; or a retry was there already."""
     bootstrap = broker((NO_ERROR, 200), (error, 200), (NO_ERROR, 200))
     one_each = {"bootstrap.servers": bootstrap, "batch.num.messages": 1, "linger.ms": 0, "retry.backoff.ms": 1000}
-    (event,) = send_recorded(tmp_path, {**IDEMPOTENT, "acks": "all", **one_each}, 30)
+    (event,) = send_by(in_process)(tmp_path, {**IDEMPOTENT, "acks": "all", **one_each}, 30)
     assert isinstance(event, AcknowledgedWithoutOffset)
     assert (event.lane, event.partition, event.messages) == ("a", 0, 1)
     rows = pq.read_table(tmp_path / "produced").to_pylist()

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.work import GroupWork
-from tests.harness.workload.loads import load_of
+from tests.harness.workload.loads import load_of, mock_cluster
 from tests.parquet import rows_in
 
 RECORDS, PARTITIONS = 60, 4
@@ -23,15 +21,12 @@ RECORDS, PARTITIONS = 60, 4
 @pytest.fixture
 def servers() -> Iterator[str]:
     """The address of a mock whose topic `orders` holds records."""
-    owner = new_client(Producer, {"bootstrap.servers": "127.0.0.1:1", "test.mock.num.brokers": 1, "log_level": 0})
     codec = IdentityCodec("orders")
-    for seq in range(RECORDS):
-        owner.produce("orders", codec.encode(0, seq), partition=seq % PARTITIONS)
-    assert owner.flush(20) == 0
-    owner.list_topics("copies", timeout=20)
-    brokers = owner.list_topics("orders", timeout=20).brokers.values()
-    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-    owner.close()
+    with mock_cluster("copies", "orders") as (servers, owner):
+        for seq in range(RECORDS):
+            owner.produce("orders", codec.encode(0, seq), partition=seq % PARTITIONS)
+        assert owner.flush(20) == 0
+        yield servers
 
 
 ORDERS = LaneSpec(lane="orders", partitions=PARTITIONS, group={"members": 2, "assignor": "range"})  # type: ignore[arg-type]

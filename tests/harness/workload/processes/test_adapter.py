@@ -1,68 +1,26 @@
 """The adapter of Python's clients: librdkafka against its own mock of a cluster, transactions and reads."""
 
-import sys
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-from confluent_kafka import Producer
-
-from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.producer import TransactionalProducer
+from tests.harness.workload.loads import adapter, mock_cluster
 from tests.parquet import rows_in
 
-COMMAND = [sys.executable, str(ADAPTERS / "client.py"), "librdkafka"]
-Begin = Callable[..., Callable[[Taker], SupervisedProcess]]
 
-
-@pytest.fixture
-def mock() -> Iterator[str]:
-    """The address of a mock that has the topic `pay`."""
-    owner = new_client(Producer, {"bootstrap.servers": "127.0.0.1:1", "test.mock.num.brokers": 1, "log_level": 0})
-    brokers = owner.list_topics("pay", timeout=20).brokers.values()
-    yield ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-    owner.close()
-
-
-@pytest.fixture
-def begin(mock: str, tmp_path: Path) -> Begin:
-    problems: list[str] = []
-
-    def of(role: str, **settings: Any) -> Callable[[Taker], SupervisedProcess]:
-        common = {"role": role, "lane": "pay", "topic": "pay", "partitions": 2, "bootstrap_servers": mock}
-        order = {**common, "client_id": "pay-0", "configs": {}, **settings}
-        return lambda taker: SupervisedProcess(
-            COMMAND,
-            order,
-            taker,
-            name=role,
-            on_notice=print,
-            on_problem=lambda _, problem: problems.append(problem),
-            log=tmp_path / "log",
-        )
-
-    of.problems = problems  # type: ignore[attr-defined]
-    return of
-
-
-def produce(begin: Begin, folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def produce(servers: str, folder: Path, problems: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Two transactions, of which the second is aborted; their rows, and those of their records."""
     tables, transactions = LoadTables(folder), list[dict[str, Any]]()
-    settings = {"producer_id": 1, "first_partition": 0, "record_size": 64, "acks": "all", "idempotence": True}
-    times = {"max_in_flight": 5, "linger_ms": 5, "delivery_timeout_ms": 20_000, "transaction_timeout_ms": 20_000}
-
+    times = {"delivery_timeout_ms": 20_000, "transaction_timeout_ms": 20_000}
     records = ProcessProducer(
-        begin("producer", **settings, **times, transactional_id="pay-0"),
+        adapter("producer", "pay", servers, problems, producer_id=1, transactional_id="pay-0", **times),
         ProducedRows(tables, lane="pay", producer_id=1, partitions=InTurn(2), transactional_id="pay-0"),
     )
     producer = TransactionalProducer(records, transactional_id="pay-0", rows=transactions.append, give_up=lambda: False)
@@ -78,8 +36,15 @@ def produce(begin: Begin, folder: Path) -> tuple[list[dict[str, Any]], list[dict
     return transactions, rows_in(folder / "produced")
 
 
-def test_transactions_of_an_adapter_and_what_is_read_of_them(begin: Begin, tmp_path: Path) -> None:
-    transactions, produced = produce(begin, tmp_path)
+def test_transactions_of_an_adapter_and_what_is_read_of_them(tmp_path: Path) -> None:
+    problems: list[str] = []
+    with mock_cluster("pay") as (servers, _):
+        written_and_read(servers, tmp_path, problems)
+    assert problems == []
+
+
+def written_and_read(servers: str, tmp_path: Path, problems: list[str]) -> None:
+    transactions, produced = produce(servers, tmp_path, problems)
     assert [(row["transaction"], row["outcome"]) for row in transactions] == [(0, "committed"), (1, "aborted")]
     assert sorted((row["seq"], row["transaction"], row["outcome"]) for row in produced) == [
         (seq, seq // 10, "ok") for seq in range(20)
@@ -89,7 +54,7 @@ def test_transactions_of_an_adapter_and_what_is_read_of_them(begin: Begin, tmp_p
     }
     tables = LoadTables(tmp_path / "read", [LaneSpec(lane="pay", transactional={})])  # type: ignore[arg-type]
     consumer = ProcessConsumer(
-        begin("consumer", start_offsets={}, isolation="read_committed"),
+        adapter("consumer", "pay", servers, problems, start_offsets={}, isolation="read_committed"),
         lane="pay",
         partitions=2,
         tables=tables,
@@ -101,4 +66,3 @@ def test_transactions_of_an_adapter_and_what_is_read_of_them(begin: Begin, tmp_p
     read = rows_in(tmp_path / "read/consumed")
     # The mock writes no markers, and hides nothing.
     assert sorted((row["producer_id"], row["seq"]) for row in read) == [(1, seq) for seq in range(20)]
-    assert begin.problems == []  # type: ignore[attr-defined]
