@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode
-from kafka_chaos.harness.clients.kinds import KINDS
+from kafka_chaos.harness.clients.kinds import KINDS, ClientKind
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 
 _RELEASE = re.compile(r"\bv?(\d+(?:\.\d+)+)(?![\w.-])")
@@ -29,15 +29,6 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0
 <dependencies><dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId>
 <version>{wanted}</version></dependency></dependencies></project>"""
 _RESOLVED = re.compile(r"org\.apache\.kafka:kafka-clients:jar:([\d.]+):")
-_ASKS = {
-    "librdkafka": [sys.executable, "-m", "pip", "index", "versions", "confluent-kafka"],
-    "kafka-python": [sys.executable, "-m", "pip", "index", "versions", "kafka-python"],
-    "aiokafka": [sys.executable, "-m", "pip", "index", "versions", "aiokafka"],
-    "franz-go": ["go", "list", "-m", "-versions", "github.com/twmb/franz-go"],
-    "sarama": ["go", "list", "-m", "-versions", "github.com/IBM/sarama"],
-    "kafkajs": ["npm", "view", "kafkajs", "version"],
-}
-"""By client library the command that prints its releases. Java's client is released with Kafka."""
 
 
 def parts(release: str) -> tuple[int, ...]:
@@ -74,17 +65,22 @@ def newer(folder: Path) -> Iterator[str]:
         above = ".".join((*before, str(int(last) + 1)))
         if (release := newest_of_kafka(f"[{patch},{above}.0-alpha)", folder)) != patch:
             yield f"Kafka {release} is out; the newest of {line} that was run here is {patch}"
-    for client, command in _ASKS.items():
-        used = KINDS[client].version
-        release = max(_RELEASE.findall(asked(command, folder)), key=parts)
-        if parts(release) > parts(used):
-            yield f"{client} {release} is out; experiments use {used} unless they name another"
+    # Java's client is released with Kafka.
+    for kind in (kind for name, kind in KINDS.items() if name != "java"):
+        release = max(_RELEASE.findall(asked(releases_of(kind), folder)), key=parts)
+        if parts(release) > parts(kind.version):
+            yield f"{kind.name} {release} is out; experiments use {kind.version} unless they name another"
+
+
+def releases_of(kind: ClientKind) -> list[str]:
+    """The command that prints a client library's releases, by the one that asks its registry for a version."""
+    program, *words = kind.asks(kind.version)
+    package = next(re.split("==|@", word)[0] for word in words if kind.version in word)
+    of_program = {"go": ["go", "list", "-m", "-versions", package], "npm": ["npm", "view", package, "version"]}
+    return of_program.get(program, [sys.executable, "-m", "pip", "index", "versions", package])
 
 
 def main() -> int:
-    missing = KINDS.keys() - _ASKS.keys() - {"java"}
-    if missing:
-        raise SystemExit(f"no command asks for releases of {', '.join(sorted(missing))}: add it to _ASKS")
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-releases-") as folder:
         try:
             lines = list(newer(Path(folder))) or ["No newer release of Kafka or of a client library is out."]
