@@ -212,6 +212,14 @@ def test_waiting_for_what_a_fault_needs_ends_with_the_schedule() -> None:
     assert set(did) == {"needy asked"}
 
 
+def test_waiting_for_a_role_ends_with_the_schedule() -> None:
+    notes, did, cancelled = Notes(), [], threading.Event()
+    threading.Timer(0.3, cancelled.set).start()
+    fault = FakeFault(did, "never", target=Target.parse("leader(none)"))
+    injector(notes).run([fault], start=time.monotonic(), cancelled=cancelled)
+    assert (notes.lines, did) == ([], [])
+
+
 def test_a_target_that_the_cluster_does_not_have_is_not_waited_for() -> None:
     notes = Notes()
     cluster = FakeCluster(leaders={("orders", 0): 1}, brokers={1: FakeNode("broker-1", 1)})

@@ -9,9 +9,14 @@ import pytest
 
 from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, FAULT_KINDS
 from kafka_chaos.faults.fault import build
-from kafka_chaos.faults.registry import describe_evidence, fault_kinds
+from kafka_chaos.faults.network.packet_filter import chain_name
+from kafka_chaos.faults.network.packet_loss import PacketLoss
+from kafka_chaos.faults.network.partition import Isolate, Partition
+from kafka_chaos.faults.process.ended import Kill, Pause, Stop
+from kafka_chaos.faults.registry import describe_evidence, fault_kind, fault_kinds
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.experiment.file import parse_experiment
+from tests.faults.fakes import FakeCluster
 
 README = Path(__file__).parents[2] / "faults/README.md"
 ROWS = re.findall(r"^\| ([^|]+) \| `(\{fault: [^`]+\})`", README.read_text(encoding="utf-8"), re.MULTILINE)
@@ -50,6 +55,35 @@ GONE = {"Status": "exited", "OOMKilled": False, "FinishedAt": "2026-01-01T00:00:
 )
 def test_a_kind_describes_its_own_evidence(kind: str, evidence: Mapping[str, Any], words: str) -> None:
     assert describe_evidence(kind, {"broker-1": evidence}) == words
+
+
+def test_several_containers_are_named() -> None:
+    evidence = {f"broker-{number}": {**GONE, "ExitCode": 137} for number in (1, 2)}
+    gone = "process gone with exit code 137 (SIGKILL)"
+    assert describe_evidence("kill", evidence) == f"broker-1: {gone}; broker-2: {gone}"
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Kill(target=TARGET), "process gone with exit code 137 (SIGKILL)"),
+        (Stop(target=TARGET), "process gone with exit code 143 (SIGTERM)"),
+        (Pause(target=TARGET), "frozen, as Docker reports"),
+        (Partition(target=TARGET, direction="in"), "5 packets dropped"),
+        (Isolate(target=TARGET), "10 packets dropped"),
+        (PacketLoss(target=TARGET), "5 packets dropped"),
+    ],
+)
+def test_what_a_proof_records_is_what_its_kind_can_describe(fault: Any, words: str) -> None:
+    cluster = FakeCluster()
+    node = cluster.brokers[1]
+    for direction in ("in", "out"):
+        listing = "Chain\npkts bytes target\n5 300 DROP\n"
+        node.answers[f"iptables -w -nvx -L {chain_name(fault)}-{direction}"] = (0, listing)
+    fault.inject(cluster, (node,))
+    proof = fault.proof(cluster, (node,))
+    assert proof.took_effect
+    assert fault.describe_evidence(proof.evidence["broker-1"]) == words
 
 
 def model_faults(kind: str, target: str, brokers: int) -> tuple[str, ...]:
@@ -105,3 +139,17 @@ schedule:
     lanes = {lane.lane: lane.faults for _, _, lane in parse_experiment(text, "several.yaml").lanes()}
     assert lanes["three"] == ("kill",) * 3 + ("stop",) * 3 + ("session-expiry",) * 3
     assert lanes["five"] == ("kill",) * 3 + ("stop",) * 5 + ("session-expiry",) * 5
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("klil", "'klil' is not a fault kind: expected kill, or another that `kafka-chaos faults` lists"),
+        ("", "'' is not a fault kind: expected one that `kafka-chaos faults` lists"),
+    ],
+)
+def test_another_name_is_refused_with_those_that_are_near(name: str, expected: str) -> None:
+    with pytest.raises(ValueError, match="is not a fault kind") as refusal:
+        fault_kind(name)
+
+    assert str(refusal.value) == expected

@@ -10,6 +10,8 @@ import pytest
 
 from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+from kafka_chaos.harness.cluster.configuration.server_properties import zookeeper_properties
 from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN, current_owner, owner_is_alive, run_labels
 from kafka_chaos.harness.cluster.containers.network import free_ports
 
@@ -64,3 +66,9 @@ def test_ports_are_free_different_and_outside_the_ephemeral_range() -> None:
 def test_a_time_out_says_what_was_waited_for_and_seen() -> None:
     with pytest.raises(WaitTimeout, match=r"gave up waiting for the moon after 0\.\d s; seen last: clouds"):
         wait_until(lambda: None, "the moon", timeout=0.05, interval=0.01, seen=lambda: "clouds")
+
+
+def test_an_ensemble_names_its_servers_and_a_single_one_does_not() -> None:
+    assert "server." not in zookeeper_properties(ClusterLayout())
+    text = zookeeper_properties(ClusterLayout(zookeepers=3))
+    assert "server.3=zookeeper-3:2888:3888" in text

@@ -78,6 +78,7 @@ def test_another_model_takes_no_shipped_answer() -> None:
 BENCHMARK = runpy.run_path(str(EXPERIMENTS.parent / "benchmarks" / "sensitivity.py"))
 
 
+@pytest.mark.slow
 def test_lanes_searched_together_show_what_they_show_one_by_one() -> None:
     """A prediction that forbids too much is noticed for each of the lanes, and for all of them together."""
     lanes = [
@@ -105,6 +106,7 @@ def test_predictions_that_forbid_different_anomalies_are_not_searched_together()
         assert len({lane.acks for lane in group}) == 1
 
 
+@pytest.mark.slow
 def test_in_the_record_no_larger_scope_changes_a_prediction() -> None:
     record = json.loads(BENCHMARK["RECORD"].read_text("utf-8"))
     assert all(BENCHMARK["unchanged"](entry) for entry in record["searches"])

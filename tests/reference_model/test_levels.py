@@ -84,7 +84,10 @@ def is_in_scope(outcome: Outcome, lane: Lane) -> bool:
 
 
 @pytest.mark.parametrize(("fault", "environment", "unclean"), FAULTS)
-@pytest.mark.parametrize(("acks", "idempotence"), [("0", False), ("1", False), ("all", False), ("all", True)])
+@pytest.mark.parametrize(
+    ("acks", "idempotence"),
+    [("0", False), ("1", False), pytest.param("all", False, marks=pytest.mark.slow), ("all", True)],
+)
 def test_the_lane_reaches_every_outcome_of_the_full_model(
     acks: str, idempotence: bool, fault: str, environment: tuple[Step, ...], unclean: bool
 ) -> None:

@@ -101,6 +101,6 @@ class ClusterMachine(RuleBasedStateMachine):
                 assert [e for e, _ in replica.epochs] == sorted({e for e, _ in replica.epochs})
 
 
-FEW = settings(max_examples=40, stateful_step_count=25)
+FEW = settings(max_examples=20, stateful_step_count=25)
 TestCluster = ClusterMachine.TestCase
 TestCluster.settings = FEW

@@ -163,6 +163,15 @@ def test_a_broker_that_registers_anew_has_lost_its_session() -> None:
     assert not later.proof(cluster, nodes).took_effect
 
 
+def test_it_can_begin_once_every_target_is_registered() -> None:
+    cluster = registered(broker_1=Registration(20, 0x100))
+    both = SessionExpiry(target=Target.parse("brokers:1,2"))
+    nodes = both.target.resolve(cluster, 0)
+    assert not both.can_begin(cluster, nodes)
+    cluster.registrations[2] = Registration(21, 0x200)
+    assert both.can_begin(cluster, nodes)
+
+
 def test_a_broker_that_does_not_come_back_is_no_proof_yet() -> None:
     cluster = registered(broker_1=Registration(20, 0x100))
     cluster.registers_again = False

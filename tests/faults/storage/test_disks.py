@@ -160,3 +160,10 @@ def test_a_machine_without_root_can_do_none_of_them_and_says_what_is_needed(monk
     assert {kind.unavailable() for kind in KINDS} == {
         "disks are loop mounts: it needs root (with CAP_SYS_ADMIN, where this is a container)"
     }
+
+
+def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr(disks, "has_capability", lambda _: True)
+    monkeypatch.setattr(disks.shutil, "which", lambda tool: None if tool == "mkfs.ext4" else f"/sbin/{tool}")
+    assert str(disks.why_no_disks()).startswith("mkfs.ext4 not found in PATH")

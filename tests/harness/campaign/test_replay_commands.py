@@ -57,6 +57,17 @@ def test_a_schedule_is_shrunk_to_what_the_finding_needs(tmp_path: Path, cluster:
     assert phase.workload.duration == pytest.approx(2.5 + 30 - 16.25, abs=0.06)
 
 
+def test_the_result_as_json(tmp_path: Path, cluster: Cluster) -> None:
+    run = write_run(tmp_path / "run", found=LOST)
+    into, runs = str(tmp_path / "small.yaml"), str(tmp_path / "runs")
+    result = shrink(
+        str(run), "--finding", "acks1:lost_write", "--into", into, "--out", runs, "--json", "--repeats", "2"
+    )
+    document = json.loads(result.stdout)
+    assert (document["finding"], document["shown"], document["runs"]) == ("acks1:lost_write", 2, 2)
+    assert len(document["tried"]) == len(cluster.runs)
+
+
 def test_a_finding_that_does_not_show_again_is_unknown(tmp_path: Path, cluster: Cluster) -> None:
     run = write_run(
         tmp_path / "run", found=LOST, events=[EVENTS[0], requested("pause-2", ["broker-3"], at=9.0, duration=1.0)]

@@ -73,6 +73,12 @@ def test_list_shows_the_latest_first_and_what_was_never_verified(root: Path) -> 
     assert_same("runs-list.txt", invoke("runs", "list").output)
 
 
+def test_list_as_json_is_one_object_per_run(root: Path) -> None:
+    runs = [json.loads(line) for line in invoke("runs", "list", "--json").output.splitlines()]
+    assert [run["verdict"] for run in runs] == ["not verified", "violation", "conforms"]
+    assert runs[1]["lanes"]["fast"] == {"verdict": "conforms", "found": {"lost_write": 1234}}
+
+
 def test_show_tells_lane_by_lane_and_the_reasons(root: Path) -> None:
     assert_same("runs-show.txt", invoke("runs", "show", "runs/20260102-030000-orders-0002").output)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import report_runs as runs
 
+from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.inputs.ranges import FindingRange
 from kafka_chaos.harness.report.inputs.series import Bucket, ErrorCount, Gap, LaneSeries, Series
@@ -280,3 +281,9 @@ def _restless(name: str, changes: int, partitions: int) -> Sequence[dict[str, ob
                    start_offset=index * 10, isr=[1])
         for index in range(changes)
     ]  # fmt: skip
+
+
+def test_a_run_without_tables_has_a_report(tmp_path: Path) -> None:
+    run = full_run(tmp_path)
+    assert write_report(run) == run / "report.html"
+    assert "Conforms" in Page((run / "report.html").read_text()).text

@@ -4,6 +4,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.application import consumer as application_consumer
+from kafka_chaos.harness.workload.application import load as application_load
 from kafka_chaos.harness.workload.application import producer as application_producer
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle
+from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
@@ -210,6 +213,13 @@ def test_settings_that_contradict_the_group_are_refused(recorded: Recorded, give
         with pytest.raises(UsageFailure, match=f"{key}: the lane .* has a (group|loop) with {key}="):
             handle.consumer(given)
     assert recorded.member.consumer({"session.timeout.ms": "6000"})._client.configs["session.timeout.ms"] == 6_000
+
+
+def test_what_the_harness_does_to_its_own_members_is_refused_for_an_application() -> None:
+    lane = LaneSpec(lane="orders", group={"crashes": 1})  # type: ignore[arg-type]
+    with pytest.raises(UsageFailure, match="the lane orders has crashes=1, which the harness does to its own members"):
+        ApplicationConsuming(lane, lambda app: None, SimpleNamespace())  # type: ignore[arg-type]
+    assert application_load.group_of("orders") == "orders-group"
 
 
 def test_a_loop_s_outputs_name_their_inputs_and_carry_one_identity(recorded: Recorded) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from negative_controls import GROUPS_WITHOUT, BrokenGroups
 
-from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, COMMITS, IN_TRANSACTION, OFFSETS
+from kafka_chaos.contract.lane.groups import AFTER, BEFORE, COMMITS, IN_TRANSACTION, OFFSETS
 from kafka_chaos.contract.lane.groups import GroupAnomaly as A
 from kafka_chaos.reference_model.groups.anomalies import ending
 from kafka_chaos.reference_model.groups.examine import GROUPS as MACHINE
@@ -41,32 +41,6 @@ def test_a_protocol_without_one_rule_is_caught(broken: BrokenGroups) -> None:
 @pytest.mark.parametrize(("commits", "is_loop"), sorted(GROUPS | LOOPS))
 def test_a_calm_group_shows_nothing(commits: str, is_loop: bool, rules: Rules) -> None:
     assert shown(commits, is_loop, rules, are_removed=False) == set()
-
-
-@pytest.mark.parametrize(
-    ("commits", "is_loop", "may", "expected"),
-    [
-        # A crash costs what was committed and not processed.
-        (AFTER, False, "crash", set()),
-        (BEFORE, False, "crash", {A.SKIPPED_AFTER_REBALANCE}),
-        (AUTO, False, "crash", {A.SKIPPED_AFTER_REBALANCE}),
-        # A loop is exactly once, at least once or at most once.
-        (IN_TRANSACTION, True, "crash", set()),
-        (AFTER, True, "crash", {A.PROCESSED_TWICE}),
-        (BEFORE, True, "crash", {A.NOT_PROCESSED, A.SKIPPED_AFTER_REBALANCE}),
-        # A slow member alone makes a loop write twice, and never skip.
-        (AFTER, True, "are_removed", {A.PROCESSED_TWICE}),
-        (BEFORE, True, "are_removed", set()),
-        # An answer that a failover costs may leave a record behind.
-        (BEFORE, False, "brokers_may_fail", {A.SKIPPED_AFTER_REBALANCE}),
-        (AFTER, False, "brokers_may_fail", set()),
-        # A position past the end begins again; an output that is lost is not processed.
-        (AFTER, False, "source_may_lose", {A.COMMIT_LOST, A.COMMIT_REGRESSED}),
-        (IN_TRANSACTION, True, "output_may_lose", {A.NOT_PROCESSED}),
-    ],
-)
-def test_what_each_way_to_commit_shows(commits: str, is_loop: bool, may: str, expected: set[A]) -> None:
-    assert shown(commits, is_loop, **{may: True}) == expected
 
 
 @pytest.mark.parametrize("rules", PROTOCOL_RULES, ids=lambda rules: rules.name)

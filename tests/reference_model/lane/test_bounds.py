@@ -47,7 +47,12 @@ ENTRIES = 3
     [
         Lane(lane="unclean", acks="1", unclean_leader_election=True, faults=("partition", "kill")),
         Lane(lane="power", acks="1", faults=("power-loss", "pause")),
-        Lane(lane="kip101", acks="1", unclean_leader_election=True, kafka_version="1.1.1", faults=("kill", "pause")),
+        pytest.param(
+            Lane(
+                lane="kip101", acks="1", unclean_leader_election=True, kafka_version="1.1.1", faults=("kill", "pause")
+            ),
+            marks=pytest.mark.slow,
+        ),
         Lane(lane="eligible", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss", "session-expiry")),
     ],
     ids=lambda lane: lane.lane,

@@ -8,18 +8,15 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending
+from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.lane.bounds import MARKED, excluded, without_producer
 from kafka_chaos.reference_model.lane.faults import FAULT_ACTIONS
 from kafka_chaos.reference_model.lane.state import (
     CAN_STRIKE_AS,
-    DOWN,
     FOLLOWER,
     FROZEN_LEADER,
-    INFO,
     LEADER,
     NOWHERE,
-    OK,
     RETRY,
     ZOMBIE,
     LaneReplica,
@@ -135,54 +132,6 @@ def test_brokers_in_equal_states_take_equal_steps(kind: str, unclean: bool, vers
     for state in states:
         renamed = (state._replace(replicas=order) for order in permutations(state.replicas))
         assert successors(state) == set().union(*map(successors, renamed))
-
-
-def zombie(leader_epoch: int) -> LaneReplica:
-    return LaneReplica(ZOMBIE, False, leader_epoch=leader_epoch)
-
-
-def renumbered(*replicas: LaneReplica, leader_epoch: int, known_epoch: int) -> LaneState:
-    lane = Lane(lane="renumbered", unclean_leader_election=True)
-    state = initial_state(lane)._replace(replicas=replicas, leader_epoch=leader_epoch, known_epoch=known_epoch)
-    return canonical(state, lane)
-
-
-def test_leader_epochs_keep_their_order_and_the_first_its_number() -> None:
-    def log(*epochs: int) -> tuple[int, ...]:
-        return tuple(appended(number, epoch) for number, epoch in enumerate(epochs))
-
-    leader = LaneReplica(LEADER, True, log(1, 4), leader_epoch=6)
-    old = LaneReplica(DOWN, False, log(1, 2))
-    state = renumbered(leader, old, leader_epoch=6, known_epoch=6)
-    assert (state.leader_epoch, state.known_epoch) == (4, 0)
-    assert {replica.log for replica in state.replicas} == {log(1, 3), log(1, 2)}
-    assert canonical(state, Lane(lane="again", unclean_leader_election=True)) == state
-
-
-def test_the_known_epoch_counts_by_the_zombies_it_rules_out() -> None:
-    replicas = zombie(2), zombie(4), zombie(7)._replace(role=LEADER)
-    known = {epoch: renumbered(*replicas, leader_epoch=7, known_epoch=epoch).known_epoch for epoch in range(8)}
-    assert known == {0: 0, 1: 0, 2: 0, 3: 2, 4: 2, 5: 3, 6: 3, 7: 3}
-
-
-def test_what_no_open_question_depends_on_is_forgotten() -> None:
-    lane = Lane(lane="forgets")
-    state = initial_state(lane)
-
-    def acknowledged(status: int, offset: int, reads: int) -> LaneState:
-        return state._replace(reads=reads, records=(Record(status, 0, offset), *state.records[1:]))
-
-    def forgetful(lane: Lane, *questions: Anomaly) -> LaneState:
-        return Form.of(set(questions), lane).of_state(acknowledged(OK, 1, 3))
-
-    assert forgetful(lane, *CHECKS) == acknowledged(OK, 1, 3)
-    assert forgetful(lane, Anomaly.OFFSET_MISMATCH) == acknowledged(OK, 1, 0)
-    assert forgetful(lane, Anomaly.LOST_WRITE) == acknowledged(OK, NOWHERE, 0)
-    assert forgetful(lane, Anomaly.TRUNCATED_READ) == acknowledged(INFO, NOWHERE, 3)
-    assert forgetful(lane, Anomaly.DUPLICATE) == acknowledged(INFO, NOWHERE, 0)
-    # Whether the batch before was acknowledged decides what a refused sequence number means (KIP-360).
-    idempotent = replace(lane, idempotence=True)
-    assert forgetful(idempotent, Anomaly.DUPLICATE) == acknowledged(OK, NOWHERE, 0)
 
 
 def test_means_are_the_faults_the_reads_and_the_attempts() -> None:

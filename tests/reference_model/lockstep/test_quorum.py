@@ -139,18 +139,6 @@ def test_what_makes_no_sense_is_refused(steps: list[Step]) -> None:
         run(CONFIG, *steps)
 
 
-@pytest.mark.parametrize(
-    ("config", "action", "expected"),
-    [
-        (replace(CONFIG, controllers=()), step("kill_controllers", controllers=(101,)), "no controller 101"),
-        (ClusterConfig(controller=3), step("take_over", controller=2), "broker 2 is no controller of KRaft"),
-    ],
-)
-def test_a_controller_that_there_is_not_is_refused(config: ClusterConfig, action: Step, expected: str) -> None:
-    with pytest.raises(ActionError, match=expected):
-        run(config, action)
-
-
 ZOOKEEPER = ClusterConfig(controller=1001)
 KRAFT = ClusterConfig(controller=1001, kraft=True)
 ELIGIBLE = ClusterConfig(

@@ -71,6 +71,7 @@ def setup_of(broken: BrokenTransactions) -> Setup:
     return Setup(broken.rules, delayed=broken.delayed, failovers=broken.failovers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", TRANSACTIONS_WITHOUT.values(), ids=TRANSACTIONS_WITHOUT)
 def test_a_protocol_without_one_rule_is_caught(broken: BrokenTransactions) -> None:
     assert broken.shows

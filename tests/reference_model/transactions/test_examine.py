@@ -17,28 +17,10 @@ pytestmark = pytest.mark.xdist_group("transactions")
 
 ALL = frozenset(A)
 LATE_END = replace(V1, late=V1.late | {Kind.END})
-LOST_DATA = {A.ABORTED_READ, A.TORN_TRANSACTION, A.LOST_TRANSACTION, A.HANGING_TRANSACTION}
 
 
 def asked(rules: Rules, **settings: bool) -> Findings[A]:
     return TRANSACTIONS.examine(Question(rules, **settings), Budget(5_000_000))
-
-
-@pytest.mark.parametrize(
-    ("rules", "partitions", "records"),
-    [
-        *((rules, 2, 1) for rules in (V1, V1_UNVERIFIED, V2)),
-        *(
-            pytest.param(*scope, marks=pytest.mark.slow)
-            for scope in ((V1, 1, 2), (V1, 2, 2), (V1_UNVERIFIED, 1, 2), (V2, 2, 2))
-        ),
-    ],
-)
-def test_failing_brokers_and_late_requests_break_nothing_that_is_promised(
-    rules: Rules, partitions: int, records: int
-) -> None:
-    found = asked(rules, brokers_may_fail=True, several_partitions=partitions > 1, several_records=records > 1)
-    assert (found.complete, found.stories) == (True, {})
 
 
 @pytest.mark.slow
@@ -47,20 +29,6 @@ def test_failing_brokers_and_late_requests_break_nothing_that_is_promised(
 def test_a_larger_scope_breaks_nothing_either(rules: Rules, delayed: int, failovers: int) -> None:
     search, first = TRANSACTIONS.search(ALL, Setup(rules, delayed=delayed, failovers=failovers), Budget(5_000_000))
     assert (search.complete, first) == (True, {})
-
-
-def test_what_replication_loses_breaks_transactions() -> None:
-    found = asked(V2, brokers_may_fail=True, data_may_lose=True, several_partitions=False)
-    assert (found.complete, found.stories.keys()) == (True, LOST_DATA)
-    states = asked(V2, brokers_may_fail=True, states_may_be_lost=True, several_partitions=False)
-    assert (states.complete, states.stories.keys()) == (True, LOST_DATA | {A.ZOMBIE_COMMIT})
-
-
-@pytest.mark.slow
-def test_losses_break_v1_in_the_same_ways() -> None:
-    found = asked(V1, data_may_lose=True, several_partitions=False)
-    assert found.complete
-    assert found.stories.keys() == LOST_DATA
 
 
 @pytest.mark.parametrize(
@@ -74,6 +42,7 @@ def test_producers_beside_each_other_are_not_isolated(several: bool) -> None:
     assert (alone.complete, alone.stories) == (True, {})
 
 
+@pytest.mark.slow
 def test_a_late_end_ends_the_next_transaction() -> None:
     """KAFKA-17754."""
     stories = TRANSACTIONS.stories({A.TORN_TRANSACTION, A.ABORTED_READ}, Question(LATE_END).setup)

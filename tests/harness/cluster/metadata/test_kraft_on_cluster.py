@@ -6,12 +6,11 @@ import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Nodes
-from kafka_chaos.faults.process.ended import Kill, Pause
+from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from tests.clusters import IN_KRAFT
-from tests.harness.leftovers import left_of
 
 pytestmark = pytest.mark.cluster
 
@@ -65,33 +64,3 @@ def test_the_controller_can_be_deposed(cluster: Cluster) -> None:
         timeout=30,
     )
     wait_until(lambda: cluster.registered_brokers() == EVERYONE, "all brokers to be unfenced", timeout=30)
-
-
-@pytest.mark.slow
-def test_a_majority_that_is_gone_comes_back_one_by_one(cluster: Cluster) -> None:
-    """Each fault heals its own broker: the first to come back has no quorum to register with."""
-    for broker in (1, 2):
-        cluster.brokers[broker].kill()
-    cluster.brokers[3].kill()
-    for broker in (1, 2, 3):
-        cluster.start_again([cluster.brokers[broker]])
-    wait_until(lambda: cluster.registered_brokers() == EVERYONE, "all brokers to be unfenced", timeout=60)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
-def test_controllers_that_are_no_brokers_can_be_killed_and_frozen(version: str) -> None:
-    run_id = f"test-kraft-{secrets.token_hex(4)}"
-    layout = ClusterLayout(metadata_mode="kraft", kafka_version=version, controllers=3)
-    with Cluster(layout, run_id=run_id) as running:
-        view = ClusterView(running, running.admin())
-        for fault in (Kill(target=Target.parse("controller")), Pause(target=Target.parse("controller"))):
-            nodes: Nodes = fault.target.resolve(view, seed=0)
-            hit = nodes[0].number
-            assert hit in (101, 102, 103)
-            fault.inject(view, nodes)
-            assert fault.proof(view, nodes).took_effect
-            wait_until(lambda: view.controller() not in (None, hit), "another controller", timeout=60)  # noqa: B023
-            fault.heal(view, nodes)
-        wait_until(lambda: running.registered_brokers() == EVERYONE, "all brokers to be unfenced", timeout=60)
-    assert left_of(run_id) == []

@@ -8,7 +8,6 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_chaos.conformance.replica import ReplicaFiles, read_replica, read_replicas
-from kafka_chaos.conformance.scenario.fault_steps import cut_last_batch
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -123,32 +122,3 @@ def test_a_replica_looks_the_same_while_its_broker_serves_is_paused_and_is_dead(
         read_replica(node, "absent", 0)
     pair.start_again([node])
     admin.await_full_isr(["looks"])
-
-
-@pytest.mark.slow
-def test_a_loss_of_power_takes_only_what_was_not_flushed(pair: Cluster) -> None:
-    admin = ClusterAdmin(pair.bootstrap_servers)
-    admin.create_topic("power", replica_assignment=[[2]], configs={})
-    admin.await_full_isr(["power"])
-    send(pair.bootstrap_servers, "power", [b"m1", b"m2", b"m3"])
-    node = pair.brokers[2]
-    with pytest.raises(ClusterFailure, match="broker-2 runs"):
-        cut_last_batch(node, "power", 0)
-    node.kill()
-    assert [record.value for record in cut_last_batch(node, "power", 0)] == [b"m3"]
-    assert [record.value for record in cut_last_batch(node, "power", 0)] == [b"m2"]
-    pair.start_again([node])
-    admin.await_leader("power", 0)
-    send(pair.bootstrap_servers, "power", [b"m4"])
-    assert [(r.offset, r.value) for r in read_replica(node, "power", 0).records] == [(0, b"m1"), (1, b"m4")]
-    node.stop()
-    with pytest.raises(ClusterFailure, match="shut down cleanly"):
-        cut_last_batch(node, "power", 0)
-    # What was flushed at the clean shutdown outlives a loss of power after the next start, too.
-    pair.start_again([node])
-    admin.await_leader("power", 0)
-    send(pair.bootstrap_servers, "power", [b"m5"])
-    node.kill()
-    assert [record.value for record in cut_last_batch(node, "power", 0)] == [b"m5"]
-    with pytest.raises(ClusterFailure, match="below the recovery point 2"):
-        cut_last_batch(node, "power", 0)

@@ -1,7 +1,9 @@
 """A run prints a line for each event."""
 
 import io
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -54,6 +56,18 @@ def printed(*events: Event) -> str:
 )
 def test_an_event_is_a_line(event: Event, expected: str) -> None:
     assert expected in printed(event)
+
+
+def test_the_live_view_has_each_state_of_a_fault_however_short_it_is() -> None:
+    console = Console(file=io.StringIO(), width=150, force_terminal=True)
+    kill: dict[str, Any] = {"kind": "kill", "target": "leader(a)", "resolved": ("broker-1",), "lanes": ("a",)}
+    with TerminalListener(console) as listener:
+        listener(event_types.FaultRequested(fault_id="a/kill-1", parameters={}, **kill))
+        listener(event_types.FaultProven(fault_id="a/kill-1", evidence={}))
+        listener(event_types.FaultHealed(fault_id="a/kill-1"))
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())  # type: ignore[attr-defined]
+    for state in ("comes", "took effect", "healed"):
+        assert f"{state:11} kill leader(a) = broker-1 (" in shown
 
 
 def test_a_kept_cluster_comes_with_advice() -> None:
