@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kafka_chaos.conformance.scenario.page.console import table_rows, text_lines
+from kafka_chaos.conformance.scenario.telling.console import table_rows, text_lines
 
 _MOST_ROWS = 40
 _MOST_LINES = 60

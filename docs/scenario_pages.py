@@ -25,11 +25,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_text import code, fact, prose, table
 from pydantic import BaseModel, ValidationError, model_validator
 
-from kafka_chaos.conformance.scenario.page.group_table import tell_group, tell_member
-from kafka_chaos.conformance.scenario.page.words import tell_steps
 from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ActRecord, ScenarioRecord, plain
 from kafka_chaos.conformance.scenario.registry import Document, Scenario, all_scenarios, folders
 from kafka_chaos.conformance.scenario.results import Tally, tallies, write_or_refuse
+from kafka_chaos.conformance.scenario.telling.words import tell_group, tell_member, tell_steps
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kafka_chaos.conformance.scenario.page.console import ConsoleReporter
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord
+from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter
 from kafka_chaos.conformance.scenario.transactions.client import DescribedTransaction, Producer, TransactionClient
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
 from kafka_chaos.harness.cluster.storage.segments import read_segment

@@ -1,13 +1,20 @@
-"""Observations in words: the steps of an act, each with what it changed, and single values.
+"""Observations in words: the steps of an act, each with what it changed, its consumer group, and single values.
 
 Guarantee: pure functions of the record. A step that changes nothing visible is told with the next one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord
-from kafka_chaos.reference_model.lockstep.observation.clients import PartitionObservation, TransactionsObservation
+from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, StepRecord
+from kafka_chaos.reference_model.lockstep.observation.clients import NOBODY as NO_MEMBER
+from kafka_chaos.reference_model.lockstep.observation.clients import (
+    GroupObservation,
+    MemberObservation,
+    PartitionObservation,
+    TransactionsObservation,
+)
 from kafka_chaos.reference_model.lockstep.observation.cluster import (
     NO_EPOCH,
     PLACES,
@@ -18,6 +25,7 @@ from kafka_chaos.reference_model.lockstep.observation.cluster import (
 from kafka_chaos.reference_model.lockstep.state import LEADER, NOBODY
 
 _MOST_CELLS = 9
+_UNKNOWN = "–"
 Entry = tuple[int, str, int]
 """A record of a log: offset, name, leader epoch."""
 
@@ -153,3 +161,35 @@ def _tell_partition(seen: Observation) -> str:
     epoch = "" if seen.leader_epoch is None else f", epoch {seen.leader_epoch}"
     isr = "" if seen.isr is None else f"; ISR {' '.join(map(str, seen.isr)) or 'empty'}"
     return f"{leader}{epoch}{isr}"
+
+
+def group_lines(step: StepRecord) -> Iterator[str]:
+    """The group after a step, and a line for each member."""
+    group = step.observation.group
+    if group is None:
+        return
+    members, owner, committed = tell_group(group)
+    yield f"Group: members {members} · has the partition {owner} · committed {committed}"
+    for number, member in group.each.items():
+        yield f"member {number}: {tell_member(member, group)}"
+
+
+def tell_group(group: GroupObservation) -> tuple[str, str, str]:
+    """The members, the owner of each partition, and the committed offsets."""
+    owners = group.owners and [_UNKNOWN if owner == NO_MEMBER else str(owner) for owner in group.owners]
+    return _values(group.members), _values(owners), _values(group.committed)
+
+
+def _values(values: Sequence[object] | None) -> str:
+    return _UNKNOWN if values is None else " ".join(map(str, values)) or "nobody"
+
+
+def tell_member(member: MemberObservation, group: GroupObservation) -> str:
+    """A member's generation, and what it did: "given 0, processed 0, committed 1"."""
+    several = len(group.committed or ()) > 1
+    generation = [f"generation {member.generation or 'none'}"] if member.generation is not None else []
+    done = [
+        f"{what} {' '.join(f'{partition}:{offset}' if several else str(offset) for _, partition, offset in deeds)}"
+        for what, deeds in groupby(member.did, lambda deed: deed[0])
+    ]
+    return "; ".join([*generation, ", ".join(done)] if done else generation)

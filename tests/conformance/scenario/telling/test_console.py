@@ -4,9 +4,9 @@ import io
 
 from rich.console import Console
 
-from kafka_chaos.conformance.scenario.page.console import ConsoleReporter, summary
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Scenario
+from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter, summary
 from tests.conformance.scenario.samples import SOURCE, planted_difference, scenario_record, truncation
 from tests.harness.snapshots import assert_same
 

@@ -14,8 +14,6 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from kafka_chaos.conformance.scenario.page.group_table import group_lines
-from kafka_chaos.conformance.scenario.page.words import tell_change, tell_difference
 from kafka_chaos.conformance.scenario.record import (
     PARTITIONS,
     ActRecord,
@@ -26,6 +24,7 @@ from kafka_chaos.conformance.scenario.record import (
 )
 from kafka_chaos.conformance.scenario.registry import Scenario
 from kafka_chaos.conformance.scenario.results import tallies
+from kafka_chaos.conformance.scenario.telling.words import group_lines, tell_change, tell_difference
 from kafka_chaos.harness.report.listeners.waiting import Waiting
 
 DIFFERS = "bold red"

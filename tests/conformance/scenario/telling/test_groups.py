@@ -2,13 +2,13 @@
 
 from scenario_pages import group_headings, group_rows
 
-from kafka_chaos.conformance.scenario.page.words import tell_difference
 from kafka_chaos.conformance.scenario.record import ActRecord, StepRecord
+from kafka_chaos.conformance.scenario.telling.words import tell_difference
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Difference, Observation
-from tests.conformance.scenario.page.test_console import printed
 from tests.conformance.scenario.samples import act, look, replica, scenario_record, step
+from tests.conformance.scenario.telling.test_console import printed
 
 IDLE = MemberObservation(generation=2, has=())
 AT_WORK = MemberObservation(did=(("given", 0, 0), ("processed", 0, 0)))

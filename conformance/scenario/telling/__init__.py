@@ -1,0 +1,1 @@
+"""A scenario's record in words, and its story on a terminal."""
