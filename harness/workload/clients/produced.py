@@ -14,6 +14,7 @@ import threading
 import time
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,11 @@ class ProtocolBreach(Exception):
     """A client's report can't be true; the message says why."""
 
 
+def _zeros() -> array[int]:
+    return array("q", bytes(8 * CHUNK))
+
+
+@dataclass(slots=True, eq=False)
 class Chunk:
     """Rows of `CHUNK` consecutive seqs; `done` counts those that have an outcome, `is_written` marks those handed over.
 
@@ -45,22 +51,16 @@ class Chunk:
     `outcomes`. `partition` and `sources` are filled where producers choose partitions, and in loops.
     """
 
-    __slots__ = (
-        *("complete_ns", "done", "errors", "first_seq", "invoke_ns", "is_written", "offset", "outcomes"),
-        *("partition", "sources"),
-    )
-
-    def __init__(self, first_seq: int) -> None:
-        self.first_seq = first_seq
-        self.done = 0
-        self.is_written = np.zeros(CHUNK, dtype=np.bool_)
-        self.invoke_ns = array("q", bytes(8 * CHUNK))
-        self.complete_ns = array("q", bytes(8 * CHUNK))
-        self.offset = array("q", [_UNKNOWN]) * CHUNK
-        self.partition: dict[int, int] = {}
-        self.sources: dict[int, Sequence[int]] = {}
-        self.outcomes: dict[int, Outcome] = {}
-        self.errors: dict[int, str] = {}
+    first_seq: int
+    done: int = 0
+    is_written: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(CHUNK, dtype=np.bool_))
+    invoke_ns: array[int] = field(default_factory=_zeros)
+    complete_ns: array[int] = field(default_factory=_zeros)
+    offset: array[int] = field(default_factory=lambda: array("q", [_UNKNOWN]) * CHUNK)
+    partition: dict[int, int] = field(default_factory=dict)
+    sources: dict[int, Sequence[int]] = field(default_factory=dict)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
 
     def settled(self) -> Ints:
         """The rows that have an outcome and were not passed on."""
@@ -108,7 +108,8 @@ class ProducedRows:
     @property
     def answered(self) -> int:
         """Records that have an outcome."""
-        return self._freed + sum(chunk.done for chunk in list(self.chunks.values()))
+        with self.lock:
+            return self._freed + sum(chunk.done for chunk in list(self.chunks.values()))
 
     @property
     def acknowledged(self) -> int:
