@@ -195,11 +195,12 @@ class RecordingProducer:
             options["headers"] = [*pairs, (IDENTITY_HEADER, identity)]
             try:
                 self._client.produce(topic, value, key, on_delivery=self._delivery(seq, report), **options)
-            except BufferError:
-                self._rows.take_back(seq)
-                raise
             except KafkaException as error:
                 self._rows.settle(seq, outcome_of_refusal(), error.args[0].name())
+                raise
+            except BaseException:
+                # The queue is full, or an argument is none of Kafka's: there never was such a record.
+                self._rows.take_back(seq)
                 raise
 
     def finish(self, deadline: float, cancelled: threading.Event) -> int:

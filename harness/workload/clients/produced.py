@@ -155,6 +155,9 @@ class ProducedRows:
     def take_back(self, first: int) -> None:
         """The records from this one on were not sent after all, and others get their seqs."""
         with self.lock:
+            for chunk, rows in self._spans(first, self.sent - first):
+                for row in range(rows.start, rows.stop):
+                    chunk.partition.pop(row, None)
             self.sent = first
 
     def settle(self, seq: int, outcome: Outcome, error: str | None = None, *, offset: int | None = None) -> None:
@@ -270,8 +273,9 @@ class ProducedRows:
     def _take(self) -> pa.Table | None:
         """What is settled by now, for the writer."""
         with self.lock:
-            settled = [(chunk, rows) for chunk in list(self.chunks.values()) if (rows := chunk.settled()).size]
-            return pa.concat_tables([self._table(*one) for one in settled]) if settled else None
+            tables, self._whole = self._whole, []
+            tables += [self._table(one, rows) for one in list(self.chunks.values()) if (rows := one.settled()).size]
+            return pa.concat_tables(tables) if tables else None
 
     def _table(self, chunk: Chunk, rows: Ints) -> pa.Table:
         """These rows as a table of the history's schema; they then count as passed on."""

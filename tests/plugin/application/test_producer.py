@@ -74,10 +74,15 @@ def test_a_record_that_the_client_refused_is_fail_and_one_that_found_the_queue_f
     client._client.refusal = BufferError("full")
     with pytest.raises(BufferError):
         client.produce("orders-1", b"y")
+    client._client.refusal = TypeError("no bytes")
+    with pytest.raises(TypeError):
+        client.produce("orders-1", b"y", partition=1)
     client._client.refusal = None
     client.produce("orders-1", b"z")
-    client._client.deliver(0, offset=5)
-    assert [(row["seq"], row["outcome"]) for row in producing.rows()] == [(0, "fail"), (1, "ok")]
+    client.produce("orders-1", b"z")
+    client._client.deliver(1, offset=5)
+    rows = [(row["seq"], row["outcome"], row["partition"]) for row in producing.rows()]
+    assert rows == [(0, "fail", None), (1, "info", None), (2, "ok", 0)]
 
 
 def test_what_has_no_outcome_at_the_end_is_info(recorded: Path) -> None:
