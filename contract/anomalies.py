@@ -1,8 +1,8 @@
 """The anomalies, what their judgement rests on, and the statuses a prediction can give them.
 
 The model predicts in these terms, and the verification judges in them. Anomalies of transactions, of groups and of
-recovery are in modules of these names in `lane/`. docs/anomalies.md and the docstrings of
-`kafka_chaos.verification.detection.anomalies` say what each anomaly means, and what counts as one.
+recovery are in modules of these names in `lane/`. docs/anomalies.md, which is made from the statements in
+`verification/statements/`, says what each anomaly means, and what counts as one.
 """
 
 from __future__ import annotations

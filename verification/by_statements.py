@@ -4,15 +4,16 @@ Guarantee: facts, cases, findings and refusals are the same, row by row, whichev
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress
 from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, anomaly_named
-from kafka_chaos.verification.closure.resolve import unresolved
+from kafka_chaos.verification.closure.resolve import Unresolved, unresolved
 from kafka_chaos.verification.engines import documents
 from kafka_chaos.verification.engines.engine import SqlEngine, prepare
 from kafka_chaos.verification.engines.facts import Facts
@@ -47,43 +48,58 @@ Skipped = Mapping[str, Mapping[AnyAnomaly, str]]
 """By lane the anomalies that are not judged in it, and why."""
 
 
-def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
+def examine(
+    engine: SqlEngine, run: RunDirectory, related: Callable[[], Sequence[Unresolved]] | None = None
+) -> Examined:
     """The findings in the run, whose tables the engine reads.
 
-    Raises `RunDirectoryError` for rows that break the contract.
+    `related`: what the relations find, where another engine is asked. Raises `RunDirectoryError` for rows that break
+    the contract.
     """
+    progress(1, PARTS_OF_VERIFICATION, "reading the tables")
     documents.read(engine, run)
     refuse_stray_rows(engine, run)
     if not run.has_log or run.rows < FILTERED_FROM:
         _suspect_everything(engine)
+    progress(2, PARTS_OF_VERIFICATION, "counting")
     read = Facts(engine, run)
     facts = {lane.lane: read.of(lane) for lane in run.lanes}
     skipped = {lane.lane: not_applied(run, lane, facts[lane.lane]) for lane in run.lanes}
+    progress(3, PARTS_OF_VERIFICATION, "looking for each anomaly")
     for lane, count in _find(engine, run, skipped).items():
         transactions = facts[lane].transactions or TransactionFacts()
         facts[lane] = replace(facts[lane], transactions=replace(transactions, entangled=count))
+    observed = _observed(engine, {lane.lane for lane in run.lanes if is_watched(run, lane)})
+    progress(4, PARTS_OF_VERIFICATION, "what the tables say of each other")
     columns = ", ".join(f"`{name}`" for name in _CASE)
     findings = f"SELECT lane, {columns}, cause FROM findings ORDER BY lane, anomaly, {_ORDER}"
     return Examined(
         facts=facts,
-        observed=_observed(engine, {lane.lane for lane in run.lanes if is_watched(run, lane)}),
+        observed=observed,
         write=partial(engine.write, findings),
         of_groups=_rows_of_groups(engine, run, facts),
-        unresolved=unresolved(engine, run),
+        unresolved=unresolved(engine, run) if related is None else related(),
     )
+
+
+def unresolved_by(engine: SqlEngine, run: RunDirectory) -> Sequence[Unresolved]:
+    """What the relations find in the run, by an engine that does nothing else."""
+    documents.read(engine, run)
+    return unresolved(engine, run)
 
 
 def _suspect_everything(engine: SqlEngine) -> None:
     """Define the views of a prefilter that finds all rows in doubt."""
     position = "lane, `partition`, `offset`, producer_id, seq"
+    prepare(engine, ["known"])
     for name, sql in {
         "suspect_sends": "SELECT * FROM known",
         "suspect_reads": f"SELECT {position}, consumer, poll_ns FROM consumed",
         "suspect_log": f"SELECT {position} FROM log",
         "suspect_replicas": "SELECT * FROM replicas",
+        "doubtful_blocks": "SELECT lane, producer_id, seq AS block FROM log WHERE FALSE",
         "clean_log": f"SELECT {position} FROM log WHERE FALSE",
     }.items():
-        prepare(engine, ["known"])
         engine.define(name, sql, keep=False)
 
 

@@ -8,7 +8,7 @@ first: a failed verification leaves none.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.command.command_line import failure_of, told
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
-from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, progress
+from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.ledger import CrossCheck
 from kafka_chaos.contract.run_directory import VERDICT_FILE
 from kafka_chaos.verification import output
-from kafka_chaos.verification.closure.resolve import resolved
+from kafka_chaos.verification.closure.resolve import Unresolved, resolved
+from kafka_chaos.verification.engines.engine import SqlEngine
+from kafka_chaos.verification.engines.refusals import of_unreadable_files
 from kafka_chaos.verification.inputs.documents.predictions import prediction_of
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, is_remote, remove, run_path
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
@@ -35,10 +37,7 @@ from kafka_chaos.verification.spark.session import pyspark_sockets_ignored, spar
 from kafka_chaos.verification.tables.facts import LaneFacts
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from kafka_chaos.verification.tables.evidence import Frames
-    from kafka_chaos.verification.tables.scope import Method
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @pyspark_sockets_ignored()
@@ -48,16 +47,14 @@ def verify(
     engine: Engine | str = Engine.SPARK,
     spark: SparkSession | None = None,
     write: bool = True,
-    method: Method | None = None,
     accept_known: Collection[str] = (),
 ) -> RunVerdict:
     """Judge the run directory `run_dir`. Unless `write` is false, write findings/ and verdict.json into it.
 
     `run_dir`: a local path, or one with a scheme that Hadoop knows.
 
-    `engine`: what examines the tables; the result is the same. `duckdb` starts no JVM, and takes local directories.
-    If an engine crashes, the other one judges the run where it can (`RunVerdict.crash`).
-    `method`: how Spark examines the tables (`scope.Method`); by default, the history decides. The result is the same.
+    `engine`: what runs the statements on the tables; the result is the same. `duckdb` starts no JVM, and takes local
+    directories. If an engine crashes, the other one judges the run where it can (`RunVerdict.crash`).
     `accept_known`: known defects that are accepted where they explain a violation (`RunVerdict.outcome`).
     `spark`: the session; by default, the process's own (`spark_session`). Raises `RunDirectoryError` for input that
     breaks the contract, and `SparkUnavailableError` if there is no session.
@@ -72,7 +69,7 @@ def verify(
     session = None if engine == Engine.DUCKDB else spark or spark_session(rows=run.rows)
     judging = {
         Engine.DUCKDB: lambda: _judged_by_duckdb(run, write=write, accept_known=accept_known),
-        Engine.SPARK: lambda: _judged_by_spark(session, run, write=write, method=method, accept_known=accept_known),
+        Engine.SPARK: lambda: judged_by_spark(session, run, write=write, accept_known=accept_known),
     }
     other = Engine.DUCKDB if engine == Engine.SPARK else Engine.SPARK
     try:
@@ -96,65 +93,67 @@ def _can_judge(engine: Engine, run: RunDirectory) -> bool:
 
 
 def _judged_by_duckdb(run: RunDirectory, *, write: bool, accept_known: Collection[str]) -> RunVerdict:
-    from kafka_chaos.verification.by_statements import examine
     from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 
     started = time.perf_counter()
     with DuckDb(run) as engine:
-        verdict = _judged_once(run, partial(examine, engine, run), Engine.DUCKDB, write=write)
+        verdict = _judged_once(run, engine, Engine.DUCKDB, write=write)
     verdict = replace(verdict, cross_check=CrossCheck(problem=f"the engine {Engine.DUCKDB} judged the run"))
     return _finished(run, verdict, started, write=write, accept_known=accept_known)
 
 
-def _judged_by_spark(
+def judged_by_spark(
     session: SparkSession | None,
     run: RunDirectory,
+    frames: Mapping[str, DataFrame] | None = None,
     *,
     write: bool,
-    method: Method | None,
-    accept_known: Collection[str],
-) -> RunVerdict:
-    session = session or spark_session(rows=run.rows)
-    from kafka_chaos.verification.tables import evidence
-
-    with evidence.tuned(session, run.rows):
-        frames = evidence.read(session, run)
-        return judged(session, run, frames, write=write, method=method, accept_known=accept_known)
-
-
-def judged(
-    session: SparkSession,
-    run: RunDirectory,
-    frames: Frames,
-    *,
-    write: bool,
-    method: Method | None = None,
     accept_known: Collection[str] = (),
 ) -> RunVerdict:
-    """Spark's verdict on a run's tables; with `write`, it is written into the run directory.
+    """Spark's verdict on a run; with `write`, it is written into the run directory.
 
-    DuckDB examines the same run while Spark works, if it is not too large.
+    DuckDB examines the same run while Spark works, if it is not too large, and evaluates the relations between its
+    tables, if it can read them. `frames`: tables that take the place of the run's files.
     """
-    from kafka_chaos.verification.by_spark import examine
     from kafka_chaos.verification.cross_check import cross_checked, with_cross_check
-    from kafka_chaos.verification.tables import refusals
+    from kafka_chaos.verification.engines.spark_engine import Spark
+    from kafka_chaos.verification.spark.tuning import tuned
 
     started = time.perf_counter()
-    with ThreadPoolExecutor(1, thread_name_prefix="cross-check") as threads:
+    session = session or spark_session(rows=run.rows)
+    with ThreadPoolExecutor(2, thread_name_prefix="duckdb") as threads:
         checking = threads.submit(cross_checked, run)
-        with refusals.of_unreadable_files(run):
-            examining = partial(examine, session, run, frames, method)
-            by_spark = _judged_once(run, examining, Engine.SPARK, write=write)
-        progress(5, PARTS_BY_SPARK, "the cross-check by DuckDB")
+        # Spark takes longer to plan all relations than DuckDB to evaluate them.
+        related = threads.submit(_related, run).result if isinstance(run.path, Path) and not frames else None
+        with tuned(session, run.rows), of_unreadable_files(run), Spark(run, session, frames) as engine:
+            by_spark = _judged_once(run, engine, Engine.SPARK, related, write=write)
+        progress(5, PARTS_OF_VERIFICATION, "the cross-check by DuckDB")
         verdict = with_cross_check(by_spark, checking.result(), run.rows)
     return _finished(run, verdict, started, write=write, accept_known=accept_known)
 
 
-def _judged_once(run: RunDirectory, examine: Callable[[], Examined], engine: Engine, *, write: bool) -> RunVerdict:
+def _related(run: RunDirectory) -> Sequence[Unresolved]:
+    from kafka_chaos.verification.by_statements import unresolved_by
+    from kafka_chaos.verification.engines.duckdb_engine import DuckDb
+
+    with DuckDb(run) as engine:
+        return unresolved_by(engine, run)
+
+
+def _judged_once(
+    run: RunDirectory,
+    engine: SqlEngine,
+    name: Engine,
+    related: Callable[[], Sequence[Unresolved]] | None = None,
+    *,
+    write: bool,
+) -> RunVerdict:
     """The verdict by what one engine finds; with `write`, its findings are written into the run directory."""
+    from kafka_chaos.verification.by_statements import examine
+
     predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
-    examined = examine()
-    verdict = concluded(resolved(run, examined.unresolved), examined, predictions, engine)
+    examined = examine(engine, run, related)
+    verdict = concluded(resolved(run, examined.unresolved), examined, predictions, name)
     counts = {lane.lane: (lane.produced, lane.acknowledged) for lane in verdict.lanes}
     work = work_of(run, counts, examined.facts)
     verdict = replace(verdict, lanes=tuple(replace(lane, work=work[lane.lane]) for lane in verdict.lanes))

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -29,7 +29,7 @@ from kafka_chaos.contract.run_directory import (
     RunDirectoryError,
 )
 from kafka_chaos.verification import schemas
-from kafka_chaos.verification.checker import judged
+from kafka_chaos.verification.checker import judged_by_spark
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, read_checkpoints, read_groups
 from kafka_chaos.verification.inputs.documents.event_reader import read_events
 from kafka_chaos.verification.inputs.documents.events import Events
@@ -41,10 +41,6 @@ from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.inputs.topics.kafka_log import topic_log
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.spark.session import pyspark_sockets_ignored
-from kafka_chaos.verification.tables import evidence
-
-if TYPE_CHECKING:
-    from kafka_chaos.verification.tables.scope import Method
 
 _CLOSE = 0.8
 """How alike two names are of which one is meant for the other (`difflib`)."""
@@ -64,7 +60,6 @@ def verify_frames(
     commits: DataFrame | None = None,
     lanes: Iterable[Lane | Mapping[str, Any]],
     metadata: str | RunPath | None = None,
-    method: Method | None = None,
 ) -> RunVerdict:
     """Judge a history given as DataFrames with the columns of a run directory's tables.
 
@@ -94,8 +89,7 @@ def verify_frames(
         groups=read_groups(folder / GROUPS_FILE, known) if folder else {},
         timings=read_timings(folder / TIMINGS_FILE, known) if folder else {},
     )
-    with evidence.tuned(spark, run.rows):
-        return judged(spark, run, evidence.chosen(spark, run, frames), write=False, method=method)
+    return judged_by_spark(spark, run, frames, write=False)
 
 
 @pyspark_sockets_ignored()
@@ -123,9 +117,7 @@ def verify_topics(
     except Exception as error:
         raise EnvironmentFailure(f"the topics on {bootstrap_servers} can't be read: {_cause(error)}") from error
     run = replace(run, tables={**run.tables, "log": Table(given=True, counted=log.count())})
-    with evidence.tuned(spark, run.rows):
-        frames = replace(evidence.read(spark, run), log=evidence.chosen_table(run, "log", log))
-        return judged(spark, run, frames, write=write, accept_known=accept_known)
+    return judged_by_spark(spark, run, {"log": log}, write=write, accept_known=accept_known)
 
 
 def _cause(error: Exception) -> str:

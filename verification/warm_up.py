@@ -23,10 +23,10 @@ _COPIED = 100
 def warm_up(spark: SparkSession, *, rows: int) -> None:
     """Verify a generated history with losses and duplicates once, in a temporary directory.
 
-    `rows`: how many rows will be verified; few are examined in a way of their own (`evidence.is_small`).
+    `rows`: how many rows will be verified; few are examined in a way of their own (`tuning.is_small`).
     """
     from kafka_chaos.verification.checker import verify
-    from kafka_chaos.verification.tables.evidence import SMALL
+    from kafka_chaos.verification.spark.tuning import SMALL
 
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-") as folder:
         _write(Path(folder), SMALL // 60 if rows < SMALL else SMALL // 2)
@@ -75,7 +75,7 @@ def _record(archive: str) -> None:
     """Write the archive of the classes that verifications of either size load."""
     from kafka_chaos.verification.spark.class_archive import recording_options
     from kafka_chaos.verification.spark.session import spark_session
-    from kafka_chaos.verification.tables.evidence import SMALL
+    from kafka_chaos.verification.spark.tuning import SMALL
 
     spark = spark_session(jvm_options=recording_options(archive))
     for rows in (SMALL - 1, SMALL):

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-PARTS_BY_SPARK = 6
-"""The parts of a verification by Spark; its start is the first."""
+PARTS_OF_VERIFICATION = 6
+"""The parts of a verification; the start of Spark is the first, the cross-check the last."""
 ProgressListener = Callable[[int, int, str], None]
 _LISTENER: ContextVar[ProgressListener | None] = ContextVar("listener", default=None)
 

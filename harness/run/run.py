@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.command.files import write_whole
-from kafka_chaos.contract.command.progress import PARTS_BY_SPARK, progress, reporting_to
+from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress, reporting_to
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, MANIFEST_FILE
 from kafka_chaos.harness.clients.kinds import fetched
@@ -172,7 +172,7 @@ class Run:
         by_spark = self._engine == Engine.SPARK
         self.say(f"verifying with {'Spark' if by_spark else 'DuckDB'}")
         if by_spark:
-            progress(0, PARTS_BY_SPARK, "Spark starts")
+            progress(0, PARTS_OF_VERIFICATION, "Spark starts")
         spark = self.spark if by_spark else None
         verdict = verify(self.directory.path, engine=self._engine, spark=spark, accept_known=self._accept_known)
         for lane in verdict.lanes:

@@ -1,9 +1,8 @@
 """No run without a verdict: each anomaly alone and each pair of them, in histories of each size, with and without
 explanations, on each engine.
 
-How an engine examines an anomaly depends on the size of the history and on what else is left to examine there. All goes
-through the public checker; only `SIZES` knows where an engine's sizes begin. DuckDB, which knows few sizes,
-says what the verdict is.
+How Spark plans a statement depends on the size of the history. All goes through the public checker; only `SIZES` knows
+where Spark's sizes begin. DuckDB, which knows few sizes, says what the verdict is.
 """
 
 import json
@@ -15,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.verification.tables import evidence
+from kafka_chaos.verification import by_statements
+from kafka_chaos.verification.spark import tuning
 from tests.verification.detection.test_planted import PLANTS, RECORDS, Plant, valid
 from tests.verification.oracle.rows import LaneHistory, Produced, Read, Stored
 from tests.verification.samples import planted_groups, planted_transactions
@@ -25,14 +25,18 @@ from tests.verification.samples.run_dirs import Rows, write_histories
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("everything_forbidden")]
 
 SIZES: dict[str, dict[str, int]] = {"small": {}, "medium": {"SMALL": 100}, "large": {"SMALL": 100, "LARGE": 200}}
-"""By size the borders, in rows, with which a history of some hundred rows is of that size."""
+"""By size the borders, in rows, with which a history of some hundred rows is of that size.
+
+A medium one and a large one are filtered first.
+"""
 
 
 @contextmanager
 def of_size(size: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, rows in SIZES[size].items():
-            patch.setattr(evidence, name, rows)
+            patch.setattr(tuning, name, rows)
+            patch.setattr(by_statements, "FILTERED_FROM", rows)
         yield
 
 
@@ -49,7 +53,7 @@ def explain(run_dir: Path) -> Path:
 
 
 def clean(records: int) -> LaneHistory:
-    """Every record is acknowledged, stored and read: a prefilter leaves nothing to examine, at most the log's order."""
+    """Every record is acknowledged, stored and read."""
     numbers = range(records)
     return LaneHistory(
         produced=[Produced(0, i, 0, i, "ok") for i in numbers],
@@ -99,7 +103,7 @@ def test_anomalies_alone_and_in_pairs(
 ) -> None:
     run_dir = planted(tmp_path / "run", *plants)
     with of_size(size):
-        verified_by_both(explain(run_dir) if explained else run_dir, spark=spark, all_methods=size != "small")
+        verified_by_both(explain(run_dir) if explained else run_dir, spark=spark)
 
 
 def of_transactions(plant: Callable[[], tuple[LaneHistory, Any]]) -> Callable[[Path], Path]:
@@ -129,4 +133,4 @@ def test_anomalies_of_transactions_and_groups_alone(
 ) -> None:
     run_dir = sample(tmp_path / "run")
     with of_size(size):
-        verified_by_both(explain(run_dir) if explained else run_dir, spark=spark, all_methods=size != "small")
+        verified_by_both(explain(run_dir) if explained else run_dir, spark=spark)

@@ -191,7 +191,7 @@ def test_what_is_submitted_ends_with_the_exit_codes_of_the_command(
     assert exit_code("--quiet", str(run_dir)) == 0
     assert exit_code("--no-such-option") == 64
     assert exit_code(str(tmp_path / "nowhere")) == 64
-    monkeypatch.setattr("kafka_chaos.verification.tables.evidence.read", lambda *_: 1 / 0)
+    monkeypatch.setattr("kafka_chaos.verification.engines.spark_engine.Spark.read", lambda *_: 1 / 0)
     assert exit_code("--quiet", str(run_dir)) == 70
     assert not (run_dir / "verdict.json").exists()
 

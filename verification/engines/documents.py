@@ -17,9 +17,9 @@ from kafka_chaos.verification.judging.causes import causes_of
 from kafka_chaos.verification.transactions.evidence import healed_ns
 
 _TEXTS = ("lane", "judged", "group", "consumer", "kind", "cause", "fault")
-_SCHEMAS = {
+SCHEMAS = {
     "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, timeout_ms, producers, loop, "
-    "healed_ns, timed, planned, begun_ns, lossless, salt",
+    "healed_ns, timed, planned, begun_ns, lossless, unplaced, salt",
     "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps",
     "final": "group, partition, offset",
     "checkpoints": "lane, partition, broker, high_watermark, log_end_offset",
@@ -36,12 +36,12 @@ _SCHEMAS = {
 
 `lanes`: `replicas` of each partition; `timeout_ms` of transactions and how many `producers` have them, null without
 any; `healed_ns`: when the last fault was healed; `timed`: whether its bounds of recovery are known; `planned`: this
-project made the run, which began at `begun_ns`; `lossless`: nothing that was committed can get lost; `salt`: drawn
-anew, so that nobody can foresee a hash. `groups`: `judged`, the lane that the group belongs to, `lane`, the one that it
-reads; whether it commits in transactions, by itself, and only after it has read; whether what it reads has gaps.
-`final`: groups.json. `chains`: the leader epochs of checkpoints.json; `starts`: where leader epochs begin by each
-broker's checkpoints, and by elections; `isr`: how many are in it. `explanations`: what may explain a case, see
-`judging.causes.PartitionCauses`; `number`: the best ones first.
+project made the run, which began at `begun_ns`; `lossless`: nothing that was committed can get lost; `unplaced`:
+acknowledgements name no offset (acks=0); `salt`: drawn anew, so that nobody can foresee a hash. `groups`: `judged`, the
+lane that the group belongs to, `lane`, the one that it reads; whether it commits in transactions, by itself, and only
+after it has read; whether what it reads has gaps. `final`: groups.json. `chains`: the leader epochs of
+checkpoints.json; `starts`: where leader epochs begin by each broker's checkpoints, and by elections; `isr`: how many
+are in it. `explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best ones first.
 """
 
 
@@ -103,7 +103,7 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
         "passing": [(lane, name) for lane, names in run.events.passing.items() for name in names],
         "explanations": _explanations(run),
     }
-    return {name: _table(columns.split(", "), rows[name]) for name, columns in _SCHEMAS.items()}
+    return {name: _table(columns.split(", "), rows[name]) for name, columns in SCHEMAS.items()}
 
 
 def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
@@ -124,6 +124,7 @@ def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
         int(run.is_planned),
         run.events.begun_ns if run.is_planned else None,
         int(_is_lossless(run, lane)),
+        int(lane.acks == "0"),
         secrets.randbits(62),
     )
 

@@ -160,6 +160,10 @@ def _refuse_repeated(engine: SqlEngine, run: RunDirectory) -> None:
 
 def _refuse_identities(engine: SqlEngine, run: RunDirectory) -> None:
     """Refuse an identity that produced/ holds twice, naming the files."""
+    bit = "SHIFTLEFT(CAST(1 AS BIGINT), CAST((seq % 32 + 32) % 32 AS INT))"
+    blocks = "SELECT lane FROM produced GROUP BY lane, producer_id, seq DIV 32"
+    if not engine.rows(f"{blocks} HAVING COUNT(*) > BIT_COUNT(BIT_OR({bit})) LIMIT 1"):
+        return
     keys = "lane, producer_id, seq"
     twice = f"SELECT {keys} FROM produced GROUP BY {keys} HAVING COUNT(*) > 1 ORDER BY {keys} LIMIT 1"
     for lane, producer_id, seq in engine.rows(twice):

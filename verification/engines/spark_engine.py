@@ -26,6 +26,8 @@ from kafka_chaos.verification.spark.tuning import is_large, is_small, local_file
 
 _SOURCE = re.compile(r"\b(FROM|JOIN) (`?)(\w+)\2")
 """A table in a statement."""
+MOST_BROADCAST_ROWS = 50_000
+"""A table of so many rows is sent to all tasks as a whole."""
 _TYPES = {pa.string(): "STRING", pa.int32(): "INT", pa.int64(): "BIGINT"}
 
 
@@ -42,6 +44,8 @@ class Spark:
         self._frames = frames or {}
         self._names: dict[str, str] = {}
         self._prefix = f"kafka_chaos_{uuid.uuid4().hex}_"
+        # Spark 3.5 neither takes nor gives an Arrow table, and checkpoints at one level of storage only.
+        self._is_recent = int(session.version.partition(".")[0]) >= 4
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +72,8 @@ class Spark:
     def _files(self, files: Sequence[RunPath], schema: StructType) -> DataFrame:
         """The rows of these files. Whatever the session's settings, an unreadable file ends the job."""
         if not files:
-            return self.session.createDataFrame([], schema).withColumn("file", F.lit(None).cast("string"))
+            fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+            return self._empty([*fields, ("file", "string")])
         reader = self.session.read.schema(schema)
         reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
         return reader.parquet(*map(exact, files)).withColumn("file", F.col("_metadata.file_name"))
@@ -76,13 +81,20 @@ class Spark:
     def add(self, name: str, table: pa.Table) -> None:
         """See `SqlEngine`."""
         fields = ", ".join(f"`{field.name}` {_TYPES[field.type]}" for field in table.schema)
-        if table.num_rows and int(self.session.version.partition(".")[0]) >= 4:
+        if not table.num_rows:
+            frame = self._empty([(field.name, _TYPES[field.type]) for field in table.schema])
+        elif self._is_recent:
             frame = self.session.createDataFrame(table, schema=fields)
         else:
-            # Spark 3.5 takes no Arrow table.
             content = F.lit(json.dumps(table.to_pylist()))
             frame = self.session.range(1).select(F.inline(F.from_json(content, f"ARRAY<STRUCT<{fields}>>")))
-        self._add(name, frame.coalesce(1) if is_small(self.run.rows) else frame)
+        self._add(name, frame.hint("broadcast"))
+
+    def _empty(self, columns: Sequence[tuple[str, str]]) -> DataFrame:
+        """A table without rows, of which Spark knows that it has none, and plans nothing for it."""
+        return self.session.sql(
+            f"SELECT {', '.join(f'CAST(NULL AS {kind}) AS `{name}`' for name, kind in columns)} WHERE FALSE"
+        )
 
     def _add(self, name: str, frame: DataFrame) -> None:
         self._names[name] = self._prefix + name
@@ -93,17 +105,22 @@ class Spark:
         frame = self._select(sql)
         if keep:
             frame = self._checkpoint(frame)
+            rows = frame.count()
+            if not rows:
+                frame = self._empty([(field.name, field.dataType.simpleString()) for field in frame.schema.fields])
+            elif rows <= MOST_BROADCAST_ROWS:
+                # Spark takes what it computed for as large as what that was made from.
+                frame = frame.hint("broadcast")
         self._add(name, frame)
 
     def _checkpoint(self, frame: DataFrame) -> DataFrame:
         """The rows of a table as a table of its own, without the plan behind it.
 
-        In a small run, the first job that needs it computes it: a separate job would take longer than the rows do. Of a
-        large one, it is kept on disk: in memory, it would leave too little for everything else.
+        Of a large run, it is kept on disk: in memory, it would leave too little for everything else.
         """
-        if is_large(self.run.rows) and int(self.session.version.partition(".")[0]) >= 4:
+        if is_large(self.run.rows) and self._is_recent:
             return frame.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
-        return frame.localCheckpoint(eager=not is_small(self.run.rows))
+        return frame.localCheckpoint()
 
     def has(self, name: str) -> bool:
         """See `SqlEngine`."""
@@ -115,7 +132,12 @@ class Spark:
 
     def arrow(self, sql: str) -> pa.Table:
         """See `SqlEngine`."""
-        return self._select(sql).toArrow()
+        frame = self._select(sql)
+        if self._is_recent:
+            return frame.toArrow()
+        kinds = {kind.lower(): of_arrow for of_arrow, kind in _TYPES.items()}
+        schema = pa.schema([(field.name, kinds[field.dataType.simpleString()]) for field in frame.schema.fields])
+        return pa.Table.from_pylist([row.asDict() for row in frame.collect()], schema=schema)
 
     def columns(self, sql: str) -> Sequence[str]:
         """See `SqlEngine`."""

@@ -1,7 +1,7 @@
 """Possible causes of lost, moved, duplicated and overtaken records, by partition: truncations, elections, faults.
 
 Guarantee: a cause is named only with the events that show it; docs/ledger.md states the evidence for each.
-`verification.detection.causes` gives each finding the first cause that covers it.
+`statements/explained.sql` gives each finding the first cause that covers it.
 """
 
 from collections.abc import Iterable, Sequence

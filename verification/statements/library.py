@@ -30,7 +30,7 @@ PARAMETERS = {"widest_listed_gap": WIDEST_LISTED_GAP, "slack_ns": SLACK_NS}
 VIEWS, FACTS, RELATIONS, ANOMALIES = "views", "facts", "relations", ("records", "transactions", "groups")
 """The folders of this package."""
 _HEAD = re.compile(r"-- (unit|row|needs|keep|of): (.*)")
-_SOURCE, _NAMED = re.compile(r"\b(?:FROM|JOIN) `?(\w+)"), re.compile(r"\b(\w+) AS \(\n")
+_SOURCE, NAMED = re.compile(r"\b(?:FROM|JOIN) `?(\w+)"), re.compile(r"\b(\w+) AS \(\n")
 """A table or view that a statement reads, and one that it names itself."""
 
 
@@ -85,7 +85,7 @@ def _parsed(file: Traversable, family: str) -> Statement:
         specification="\n".join(line[3:] for line in comment if not _HEAD.fullmatch(line)).strip(),
         unit=head.get("unit", ""),
         row=head.get("row", ""),
-        tables=tuple(name for name in dict.fromkeys(_SOURCE.findall(sql)) if name not in _NAMED.findall(sql)),
+        tables=tuple(name for name in dict.fromkeys(_SOURCE.findall(sql)) if name not in NAMED.findall(sql)),
         needs=head.get("needs", ""),
         kept="keep" in head,
         of=of,

@@ -13,13 +13,14 @@ from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.closure import by_spark
 from kafka_chaos.verification.closure.resolve import resolved, unresolved
 from kafka_chaos.verification.engines import documents
 from kafka_chaos.verification.engines.duckdb_engine import DuckDb
+from kafka_chaos.verification.engines.engine import SqlEngine
+from kafka_chaos.verification.engines.spark_engine import Spark
 from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory, open_run
+from kafka_chaos.verification.spark.tuning import tuned
 from kafka_chaos.verification.statements.library import RELATIONS, statements
-from kafka_chaos.verification.tables import evidence
 from tests.verification.oracle.rows import Assigned, Produced, Read, Replicated, Transaction
 from tests.verification.samples.planted_groups import Histories, clean, owned_twice
 from tests.verification.samples.run_dirs import Rows, write_histories
@@ -35,10 +36,14 @@ def doubts_of(folder: Path) -> Mapping[str, Sequence[Doubt]]:
 
 def by_duckdb(run: RunDirectory) -> list[tuple[str, Doubt]]:
     with DuckDb(run) as engine:
-        engine.read()
-        for name, table in documents.tables(run).items():
-            engine.add(name, table)
-        return unresolved(engine, run)
+        return found_by(engine, run)
+
+
+def found_by(engine: SqlEngine, run: RunDirectory) -> list[tuple[str, Doubt]]:
+    engine.read()
+    for name, table in documents.tables(run).items():
+        engine.add(name, table)
+    return unresolved(engine, run)
 
 
 def written(run: Histories, folder: Path) -> Path:
@@ -560,12 +565,11 @@ def test_every_relation_is_broken_by_some_case() -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("change", BROKEN_TOGETHER)
-def test_spark_finds_the_same(tmp_path: Path, spark: Any, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_finds_the_same(tmp_path: Path, spark: Any, change: str) -> None:
     opened = open_run(BROKEN_TOGETHER[change](tmp_path / "run"))
     expected = by_duckdb(opened)
-    monkeypatch.setattr(by_spark, "Path", ())
-    with evidence.tuned(spark, opened.rows):
-        assert by_spark.unresolved_by_spark(spark, opened, evidence.read(spark, opened)) == expected
+    with tuned(spark, opened.rows), Spark(opened, spark) as engine:
+        assert found_by(engine, opened) == expected
     assert len(expected) >= 18
 
 

@@ -1,18 +1,15 @@
 """Each anomaly planted alone, at borders and in pairs, one lane per plant: found exactly, and nothing else."""
 
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
-from typing import Any
+from random import Random
 
 import pytest
 
-from kafka_chaos.verification import verify
-from kafka_chaos.verification.tables import evidence
-from kafka_chaos.verification.tables.scope import Method
 from tests.verification.oracle.anomalies import check
 from tests.verification.oracle.rows import Case, LaneHistory, Produced, Read, Replicated, Stored, case_order
-from tests.verification.samples.engines import Verified
+from tests.verification.samples.engines import Verified, counted, verified_by_duckdb
+from tests.verification.samples.random_histories import random_unplaced_history
 from tests.verification.samples.run_dirs import read_cases, write_histories
 
 RECORDS = 200
@@ -172,7 +169,7 @@ def planted() -> tuple[dict[str, LaneHistory], dict[str, list[Case]]]:
 
 def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: Verified) -> None:
     histories, expected = planted()
-    verdict = verified(write_histories(tmp_path / "run", histories), all_methods=True)
+    verdict = verified(write_histories(tmp_path / "run", histories))
     found = read_cases(tmp_path / "run")
     wrong = {
         name: (found.get(name, []), cases)
@@ -196,9 +193,16 @@ def test_a_record_that_was_sent_after_a_consumer_had_passed_its_offset_was_not_s
         skipped_poll(history, 70)
     replaced = histories["later"].produced
     replaced[70] = replaced[70]._replace(invoke_ns=100, complete_ns=101)
-    verified(write_histories(tmp_path / "run", histories), all_methods=True)
+    verified(write_histories(tmp_path / "run", histories))
     assert [case.anomaly for case in read_cases(tmp_path / "run").get("then", [])] == ["skipped_poll"]
     assert read_cases(tmp_path / "run").get("later", []) == []
+
+
+def test_where_producers_are_told_no_place_the_log_alone_proves_records_clean(tmp_path: Path) -> None:
+    random = Random(5)
+    histories = {f"lane-{number}": random_unplaced_history(random) for number in range(150)}
+    clients = {lane: {"acks": "0"} for lane in histories}
+    assert counted(verified_by_duckdb(write_histories(tmp_path / "run", histories, clients))).total() > 1000
 
 
 def at_stride(history: LaneHistory, stride: int) -> LaneHistory:
@@ -242,34 +246,16 @@ ALONE: list[Callable[[LaneHistory, int], object]] = [
 ]
 
 
-BY_DAY = ((lost_write, Method.RUNS), (skipped_poll, Method.BLOCKS))
-"""One for each prefilter, and for each kind of gate: what is compared by identities, and consumers' reads."""
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 3])
-@pytest.mark.parametrize(
-    ("plant", "method"),
-    [
-        pytest.param(*one, id=f"{one[0].__name__}-{one[1]}", marks=[] if one in BY_DAY else [pytest.mark.slow])
-        for one in product(ALONE, (Method.RUNS, Method.BLOCKS))
-    ],
-)
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize("plant", ALONE, ids=lambda plant: plant.__name__)
 def test_an_anomaly_that_is_alone_in_its_run(
-    tmp_path: Path,
-    spark: Any,
-    plant: Callable[[LaneHistory, int], object],
-    stride: int,
-    method: Method,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, plant: Callable[[LaneHistory, int], object], stride: int
 ) -> None:
-    """No other lane keeps the prefilter's gates open, and the run is not small."""
-    monkeypatch.setattr(evidence, "SMALL", 100)
     history = valid()
     plant(history, 70)
     history = at_stride(history, stride)
     run_dir = write_histories(tmp_path / "run", {"a": history})
     expected = check(history)
     assert expected
-    verify(run_dir, spark=spark, method=method)
+    verified_by_duckdb(run_dir)
     assert sorted(read_cases(run_dir).get("a", []), key=case_order) == expected

@@ -3,7 +3,10 @@
 import duckdb
 import pytest
 
+from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.verification.engines import documents
 from kafka_chaos.verification.engines.duckdb_dialect import SETTINGS, in_duckdb
+from kafka_chaos.verification.statements.library import ANOMALIES, FACTS, NAMED, RELATIONS, VIEWS, statements
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,16 @@ def test_duckdb_gives_what_spark_gives(spark: str, rows: list[object]) -> None:
     with duckdb.connect(config=dict(SETTINGS)) as connection:
         found = [row[0] for row in connection.execute(in_duckdb(spark)).fetchall()]
     assert [tuple(row.values()) if isinstance(row, dict) else row for row in found] == rows
+
+
+def test_what_a_statement_names_has_no_table_s_name() -> None:
+    """Spark replaces the names of tables by its own, wherever they stand."""
+    families = {family: statements(family) for family in (VIEWS, FACTS, RELATIONS, *ANOMALIES)}
+    tables = {*TABLES, *documents.SCHEMAS, *families[VIEWS], "cycles", "cases", "findings"}
+    named = {
+        (statement.name, name)
+        for of_family in families.values()
+        for statement in of_family.values()
+        for name in NAMED.findall(statement.sql)
+    }
+    assert not {(statement, name) for statement, name in named if name in tables}

@@ -14,10 +14,8 @@ import pytest
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.verification import RunDirectoryError, verify_frames
-from kafka_chaos.verification.agreement.pieces import WORD_BITS
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.tables import blocks, evidence
-from kafka_chaos.verification.tables.scope import Method
+from kafka_chaos.verification.spark import tuning
 from tests.verification.oracle.groups import FOUND
 from tests.verification.samples.engines import Verified, counted, verified_by_both
 from tests.verification.samples.planted_groups import (
@@ -75,14 +73,12 @@ def test_findings_say_why(tmp_path: Path, verified: Verified) -> None:
     }
 
 
-def assert_agreement(
-    folder: Path, spark: Any, seeds: range, method: Method | None = None, steps: int = 40
-) -> Counter[str]:
+def assert_agreement(folder: Path, spark: Any, seeds: range, steps: int = 40) -> Counter[str]:
     """Both engines judge random runs alike; return what was found."""
     total: Counter[str] = Counter()
     for seed in seeds:
         run_dir = write(folder / str(seed), random_groups(Random(seed), steps=steps))
-        total += counted(verified_by_both(run_dir, spark=spark, method=method))
+        total += counted(verified_by_both(run_dir, spark=spark))
     return total
 
 
@@ -103,13 +99,12 @@ def test_agreement_on_random_runs(tmp_path: Path, spark: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("method", "bits"), [(Method.RUNS, 2), (Method.BLOCKS, WORD_BITS)])
-def test_agreement_block_by_block(
-    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch, method: Method, bits: int
+def test_agreement_on_runs_that_spark_takes_for_large(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evidence, "SMALL", 100)
-    monkeypatch.setattr(blocks, "BLOCK_BITS", bits)
-    found = assert_agreement(tmp_path, spark, range(20, 24), method=method, steps=200)
+    monkeypatch.setattr(tuning, "SMALL", 100)
+    monkeypatch.setattr(tuning, "LARGE", 200)
+    found = assert_agreement(tmp_path, spark, range(20, 24), steps=200)
     assert found[GroupAnomaly.SKIPPED_AFTER_REBALANCE]
     assert found[GroupAnomaly.NOT_PROCESSED]
 

@@ -214,7 +214,7 @@ def test_stray_values_are_refused_and_nothing_is_written(
     run_dir = rows.write(tmp_path / "run", files=2)
     before = contents(run_dir)
     with pytest.raises(RunDirectoryError, match=message) as refusal:
-        verified(run_dir, all_methods=True)
+        verified(run_dir)
     assert refusal.value.column == column
     assert refusal.value.path.endswith(".parquet")
     assert contents(run_dir) == before

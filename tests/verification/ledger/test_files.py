@@ -37,7 +37,7 @@ def test_a_file_that_is_there_twice(tmp_path: Path, verified: Verified, table: s
 def test_rows_of_the_log_that_are_there_twice(tmp_path: Path, verified: Verified) -> None:
     rows = rows_of()
     rows.store(7, 7)
-    verdict = verified(rows.write(tmp_path / "run"), all_methods=True)
+    verdict = verified(rows.write(tmp_path / "run"))
     assert (verdict.verdict, reasons(verdict)) == (Verdict.UNKNOWN, "log/ holds 1 rows twice")
 
 

@@ -155,7 +155,7 @@ def test_a_lane_of_any_name(tmp_path: Path, verified: Verified, name: str) -> No
         rows.all(seq, 4 * seq, lane=name)
         rows.all(seq, seq, lane="b").all(seq, seq, lane="c")
     rows.send(999, 40, lane=name)
-    verdict = verified(rows.write(tmp_path / "run"), all_methods=True)
+    verdict = verified(rows.write(tmp_path / "run"))
     assert verdict.lane(name).count(Anomaly.LOST_WRITE) == 1
     assert verdict.lane("b").verdict == Verdict.CONFORMS
 
@@ -165,7 +165,7 @@ def test_a_partition_outside_the_lane(tmp_path: Path, verified: Verified, table:
     rows = with_replicas(rows_of())
     getattr(rows, table)[3]["partition"] = 1
     with pytest.raises(RunDirectoryError, match="lane 'a' has partitions 0 to 0, not 1") as refusal:
-        verified(rows.write(tmp_path / "run"), all_methods=True)
+        verified(rows.write(tmp_path / "run"))
     assert refusal.value.path.endswith(f"{table}/part-00000.parquet")
 
 

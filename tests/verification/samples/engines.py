@@ -1,12 +1,10 @@
 """DuckDB judges a run directory with the oracle beside it, at night Spark as well; all have to agree."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -16,9 +14,6 @@ from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.parquet import rows_in
 from tests.verification.oracle import engine as oracle
 
-if TYPE_CHECKING:
-    from kafka_chaos.verification.tables.scope import Method
-
 OF_THE_ENGINE = ("engine", "cross_check")
 """The keys of verdict.json in which engines differ: which one judged, and the cross-check."""
 ENGINES = ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
@@ -26,12 +21,12 @@ ENGINES = ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark
 
 
 class Verified(Protocol):
-    """`verify` by whichever engine. `all_methods`: Spark in each of its ways."""
+    """`verify` by whichever engine."""
 
-    def __call__(self, run_dir: Path, *, all_methods: bool = False, **options: Any) -> RunVerdict: ...
+    def __call__(self, run_dir: Path, **options: Any) -> RunVerdict: ...
 
 
-def verified_by_duckdb(run_dir: Path, *, all_methods: bool = False, **options: Any) -> RunVerdict:
+def verified_by_duckdb(run_dir: Path, **options: Any) -> RunVerdict:
     """The verdict by DuckDB, whose facts and findings are those of the oracle, with the prefilter and without it."""
     verdict = verify(run_dir, engine="duckdb", **options)
     run = open_run(run_dir)
@@ -49,15 +44,10 @@ def verified_by_duckdb(run_dir: Path, *, all_methods: bool = False, **options: A
     return verdict
 
 
-def verified_by_both(
-    run_dir: Path, *, spark: Any, method: Method | None = None, all_methods: bool = False, **options: Any
-) -> RunVerdict:
+def verified_by_both(run_dir: Path, *, spark: Any, **options: Any) -> RunVerdict:
     """The same verdict, after Spark has given it, with the same findings, or has refused with the same words."""
-    from kafka_chaos.verification.tables.scope import Method
-
     expected = _told(run_dir, engine="duckdb", **options)
-    for one in Method if all_methods else (method,):
-        assert _told(run_dir, spark=spark, method=one, **options) == expected, one
+    assert _told(run_dir, spark=spark, **options) == expected
     return verified_by_duckdb(run_dir, **options)
 
 

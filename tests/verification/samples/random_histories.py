@@ -13,6 +13,16 @@ def random_history(random: Random, *, final_log: bool, records: int = 150) -> La
     return history
 
 
+def random_unplaced_history(random: Random) -> LaneHistory:
+    """One lane whose producers are told no place, as with acks=0, except here and there; some are told of a failure."""
+    history = random_history(random, final_log=True)
+    for index, row in enumerate(history.produced):
+        if random.random() < 0.99:
+            outcome = "fail" if random.random() < 0.01 else row.outcome
+            history.produced[index] = row._replace(partition=None, offset=None, outcome=outcome)
+    return history
+
+
 def _noise(random: Random) -> LaneHistory:
     partitions, producers, seqs, offsets = (random.randint(1, top) for top in (3, 3, 8, 8))
 

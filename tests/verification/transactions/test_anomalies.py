@@ -13,10 +13,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import RunDirectoryError, by_statements, verify, verify_frames
-from kafka_chaos.verification.tables import blocks, evidence
-from kafka_chaos.verification.tables.history import joined_runs
-from kafka_chaos.verification.tables.scope import Method
-from kafka_chaos.verification.transactions import dependencies
+from kafka_chaos.verification.spark import tuning
 from tests.verification.oracle.rows import LaneHistory, case_order
 from tests.verification.samples.engines import Verified, counted, verified_by_both
 from tests.verification.samples.planted_transactions import PLANTS, clean, dependency_cycle, torn_transaction
@@ -27,17 +24,15 @@ from tests.verification.samples.run_dirs import read_cases, read_causes, write_h
 pytestmark = pytest.mark.usefixtures("everything_forbidden")
 
 
-def assert_agreement(
-    histories: dict[str, LaneHistory], folder: Path, spark: Any, *, method: Method | None = None
-) -> Counter[str]:
+def assert_agreement(histories: dict[str, LaneHistory], folder: Path, spark: Any) -> Counter[str]:
     """Both engines judge the histories alike; return what was found."""
-    return counted(verified_by_both(write_histories(folder, histories), spark=spark, method=method))
+    return counted(verified_by_both(write_histories(folder, histories), spark=spark))
 
 
 def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: Verified) -> None:
     planted = {plant.__name__: plant() for plant in PLANTS}
     run_dir = write_histories(tmp_path / "run", {name: history for name, (history, _) in planted.items()})
-    verdict = verified(run_dir, all_methods=True)
+    verdict = verified(run_dir)
     found = read_cases(run_dir)
     assert {name: found.get(name, []) for name in planted} == {
         name: sorted(cases, key=case_order) for name, (_, cases) in planted.items()
@@ -99,25 +94,20 @@ def test_agreement_without_a_log(tmp_path: Path, spark: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("method", Method)
-def test_agreement_behind_the_prefilter(
-    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch, method: Method
+def test_agreement_on_lanes_that_spark_takes_for_large(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs are packed, or tables are compared block by block."""
-    monkeypatch.setattr(evidence, "SMALL", 100)
-    monkeypatch.setattr(blocks, "BLOCK_BITS", 6)
-    monkeypatch.setattr(dependencies, "MOST_UNTRIMMED", 0)
+    monkeypatch.setattr(tuning, "SMALL", 100)
+    monkeypatch.setattr(tuning, "LARGE", 200)
     random = Random(31)
     lanes = {f"lane-{i}": random_transactions(random, steps=200) for i in range(60)}
-    found = assert_agreement(lanes, tmp_path / "run", spark, method=method)
+    found = assert_agreement(lanes, tmp_path / "run", spark)
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
 
 
 @pytest.mark.spark
 def test_agreement_beside_plain_lanes(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All lanes of a run with transactions are compared block by block."""
-    monkeypatch.setattr(evidence, "SMALL", 100)
-    monkeypatch.setattr(blocks, "BLOCK_BITS", 6)
+    monkeypatch.setattr(tuning, "SMALL", 100)
     random = Random(41)
     lanes = {f"lane-{i}": random_transactions(random, steps=150) for i in range(10)}
     lanes |= {f"plain-{i}": random_history(random, final_log=True, records=200) for i in range(10)}
@@ -182,17 +172,3 @@ def test_tables_that_lack_what_others_name_leave_the_lane_unknown(tmp_path: Path
         "produced/ names no transaction of 1 acknowledged record",
         "assignments/ lacks the consumers everything",
     }
-
-
-@pytest.mark.spark
-def test_joined_ranges_hold_the_same_offsets(spark: Any) -> None:
-    random = Random(34)
-    offsets = {partition: {random.randrange(400) for _ in range(100 * partition)} for partition in range(1, 8)}
-    rows = [("a", partition, at, at) for partition, held in offsets.items() for at in held]
-    rows += [("a", 0, 5, 90), ("b", 1, 0, 0), *(("b", 2, at, at) for at in range(128))]
-    schema = "lane string, partition int, first long, last long"
-    found = [tuple(row) for row in joined_runs(spark.createDataFrame([*rows, rows[0]], schema)).collect()]
-    held = {(lane, partition, at) for lane, partition, first, last in rows for at in range(first, last + 1)}
-    assert {(lane, partition, at) for lane, partition, first, last in found for at in range(first, last + 1)} == held
-    assert {("b", 2, 0, 63), ("b", 2, 64, 127), ("a", 0, 5, 90)} <= {*found}
-    assert len(found) < len(rows)

@@ -23,7 +23,6 @@ SHAPE = TransactionsShape(lane="a", transactions=120, size=5, entangled=0.1)
 
 @pytest.mark.usefixtures("everything_forbidden")
 def test_what_the_shapes_ask_for_is_found(tmp_path: Path, verified: Verified) -> None:
-    """Large enough that Spark uses its prefilters."""
     uneven = TransactionsShape(
         lane="uneven", transactions=61, replicas=1, size=7, partitions=4, producers=3, abort=0.3, in_doubt=0.2
     )

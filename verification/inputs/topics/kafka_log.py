@@ -85,14 +85,14 @@ def decoded_log(records: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from kafka_chaos.verification.inputs.topics.kafka_log import decoded
-    from kafka_chaos.verification.schemas import LOG
+    from kafka_chaos.verification.schemas import TABLES
 
     named = records.withColumn("who", decoded(F.col("lane"), F.col("value"), F.col("headers")))
     # Spark 3.5 has no try_validate_utf8, and Spark 4 fails to decode what is not UTF-8.
     utf8 = F.try_validate_utf8 if hasattr(F, "try_validate_utf8") else _utf8_by_decoding
     key = utf8(F.col("key").cast("string"))
     return named.select("lane", "partition", "offset", "who.producer_id", "who.seq", key.alias("key")).select(
-        *LOG.names
+        *TABLES["log"].names
     )
 
 

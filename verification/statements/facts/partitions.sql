@@ -7,16 +7,15 @@ SELECT
   MAX(acknowledged_end) AS acknowledged_end
 FROM (
   SELECT
-    lane, `partition`, COUNT(*) AS produced, COUNT_IF(outcome = 'ok') AS acknowledged, 0 AS consumed, 0 AS stored,
-    0 AS doubled, COUNT_IF(outcome = 'ok' AND (`partition` IS NULL OR `offset` IS NULL)) AS unplaced,
-    MIN(CASE WHEN outcome = 'ok' THEN complete_ns END) AS first_acknowledged_ns,
-    MAX(CASE WHEN outcome = 'ok' THEN `offset` END) AS acknowledged_end
-  FROM sends
+    lane, `partition`, SUM(n) AS produced, SUM(acknowledged) AS acknowledged, 0 AS consumed, 0 AS stored, 0 AS doubled,
+    SUM(unplaced) AS unplaced, MIN(first_acknowledged_ns) AS first_acknowledged_ns,
+    MAX(acknowledged_end) AS acknowledged_end
+  FROM sent_words
   GROUP BY lane, `partition`
   UNION ALL
-  SELECT lane, `partition`, 0, 0, COUNT(*), 0, 0, 0, NULL, NULL FROM consumed GROUP BY lane, `partition`
+  SELECT lane, `partition`, 0, 0, SUM(n), 0, 0, 0, NULL, NULL FROM read_words GROUP BY lane, `partition`
   UNION ALL
-  SELECT lane, `partition`, 0, 0, 0, COUNT(*), 0, 0, NULL, NULL FROM log GROUP BY lane, `partition`
+  SELECT lane, `partition`, 0, 0, 0, SUM(stored), 0, 0, NULL, NULL FROM log_words GROUP BY lane, `partition`
   UNION ALL
   SELECT lane, `partition`, 0, 0, 0, 0, SUM(n) - COUNT(*), 0, NULL, NULL
   FROM (SELECT lane, `partition`, COUNT(*) AS n FROM suspect_log GROUP BY lane, `partition`, `offset`, producer_id, seq) q

@@ -36,7 +36,7 @@ FROM (
       JOIN lanes l ON l.lane = m.lane
       LEFT JOIN isolation i ON i.lane = m.lane AND i.consumer = m.consumer
       LEFT JOIN visible v ON v.lane = m.lane AND v.`partition` = m.`partition` AND v.`offset` = m.`offset`
-      LEFT ANTI JOIN consumed c
+      LEFT ANTI JOIN suspect_reads c
         ON c.lane = m.lane AND c.consumer = m.consumer AND c.`partition` = m.`partition` AND c.`offset` = m.`offset`
       WHERE l.timeout_ms IS NULL OR i.isolation = 'read_uncommitted' OR v.`offset` IS NOT NULL
       GROUP BY m.lane, m.consumer, m.`partition`, m.`offset`

@@ -6,7 +6,7 @@
 --
 -- unit: transactions of the earlier incarnation
 -- row: its first record
-WITH commits AS (
+WITH incarnations AS (
   SELECT o.*, b.began_ns
   FROM outlines o
   JOIN (
@@ -19,12 +19,12 @@ WITH commits AS (
   SELECT
     lane, transactional_id, began_ns,
     LEAD(began_ns) OVER (PARTITION BY lane, transactional_id ORDER BY began_ns) AS fenced_ns
-  FROM (SELECT DISTINCT lane, transactional_id, began_ns FROM commits) q
+  FROM (SELECT DISTINCT lane, transactional_id, began_ns FROM incarnations) q
 )
 SELECT
   c.lane, m.`partition`, m.`offset`, c.producer_id, m.seq,
   'transaction ' || c.`transaction` || ' was sent after a later incarnation was initialised' AS cause
-FROM commits c
+FROM incarnations c
 JOIN fenced f ON f.lane = c.lane AND f.transactional_id = c.transactional_id AND f.began_ns = c.began_ns
 JOIN members m ON m.lane = c.lane AND m.producer_id = c.producer_id AND m.seq = c.first_sent
 WHERE c.sent_ns > f.fenced_ns

@@ -1,5 +1,5 @@
 -- By partition the last offset of the log, of what every consumer must be given of it (`visible_end`), of all reads, and
--- of the reads of read_uncommitted consumers; null without any.
+-- of the reads of consumers that are given what is not committed, too; null without any.
 --
 -- keep: yes
 SELECT
@@ -10,19 +10,16 @@ SELECT
   MAX(e.uncommitted_read_end) AS uncommitted_read_end
 FROM (
   SELECT
-    lane, `partition`, MAX(`offset`) AS log_end, CAST(NULL AS BIGINT) AS visible_end, CAST(NULL AS BIGINT) AS read_end,
+    lane, `partition`, MAX(log_end) AS log_end, CAST(NULL AS BIGINT) AS visible_end, CAST(NULL AS BIGINT) AS read_end,
     CAST(NULL AS BIGINT) AS uncommitted_read_end
-  FROM log
+  FROM log_words
   GROUP BY lane, `partition`
   UNION ALL
   SELECT lane, `partition`, NULL, MAX(`offset`), NULL, NULL FROM visible GROUP BY lane, `partition`
   UNION ALL
-  SELECT
-    c.lane, c.`partition`, NULL, NULL, MAX(c.`offset`),
-    MAX(CASE WHEN i.isolation = 'read_uncommitted' THEN c.`offset` END)
-  FROM consumed c
-  LEFT JOIN isolation i ON i.lane = c.lane AND i.consumer = c.consumer
-  GROUP BY c.lane, c.`partition`
+  SELECT lane, `partition`, NULL, NULL, MAX(highest), MAX(CASE WHEN is_given_all = 1 THEN highest END)
+  FROM read_words
+  GROUP BY lane, `partition`
 ) e
 JOIN lanes l ON l.lane = e.lane
 GROUP BY e.lane, e.`partition`

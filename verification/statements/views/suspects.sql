@@ -1,15 +1,17 @@
--- The identities in doubt: all that has a row in a doubtful word, and all that no acknowledgement places. Of every other
--- one there is one row in the log, at the place that was acknowledged, and none of its reads is anywhere else.
+-- The identities in doubt: all that has a row in a doubtful word, and all that neither an acknowledgement nor a clean block
+-- (`doubtful_blocks`) places. Of every other one there is one row in the log, at the place that was acknowledged if one was,
+-- and none of its reads is anywhere else.
 --
 -- keep: yes
 SELECT DISTINCT lane, producer_id, seq
 FROM (
-  SELECT lane, producer_id, seq FROM sends WHERE NOT acknowledged OR (producer_id = -1 AND seq = -1)
-  UNION ALL
   SELECT s.lane, s.producer_id, s.seq
   FROM sends s
-  LEFT SEMI JOIN doubtful_words d ON d.lane = s.lane AND d.`partition` = s.`partition` AND d.word = s.`offset` DIV 32
-  WHERE s.acknowledged
+  JOIN lanes l ON l.lane = s.lane
+  LEFT JOIN doubtful_blocks b ON b.lane = s.lane AND b.producer_id = s.producer_id AND b.block = s.seq DIV 32
+  LEFT JOIN doubtful_words d ON d.lane = s.lane AND d.`partition` = s.`partition` AND d.word = s.`offset` DIV 32
+  WHERE CASE WHEN s.acknowledged THEN d.word IS NOT NULL ELSE l.unplaced = 0 OR b.block IS NOT NULL END
+    OR (s.producer_id = -1 AND s.seq = -1)
   UNION ALL
   SELECT g.lane, g.producer_id, g.seq
   FROM log g

@@ -1,1 +1,0 @@
-"""The anomalies of a run, found and counted."""
