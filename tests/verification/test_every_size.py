@@ -1,14 +1,14 @@
-"""No run without a verdict: each anomaly alone and each pair of them, in histories of each size, with and without
-explanations, on each engine.
+"""No run without a verdict: anomalies alone and in pairs, in histories of each size, with and without explanations, on
+each engine.
 
 How Spark plans a statement depends on the size of the history. All goes through the public checker; only `SIZES` knows
 where Spark's sizes begin. DuckDB, which knows few sizes, says what the verdict is.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 
 from kafka_chaos.verification import by_statements
 from kafka_chaos.verification.spark import tuning
-from tests.verification.detection.test_planted import PLANTS, RECORDS, Plant, valid
+from tests.verification.detection.test_planted import PLANTS, RECORDS, planted
 from tests.verification.oracle.rows import LaneHistory, Produced, Read, Stored
 from tests.verification.samples import planted_groups, planted_transactions
 from tests.verification.samples.engines import counted, verified_by_both
@@ -62,75 +62,52 @@ def clean(records: int) -> LaneHistory:
     )
 
 
-def planted(folder: Path, *plants: Plant, beside: int = RECORDS) -> Path:
-    """A lane for each plant, and a clean one of `beside` records."""
-    lanes = {plant.__name__: valid() for plant in plants}
-    for plant in plants:
-        plant(lanes[plant.__name__], 70)
-    return write_histories(folder, {"clean": clean(beside), **lanes})
+def of_records(beside: int = RECORDS) -> dict[str, LaneHistory]:
+    """A lane for each plant and for each pair of plants, and a clean one of `beside` records."""
+    histories, _ = planted()
+    return {**histories, "clean": clean(beside)}
 
 
-def named(plants: Iterable[Plant]) -> str:
-    return "+".join(plant.__name__ for plant in plants) or "nothing"
+def of_transactions() -> dict[str, LaneHistory]:
+    return {plant.__name__: plant()[0] for plant in planted_transactions.PLANTS}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("beside", [30_000, 300_000])
-@pytest.mark.parametrize("plants", [(), *((plant,) for plant in PLANTS)], ids=named)
-def test_a_lane_beside_a_clean_one_of_real_size(
-    tmp_path: Path, spark: Any, plants: tuple[Plant, ...], beside: int
-) -> None:
-    verdict = verified_by_both(explain(planted(tmp_path / "run", *plants, beside=beside)), spark=spark)
-    assert counted(verdict).keys() >= {plant.__name__ for plant in plants}
+def test_lanes_beside_a_clean_one_of_real_size(tmp_path: Path, spark: Any, beside: int) -> None:
+    run_dir = write_histories(tmp_path / "run", of_records(beside))
+    verdict = verified_by_both(explain(run_dir), spark=spark)
+    assert counted(verdict).keys() >= {plant.__name__ for plant in PLANTS}
     assert not verdict.lane("clean").observed
 
 
-BY_DAY = ((), True, "medium")
-SETS = [(), *((plant,) for plant in PLANTS), *combinations(PLANTS, 2)]
+BY_DAY = (True, "medium")
 
 
 @pytest.mark.parametrize(
-    ("plants", "explained", "size"),
-    [
-        pytest.param(
-            *case, id=f"{named(case[0])}-{case[1]}-{case[2]}", marks=[] if case == BY_DAY else pytest.mark.slow
-        )
-        for case in product(SETS, (True, False), SIZES)
-    ],
+    ("explained", "size"),
+    [pytest.param(*case, marks=[] if case == BY_DAY else pytest.mark.slow) for case in product((True, False), SIZES)],
 )
-def test_anomalies_alone_and_in_pairs(
-    tmp_path: Path, spark: Any, plants: tuple[Plant, ...], explained: bool, size: str
-) -> None:
-    run_dir = planted(tmp_path / "run", *plants)
+def test_anomalies_alone_and_in_pairs(tmp_path: Path, spark: Any, explained: bool, size: str) -> None:
+    run_dir = write_histories(tmp_path / "run", of_records())
     with of_size(size):
         verified_by_both(explain(run_dir) if explained else run_dir, spark=spark)
 
 
-def of_transactions(plant: Callable[[], tuple[LaneHistory, Any]]) -> Callable[[Path], Path]:
-    return lambda folder: write_histories(folder, {"a": plant()[0]})
-
-
-def of_groups(plant: Callable[[], planted_groups.Plant]) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        run, _ = plant()
-        return write_histories(folder, run.lanes, run.clients, run.committed)
-
-    return write
+@pytest.mark.slow
+@pytest.mark.parametrize("explained", [True, False])
+@pytest.mark.parametrize("size", SIZES)
+def test_anomalies_of_transactions(tmp_path: Path, spark: Any, explained: bool, size: str) -> None:
+    run_dir = write_histories(tmp_path / "run", of_transactions())
+    with of_size(size):
+        verified_by_both(explain(run_dir) if explained else run_dir, spark=spark)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("explained", [True, False])
-@pytest.mark.parametrize(
-    "sample",
-    [
-        *(pytest.param(of_transactions(plant), id=plant.__name__) for plant in planted_transactions.PLANTS),
-        *(pytest.param(of_groups(plant), id=plant.__name__) for plant in planted_groups.PLANTS),
-    ],
-)
-def test_anomalies_of_transactions_and_groups_alone(
-    tmp_path: Path, spark: Any, sample: Callable[[Path], Path], explained: bool, size: str
-) -> None:
-    run_dir = sample(tmp_path / "run")
+@pytest.mark.parametrize("plant", planted_groups.PLANTS)
+def test_anomalies_of_groups(tmp_path: Path, spark: Any, plant: Callable[[], planted_groups.Plant], size: str) -> None:
+    run, _ = plant()
+    run_dir = write_histories(tmp_path / "run", run.lanes, run.clients, run.committed)
     with of_size(size):
-        verified_by_both(explain(run_dir) if explained else run_dir, spark=spark)
+        verified_by_both(explain(run_dir), spark=spark)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.verification import verify, verify_topics
+from kafka_chaos.verification.inputs.file_systems.arrow_files import ArrowFiles
 from kafka_chaos.verification.inputs.file_systems.java_files import JavaFiles
-from kafka_chaos.verification.inputs.file_systems.spark_files import SparkFiles
 from tests.verification.inputs.topics.test_topics import written
 from tests.verification.samples.mutations import conforming, duplicate, hide, truncate
 from tests.verification.samples.run_dirs import read_cases
@@ -152,9 +153,10 @@ def test_a_session_without_java_objects_judges_the_same(
     assert {name: opened_as_uri(run_dir, spark) for name, run_dir in runs.items()} == opened
     assert len({str(outcome) for outcome in opened.values()}) == len(runs)
     assert judged_as_uri(runs["nothing"], spark) == expected
-    with pytest.raises(EnvironmentFailure, match="gives no way to write it"):
-        verify(runs["nothing"].as_uri(), spark=spark)
-    assert not (runs["nothing"] / "verdict.json").exists()
+    verify(runs["nothing"].as_uri(), spark=spark)
+    assert json.loads((runs["nothing"] / "verdict.json").read_text())["verdict"] == "conforms"
+    with pytest.raises(EnvironmentFailure, match="PyArrow can't reach it"):
+        verify("unheard-of://host/run", spark=spark)
 
 
 def nested(table: Path) -> None:
@@ -181,35 +183,10 @@ def mutated(run_dir: Path, mutation: Callable[[Path], object]) -> Path:
     return run_dir
 
 
-HIDDEN: tuple[tuple[list[str], list[str]], ...] = (
-    (["_SUCCESS", "_committed_17", "_started_17", ".part-0.parquet.crc"], []),
-    (["_common_metadata", "_metadata"], ["_common_metadata", "_metadata"]),
-    (["_SUCCESS2"], ["_*.parquet"]),
-    (["_commit"], ["_*.parquet"]),
-    (["_metadata.parquet"], ["_metadata.parquet"]),
-    (["_"], ["_*.parquet"]),
-    (["_late.parquet", ".late.parquet"], ["_*.parquet", ".*.parquet"]),
-    ([".part-0.crd"], [".*.parquet"]),
-    ([".c"], [".*.parquet"]),
-)
-
-
-def test_what_spark_hides_is_noticed_but_for_by_products(tmp_path: Path, spark: Any) -> None:
-    for number, (hidden, noticed) in enumerate(HIDDEN):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        for name in ("part-0.parquet", *hidden):
-            (folder / name).touch()
-        names = list(SparkFiles(spark).names(folder.as_uri()))
-        assert sorted(names) == sorted(["part-0.parquet", *noticed]), hidden
-
-
-@pytest.mark.parametrize("kind", [JavaFiles, SparkFiles])
-def test_a_digest_is_that_of_the_first_bytes(kind: type[JavaFiles | SparkFiles], tmp_path: Path, spark: Any) -> None:
+def test_a_digest_is_that_of_the_first_bytes(tmp_path: Path, spark: Any) -> None:
     content = {"one part.parquet": os.urandom(3_000_000), "two.parquet": b"few", "none.parquet": b""}
     for name, data in content.items():
         (tmp_path / name).write_bytes(data)
-    files = kind(spark)
-    for name, data in content.items():
+    for files, (name, data) in product((JavaFiles(spark), ArrowFiles()), content.items()):
         for size in (len(data), len(data) // 2):
             assert files.sha256(f"file:{tmp_path / name}", size) == hashlib.sha256(data[:size]).hexdigest()

@@ -2,7 +2,7 @@
 
 Guarantee: a `HadoopPath` behaves like a `pathlib.Path` in the few methods that verification needs. It goes through the
 Spark session. So everything that Spark can read with its configuration and credentials can be listed and read here,
-too, and nothing has to be configured twice. It can be written unless the session hides Java's objects (`Files`).
+too, and nothing has to be configured twice, unless the session hides Java's objects (`files_of`).
 """
 
 from __future__ import annotations
@@ -172,11 +172,11 @@ def run_path(path: str | Path | HadoopPath, spark: SparkSession | None = None) -
 
 
 def files_of(spark: SparkSession) -> Files:
-    """Hadoop's own file systems; where a session hides Java's objects, what Spark's readers tell."""
+    """Hadoop's own file systems; where a session hides Java's objects, PyArrow's."""
+    from kafka_chaos.verification.inputs.file_systems.arrow_files import ArrowFiles
     from kafka_chaos.verification.inputs.file_systems.java_files import JavaFiles
-    from kafka_chaos.verification.inputs.file_systems.spark_files import SparkFiles
 
-    return JavaFiles(spark) if JavaFiles.are_shown_by(spark) else SparkFiles(spark)
+    return JavaFiles(spark) if JavaFiles.are_shown_by(spark) else ArrowFiles()
 
 
 def is_remote(path: str | Path | HadoopPath) -> bool:
