@@ -130,13 +130,16 @@ def test_a_run_on_which_both_agree_says_what_was_looked_at(tmp_path: Path, spark
 
 @pytest.mark.spark
 def test_a_bug_in_spark_makes_the_run_unknown(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafka_chaos.verification.detection import anomalies
+    from kafka_chaos.verification.engines.spark_engine import Spark
 
     run_dir = rows_of(1000, lost=tuple(range(0, 1000, 2))).write(tmp_path / "run")
     assert verify(run_dir, spark=spark).verdict == Verdict.VIOLATION
-    right = anomalies.FINDERS[Anomaly.LOST_WRITE]
-    wrong = replace(right, cases=lambda *given: right.cases(*given).where("seq > 900"))
-    monkeypatch.setattr(anomalies, "FINDERS", {**anomalies.FINDERS, Anomaly.LOST_WRITE: wrong})
+    define = Spark.define
+
+    def wrong(self: Spark, name: str, sql: str, *, keep: bool) -> None:
+        define(self, name, f"SELECT * FROM ({sql}) q WHERE seq > 900" if name == "findings" else sql, keep=keep)
+
+    monkeypatch.setattr(Spark, "define", wrong)
     verdict = verify(run_dir, spark=spark)
     assert verdict.verdict == Verdict.UNKNOWN
     (disagreement,) = verdict.cross_check.disagreements
