@@ -67,10 +67,10 @@ class Series:
             night.follow(policy(night.seeds))
         return night
 
-    def conclude(self, night: Night, result: object) -> None:
-        """Print where the summary is, or `result` as JSON, and end with the exit code of the gravest run."""
+    def conclude(self, night: Night) -> None:
+        """Print where the summary is, or the summary as JSON, and end with the exit code of the gravest run."""
         if self.as_json:
-            click.echo(json.dumps(result))
+            click.echo(json.dumps(night.to_json()))
         self.say(f"{night.folder / 'summary.md'}")
         sys.exit(night.verdict.exit_code)
 
@@ -141,7 +141,7 @@ def nightly_command(series: Series, experiments: tuple[Path, ...], repeats: int 
     night = series.follow(partial(in_turn, chosen, partial(load_on, cluster)), runs)
     write_job_summary(night.to_markdown())
     series.say(f"\n{night.to_markdown()}")
-    series.conclude(night, night.to_json())
+    series.conclude(night)
 
 
 @click.command("hunt")
@@ -176,7 +176,7 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: 
         night = series.follow(hunt.policy, most, cluster.run)
     series.say(f"\n{night.to_markdown()}")
     _say_findings(series, hunt, before, night.folder, shrink_minutes)
-    series.conclude(night, night.to_json())
+    series.conclude(night)
 
 
 def _say_findings(series: Series, hunt: Hunt, before: int, folder: Path, shrink_minutes: float) -> None:
