@@ -118,23 +118,6 @@ def test_an_isolated_broker_is_reached_by_nobody(topic: str, view: ClusterView, 
 
 
 @pytest.mark.slow
-def test_a_frozen_broker_can_be_isolated(topic: str, view: ClusterView, cluster: Cluster) -> None:
-    frozen, isolated = Pause(target=Target.parse("broker:1")), Isolate(target=Target.parse("broker:1"))
-    nodes = hit_by(frozen, view)
-    isolated.inject(view, nodes)
-    isolated.inject(view, nodes)
-    assert not _answers_api_versions(cluster, 1)
-    assert proof_of(isolated, view).took_effect
-    frozen.heal(view, nodes)
-    assert not _answers_api_versions(cluster, 1)
-    rules = nodes[0].must_execute("iptables", "-w", "-S", "INPUT")
-    assert rules.count(chain_name(isolated)) == 1
-    isolated.heal(view, nodes)
-    wait_until(lambda: _answers_api_versions(cluster, 1), "the broker to answer", timeout=15)
-    wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=30)
-
-
-@pytest.mark.slow
 def test_a_part_of_the_packets_is_lost_and_replication_goes_on(
     topic: str, view: ClusterView, admin: ClusterAdmin
 ) -> None:

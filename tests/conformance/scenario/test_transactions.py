@@ -10,6 +10,7 @@ from rich.console import Console
 
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord
 from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter
+from kafka_chaos.conformance.scenario.telling.words import tell_steps
 from kafka_chaos.conformance.scenario.transactions.client import DescribedTransaction, Producer, TransactionClient
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
 from kafka_chaos.harness.cluster.storage.segments import read_segment
@@ -45,6 +46,16 @@ def record(*, wrong: bool = False) -> ScenarioRecord:
         steps.append(StepRecord(number, f"{name}.", 1.5, observed, 1, matching, differences))
     act = ActRecord("a transaction", "transactions", "v1", (0,), {}, steps, kind=PARTITIONS)
     return ScenarioRecord("txn-commit-abort", "KIP-98", "Markers", acts=[act])
+
+
+def test_transactions_in_words() -> None:
+    (act,) = record().acts
+    lines = tell_steps(act)
+    assert lines[1] == (
+        "2. end. Partition 0: a (epoch 0) COMMIT (epoch 0), last stable offset 2, read_committed gives a. "
+        "Transactions: t CompleteCommit, epoch 0; p has epoch 0, OK; group's offset none."
+    )
+    assert lines[2].endswith("t Ongoing in 1, epoch 0; p has epoch 0, OK; group's offset none; another one is pending.")
 
 
 def printed(shown: ScenarioRecord) -> str:

@@ -12,7 +12,6 @@ from confluent_kafka import KafkaError, Message, Producer
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
-from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
@@ -22,7 +21,6 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.run.shared_cluster import restore
 from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of, needs_disks
-from tests.faults.fakes import Notes
 from tests.faults.on_brokers import in_both_modes, proof_of
 
 pytestmark = [pytest.mark.cluster, needs_disks]
@@ -247,21 +245,3 @@ def test_a_broker_ends_on_a_read_only_disk_and_comes_back(
         wait_until(lambda: not broker.is_running(), "the broker to end", timeout=20)
         assert admin.await_leader(topic, 0, other_than=1) in (2, 3)
         heal_twice(fault, view, cluster)
-
-
-@one_mode
-@pytest.mark.slow
-def test_faults_of_disks_overlap_with_others_and_all_end(topic: str, view: ClusterView, cluster: Cluster) -> None:
-    faults = [
-        FreezeDisk(target=Target.parse("brokers:2,3"), at=0.0, duration=1.5),
-        PowerLoss(target=BROKER, at=0.5, duration=2.0),
-        FullDisk(target=Target.parse("broker:2"), at=0.8, duration=3.0),
-        Kill(target=Target.parse("broker:3"), at=1.0, duration=1.0),
-        ReadOnlyDisk(target=Target.parse("broker:3"), at=2.5, duration=1.5),
-    ]
-    notes = Notes()
-    with load(cluster, topic), Injector(view, notes, seed=1) as injector:
-        injector.run(faults, start=time.monotonic(), cancelled=threading.Event())
-    assert sum("proven" in line for line in notes.lines) == sum("healed" in line for line in notes.lines) == 5
-    assert not [line for line in notes.lines if "not proven" in line]
-    wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=15)

@@ -18,7 +18,6 @@ from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep
-from kafka_chaos.harness.cluster.configuration.server_properties import PROPERTIES_FILE
 from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, remove_run
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN
@@ -45,26 +44,6 @@ def test_every_node_is_served_on_the_loopback_address_only(cluster: Cluster) -> 
         node.container.reload()
         bound = [entry for entries in node.container.ports.values() if entries for entry in entries]
         assert [(entry["HostIp"], int(entry["HostPort"])) for entry in bound] == [("127.0.0.1", node.host_port)]
-
-
-@pytest.mark.slow
-def test_listeners_are_apart_and_configurations_pass_through() -> None:
-    run_id = fresh_id("configs")
-    spec = ClusterLayout(
-        brokers=2,
-        controller=2,
-        broker_configs={"log.segment.bytes": 1_048_576},
-        configs_of={2: {"replica.lag.time.max.ms": 12_345}},
-    )
-    with Cluster(spec, run_id=run_id) as running:
-        assert ClusterAdmin(running.bootstrap_servers).controller() == 2
-        properties = {broker: node.read_file(PROPERTIES_FILE).decode() for broker, node in running.brokers.items()}
-        assert all("log.segment.bytes=1048576\n" in text for text in properties.values())
-        assert "replica.lag.time.max.ms=12345\n" not in properties[1]
-        assert "replica.lag.time.max.ms=12345\n" in properties[2]
-        assert "log.segment.bytes = 1048576" in running.brokers[1].log()
-        assert "control.plane.listener.name = CONTROL" in running.brokers[1].log()
-    assert left_of(run_id) == []
 
 
 def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[..., str], admin: ClusterAdmin) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_chaos.contract.command.errors import UsageFailure
@@ -52,6 +52,7 @@ def test_what_is_written_out_replays_what_was_drawn(tmp_path: Path) -> None:
     assert load_experiment(written, overrides={"seed": 8}).phases == experiment.phases
 
 
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**31),
     shortest=st.floats(0, 5),
@@ -72,6 +73,7 @@ def test_faults_never_overlap_and_are_healed_before_the_load_ends(
     assert entries[-1]["at"] + entries[-1]["duration"] <= load + 0.1
 
 
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**31),
     breaks=st.sampled_from(["one", "minority", "any"]),

@@ -163,6 +163,13 @@ def test_an_application_s_fenced_producer_says_what_it_knows(recorded: Path, end
     assert (client._client.closed, again._client.closed) == (True, False), "what is open is left behind, not aborted"
 
 
+def test_a_time_out_of_transactions_that_contradicts_the_lane_is_refused(recorded: Path) -> None:
+    handle = Producing(recorded, PAYING).handle
+    handle.producer({"transactional.id": "app", "transaction.timeout.ms": 9_000})
+    with pytest.raises(UsageFailure, match=r"transaction\.timeout\.ms: the lane orders has timeout_ms=9000"):
+        handle.producer({"transactional.id": "app", "transaction.timeout.ms": 5_000})
+
+
 @pytest.mark.parametrize(
     "call", ["init_transactions", "begin_transaction", "commit_transaction", "abort_transaction", "flush"]
 )

@@ -8,7 +8,6 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP
-from tests.verification.oracle import groups as of_groups
 from tests.verification.oracle.groups import Group, find_in_groups
 from tests.verification.oracle.rows import (
     UNDECODABLE,
@@ -22,7 +21,7 @@ from tests.verification.oracle.rows import (
     case_order,
     named,
 )
-from tests.verification.oracle.transactions import FOUND, find_in_transactions
+from tests.verification.oracle.transactions import find_in_transactions
 
 
 def check(history: LaneHistory, groups: Iterable[Group] = ()) -> list[Case]:
@@ -259,5 +258,3 @@ ALWAYS: tuple[Finder, ...] = (
     _replica_divergence,
 )
 NEED_LOG: tuple[Finder, ...] = (_offset_mismatch, _truncated_read, _offset_gap)
-LOOKED_FOR = (*(finder.__name__[1:] for finder in (*ALWAYS, *NEED_LOG)), *FOUND, *of_groups.FOUND)
-"""The anomalies that `check` finds."""

@@ -51,7 +51,7 @@ def build(
     return bytes(batch)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     batches=st.lists(
         st.tuples(
