@@ -18,8 +18,8 @@ from kafka_chaos.verification.transactions.evidence import healed_ns
 
 _TEXTS = ("lane", "judged", "group", "consumer", "kind", "cause", "fault")
 SCHEMAS = {
-    "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, timeout_ms, producers, loop, "
-    "healed_ns, timed, planned, begun_ns, lossless, unplaced, salt",
+    "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, is_transactional, "
+    "timeout_ms, producers, loop, healed_ns, timed, planned, begun_ns, lossless, unplaced, salt",
     "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps",
     "final": "group, partition, offset",
     "checkpoints": "lane, partition, broker, high_watermark, log_end_offset",
@@ -34,14 +34,17 @@ SCHEMAS = {
 }
 """The columns of each table: texts (`_TEXTS`), and whole numbers; what is or is not so is 1 or 0.
 
-`lanes`: `replicas` of each partition; `timeout_ms` of transactions and how many `producers` have them, null without
-any; `healed_ns`: when the last fault was healed; `timed`: whether its bounds of recovery are known; `planned`: this
-project made the run, which began at `begun_ns`; `lossless`: nothing that was committed can get lost; `unplaced`:
-acknowledgements name no offset (acks=0); `salt`: drawn anew, so that nobody can foresee a hash. `groups`: `judged`, the
-lane that the group belongs to, `lane`, the one that it reads; whether it commits in transactions, by itself, and only
-after it has read; whether what it reads has gaps. `final`: groups.json. `chains`: the leader epochs of
-checkpoints.json; `starts`: where leader epochs begin by each broker's checkpoints, and by elections; `isr`: how many
-are in it. `explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best ones first.
+`lanes`: `replicas` of each partition; `cleaned`: its topic is compacted or has retention; `timeout_ms` of transactions
+and how many `producers` have them, null without any; `healed_ns`: when the last fault was healed; `timed`: whether its
+bounds of recovery are known; `planned`: this project made the run, which began at `begun_ns`; `lossless`: nothing that
+was committed can get lost; `unplaced`: acknowledgements name no offset (acks=0); `salt`: drawn anew, so that nobody
+can foresee a hash. `groups`: `judged`, the lane that the group belongs to, and `lane`, the one that it reads;
+`is_loop`, `in_transaction`, `automatic` and `after` say how it commits offsets: as a loop, in transactions, by the
+client itself, and only after it has read; `gaps`: whether the offset after a record's need not be the next record's.
+`final`: groups.json. `chains`: the leader epochs of the log, as checkpoints.json has them; `starts`: each broker's own
+account of where leader epochs begin, and that of elections (`is_elected`). `elections`: `in_isr`, whether the leader
+is in the ISR, and how many brokers are (`isr`). `phases`: the spans of the workload. `explanations`: what may explain
+a case, see `judging.causes.PartitionCauses`; `number`: the best ones first.
 """
 
 
@@ -116,6 +119,7 @@ def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
         int(run.has("replicas")),
         int(lane.cleanup_policy is not None),
         int(lane.idempotence),
+        int(transactional is not None),
         None if transactional is None else transactional.timeout_ms,
         None if transactional is None else transactional.producers,
         int(lane.loop is not None),

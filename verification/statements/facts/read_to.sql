@@ -2,5 +2,5 @@
 SELECT r.lane, r.`partition`, MAX(r.`offset`) AS read_to
 FROM committed_reads r
 JOIN lanes l ON l.lane = r.lane
-WHERE l.timeout_ms IS NOT NULL
+WHERE l.is_transactional = 1
 GROUP BY r.lane, r.`partition`

@@ -15,7 +15,7 @@ LEFT JOIN (
   GROUP BY lane
 ) t ON t.lane = l.lane
 LEFT JOIN (SELECT lane, COUNT(*) AS n FROM assignments GROUP BY lane) a ON a.lane = l.lane
-LEFT JOIN (SELECT lane, COUNT_IF(transactional_id IS NULL) AS n FROM outlines GROUP BY lane) o ON o.lane = l.lane
+LEFT JOIN (SELECT lane, COUNT_IF(transactional_id IS NULL) AS n FROM transaction_summaries GROUP BY lane) o ON o.lane = l.lane
 LEFT JOIN (
   SELECT
     lane, COUNT_IF(`transaction` IS NULL AND outcome = 'ok') AS outside,
@@ -29,4 +29,4 @@ LEFT JOIN (
   GROUP BY lane
 ) m ON m.lane = l.lane
 LEFT JOIN last_moments h ON h.lane = l.lane
-WHERE l.timeout_ms IS NOT NULL
+WHERE l.is_transactional = 1

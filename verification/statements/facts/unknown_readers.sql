@@ -3,4 +3,4 @@ SELECT DISTINCT c.lane, c.consumer
 FROM consumed c
 JOIN lanes l ON l.lane = c.lane
 LEFT ANTI JOIN isolation i ON i.lane = c.lane AND i.consumer = c.consumer
-WHERE l.timeout_ms IS NOT NULL
+WHERE l.is_transactional = 1

@@ -13,7 +13,7 @@ LEFT JOIN (
   FROM log s
   JOIN lanes l ON l.lane = s.lane
   LEFT JOIN visible v ON v.lane = s.lane AND v.`partition` = s.`partition` AND v.`offset` = s.`offset`
-  WHERE l.timeout_ms IS NULL OR v.`offset` IS NOT NULL
+  WHERE l.is_transactional = 0 OR v.`offset` IS NOT NULL
   GROUP BY s.lane, s.producer_id, s.seq
 ) p ON p.lane = o.lane AND p.producer_id = o.producer_id AND p.seq = o.seq
 WHERE o.n > 1

@@ -38,7 +38,7 @@ FROM (
       LEFT JOIN visible v ON v.lane = m.lane AND v.`partition` = m.`partition` AND v.`offset` = m.`offset`
       LEFT ANTI JOIN suspect_reads c
         ON c.lane = m.lane AND c.consumer = m.consumer AND c.`partition` = m.`partition` AND c.`offset` = m.`offset`
-      WHERE l.timeout_ms IS NULL OR i.isolation = 'read_uncommitted' OR v.`offset` IS NOT NULL
+      WHERE l.is_transactional = 0 OR i.isolation = 'read_uncommitted' OR v.`offset` IS NOT NULL
       GROUP BY m.lane, m.consumer, m.`partition`, m.`offset`
       UNION ALL
       SELECT lane, consumer, `partition`, `offset`, CAST(NULL AS STRUCT<producer_id: INT, seq: BIGINT>), poll_ns

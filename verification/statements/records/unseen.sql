@@ -14,7 +14,7 @@ FROM (
   JOIN partition_ends e ON e.lane = s.lane AND e.`partition` = s.`partition`
   LEFT JOIN visible v ON v.lane = s.lane AND v.`partition` = s.`partition` AND v.`offset` = s.`offset`
   WHERE r.first_read IS NULL AND l.final_log = 1 AND CASE
-    WHEN l.timeout_ms IS NULL OR v.`offset` IS NOT NULL THEN e.read_end >= e.visible_end
+    WHEN l.is_transactional = 0 OR v.`offset` IS NOT NULL THEN e.read_end >= e.visible_end
     ELSE e.uncommitted_read_end >= e.log_end
   END
   GROUP BY s.lane, s.producer_id, s.seq

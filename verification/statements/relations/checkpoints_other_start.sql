@@ -3,10 +3,10 @@
 SELECT a.lane, a.`partition`, a.leader_epoch
 FROM (
   SELECT
-    lane, `partition`, leader_epoch, MIN(CASE WHEN is_elected = 0 THEN first END) AS first,
-    MAX(CASE WHEN is_elected = 0 THEN first END) AS last, MIN(CASE WHEN is_elected = 1 THEN first END) AS elected
+    lane, `partition`, leader_epoch, MIN(CASE WHEN is_elected = 0 THEN first END) AS lowest,
+    MAX(CASE WHEN is_elected = 0 THEN first END) AS highest, MIN(CASE WHEN is_elected = 1 THEN first END) AS elected
   FROM starts
   GROUP BY lane, `partition`, leader_epoch
 ) a
 JOIN lanes l ON l.lane = a.lane
-WHERE l.cleaned = 0 AND (a.first <> a.last OR a.elected <> a.first)
+WHERE l.cleaned = 0 AND (a.lowest <> a.highest OR a.elected <> a.lowest)

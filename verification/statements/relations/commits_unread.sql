@@ -2,7 +2,7 @@
 -- of: commits; rests: of_commits, of_loops
 SELECT c.judged AS lane, c.`group`, c.`partition`, c.`offset`
 FROM group_commits c
-LEFT JOIN taken r ON r.lane = c.lane AND r.consumer = c.consumer AND r.`partition` = c.`partition`
+LEFT JOIN reads_by_partition r ON r.lane = c.lane AND r.consumer = c.consumer AND r.`partition` = c.`partition`
 LEFT JOIN (
   SELECT `group`, `partition`, `offset`, MIN(invoke_ns) AS first_ns FROM commits GROUP BY `group`, `partition`, `offset`
 ) b ON b.`group` = c.`group` AND b.`partition` = c.`partition` AND b.`offset` = c.`offset` AND b.first_ns < c.invoke_ns

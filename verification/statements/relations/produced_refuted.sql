@@ -1,3 +1,3 @@
 -- certainly not written, at an offset
 -- of: produced
-SELECT lane, producer_id, refuted AS n FROM sent WHERE refuted > 0
+SELECT lane, producer_id, refuted AS n FROM sends_by_transaction WHERE refuted > 0

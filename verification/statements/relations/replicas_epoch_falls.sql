@@ -1,6 +1,7 @@
 -- a leader epoch before an earlier one
 -- of: replicas; rests: replica_divergence
-SELECT e.lane, e.`partition`, e.broker
-FROM epochs e
-JOIN epochs o ON o.lane = e.lane AND o.`partition` = e.`partition` AND o.broker = e.broker
-WHERE e.leader_epoch > o.leader_epoch AND e.first < o.last
+SELECT later.lane, later.`partition`, later.broker
+FROM epochs later
+JOIN epochs earlier
+  ON earlier.lane = later.lane AND earlier.`partition` = later.`partition` AND earlier.broker = later.broker
+WHERE later.leader_epoch > earlier.leader_epoch AND later.first < earlier.last

@@ -3,4 +3,4 @@
 SELECT m.lane, m.`partition`, m.first AS `offset`, m.n
 FROM markers m
 JOIN lanes l ON l.lane = m.lane
-WHERE l.timeout_ms IS NULL
+WHERE l.is_transactional = 0

@@ -6,5 +6,5 @@ JOIN lanes l ON l.lane = r.lane
 JOIN log_ends e ON e.lane = r.lane AND e.`partition` = r.`partition`
 LEFT JOIN (SELECT DISTINCT lane, `partition` FROM epochs) h ON h.lane = r.lane AND h.`partition` = r.`partition`
 WHERE r.high_watermark > e.last + 1 AND l.lossless = 1 AND l.cleaned = 0
-  AND (l.timeout_ms IS NULL OR h.lane IS NOT NULL)
+  AND (l.is_transactional = 0 OR h.lane IS NOT NULL)
 GROUP BY r.lane, r.`partition`, r.leader_epoch

@@ -3,6 +3,6 @@
 SELECT t.lane, COUNT(DISTINCT t.transactional_id) AS n
 FROM transactions t
 JOIN lanes l ON l.lane = t.lane
-WHERE l.timeout_ms IS NOT NULL
+WHERE l.is_transactional = 1
 GROUP BY t.lane, l.producers, l.loop
 HAVING (l.producers > 1 OR l.loop = 1) AND COUNT(DISTINCT t.transactional_id) > l.producers

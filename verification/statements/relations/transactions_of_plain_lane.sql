@@ -3,4 +3,4 @@
 SELECT t.lane, t.producer_id, t.`transaction`
 FROM transactions t
 JOIN lanes l ON l.lane = t.lane
-WHERE l.timeout_ms IS NULL
+WHERE l.is_transactional = 0

@@ -10,8 +10,8 @@ SELECT
 FROM (
   SELECT r.lane, r.producer_id, r.seq, m.`transaction`, MIN(STRUCT(r.`partition`, r.`offset`, r.consumer)) AS first
   FROM committed_reads r
-  JOIN members m ON m.lane = r.lane AND m.producer_id = r.producer_id AND m.seq = r.seq
-  JOIN outlines o ON o.lane = m.lane AND o.producer_id = m.producer_id AND o.`transaction` = m.`transaction`
+  JOIN transaction_records m ON m.lane = r.lane AND m.producer_id = r.producer_id AND m.seq = r.seq
+  JOIN transaction_summaries o ON o.lane = m.lane AND o.producer_id = m.producer_id AND o.`transaction` = m.`transaction`
   LEFT JOIN fates f
     ON f.lane = r.lane AND f.`partition` = r.`partition` AND f.`offset` = r.`offset` AND f.producer_id = r.producer_id
     AND f.seq = r.seq

@@ -7,6 +7,6 @@
 SELECT
   o.lane, m.`partition`, m.`offset`, o.producer_id, m.seq,
   'transaction ' || o.`transaction` || ' of ' || o.sent || ' records' AS cause
-FROM outlines o
-JOIN members m ON m.lane = o.lane AND m.producer_id = o.producer_id AND m.seq = o.first_sent
+FROM transaction_summaries o
+JOIN transaction_records m ON m.lane = o.lane AND m.producer_id = o.producer_id AND m.seq = o.first_sent
 WHERE o.outcome = 'committed' AND o.sent > 0 AND o.committed = 0

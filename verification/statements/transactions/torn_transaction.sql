@@ -11,12 +11,12 @@ FROM (
   SELECT
     lane, producer_id, first_lacking AS seq,
     'transaction ' || `transaction` || ': ' || committed || ' of ' || sent || ' records are committed' AS cause
-  FROM outlines
+  FROM transaction_summaries
   WHERE outcome <> 'aborted' AND committed > 0 AND committed < sent
   UNION ALL
   SELECT o.lane, o.producer_id, g.seq, 'transaction ' || o.`transaction` || ': given in part to ' || g.consumer
-  FROM outlines o
+  FROM transaction_summaries o
   JOIN given_in_part g ON g.lane = o.lane AND g.producer_id = o.producer_id AND g.`transaction` = o.`transaction`
   WHERE o.outcome <> 'aborted' AND NOT (o.committed > 0 AND o.committed < o.sent)
 ) q
-JOIN members m ON m.lane = q.lane AND m.producer_id = q.producer_id AND m.seq = q.seq
+JOIN transaction_records m ON m.lane = q.lane AND m.producer_id = q.producer_id AND m.seq = q.seq

@@ -8,7 +8,7 @@
 -- row: its first record
 WITH incarnations AS (
   SELECT o.*, b.began_ns
-  FROM outlines o
+  FROM transaction_summaries o
   JOIN (
     SELECT lane, producer_id, MIN(COALESCE(initialised_ns, begin_ns)) AS began_ns
     FROM transactions
@@ -26,5 +26,5 @@ SELECT
   'transaction ' || c.`transaction` || ' was sent after a later incarnation was initialised' AS cause
 FROM incarnations c
 JOIN fenced f ON f.lane = c.lane AND f.transactional_id = c.transactional_id AND f.began_ns = c.began_ns
-JOIN members m ON m.lane = c.lane AND m.producer_id = c.producer_id AND m.seq = c.first_sent
+JOIN transaction_records m ON m.lane = c.lane AND m.producer_id = c.producer_id AND m.seq = c.first_sent
 WHERE c.sent_ns > f.fenced_ns

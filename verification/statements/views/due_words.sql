@@ -3,7 +3,7 @@
 --
 -- keep: yes
 SELECT
-  w.lane, w.`partition`, w.word, 1 AS is_given_all, CASE WHEN l.timeout_ms IS NULL THEN 1 ELSE 0 END AS is_due_to_any,
+  w.lane, w.`partition`, w.word, 1 AS is_given_all, CASE WHEN l.is_transactional = 0 THEN 1 ELSE 0 END AS is_due_to_any,
   w.stored AS n, w.content
 FROM words w
 JOIN lanes l ON l.lane = w.lane
@@ -14,5 +14,5 @@ SELECT
 FROM log g
 JOIN lanes l ON l.lane = g.lane
 JOIN visible v ON v.lane = g.lane AND v.`partition` = g.`partition` AND v.`offset` = g.`offset`
-WHERE l.timeout_ms IS NOT NULL
+WHERE l.is_transactional = 1
 GROUP BY g.lane, g.`partition`, g.`offset` DIV 32

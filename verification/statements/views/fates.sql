@@ -1,6 +1,6 @@
--- What became of each record in the log of a transactional lane: the kind of the next marker after it of its producer's
--- transactional id (`commit`, `abort`), null if there is none. That marker decides what read_committed consumers are
--- given, whatever the producer learned.
+-- What became of each record in the log of a transactional lane: `commit` or `abort`, as the next marker of the same
+-- transactional id after it says; null if there is none. That marker decides what read_committed consumers are given,
+-- whatever the producer learned.
 --
 -- keep: yes
 SELECT lane, `partition`, `offset`, producer_id, seq, fate
@@ -18,7 +18,7 @@ FROM (
     FROM replicas r
     JOIN lanes l ON l.lane = r.lane
     LEFT JOIN writers w ON w.lane = r.lane AND w.producer_id = r.producer_id
-    WHERE l.timeout_ms IS NOT NULL AND r.kind IN ('commit', 'abort')
+    WHERE l.is_transactional = 1 AND r.kind IN ('commit', 'abort')
     GROUP BY r.lane, r.`partition`, r.`offset`, COALESCE(w.writer, r.producer_id)
     UNION ALL
     SELECT DISTINCT
@@ -26,7 +26,7 @@ FROM (
     FROM log g
     JOIN lanes l ON l.lane = g.lane
     LEFT JOIN writers w ON w.lane = g.lane AND w.producer_id = g.producer_id
-    WHERE l.timeout_ms IS NOT NULL
+    WHERE l.is_transactional = 1
   ) q
 ) q
 WHERE is_record = 1

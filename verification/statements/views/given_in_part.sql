@@ -1,6 +1,6 @@
--- The transactions of which a read_committed consumer was given some records and passed others by: between the lowest and
--- the highest offset that it read in a partition, committed records that it read, and committed ones that it did not.
--- `seq` and `consumer`: the first record that was not given, and to whom.
+-- The transactions of which a read_committed consumer was given some records and not others: of the committed records
+-- between the lowest and the highest offset that it read in a partition, it read some only. `first`: the first record
+-- that it was not given, and the consumer.
 SELECT lane, producer_id, `transaction`, first.seq AS seq, first.consumer AS consumer
 FROM (
   SELECT lane, producer_id, `transaction`, MIN(STRUCT(seq, consumer)) AS first

@@ -1,4 +1,5 @@
--- Each consumer's isolation level. One with both levels promises what read_committed does.
+-- Each consumer's isolation level. A consumer that has had both counts as read_committed, which promises more (and is the
+-- first of the two by the alphabet).
 --
 -- keep: yes
 SELECT lane, consumer, MIN(isolation) AS isolation FROM assignments GROUP BY lane, consumer

@@ -10,5 +10,5 @@ FROM (
   SELECT lane, MAX(GREATEST(begin_ns, COALESCE(end_ns, 0))) FROM transactions GROUP BY lane
 ) q
 JOIN lanes l ON l.lane = q.lane
-WHERE l.timeout_ms IS NOT NULL
+WHERE l.is_transactional = 1
 GROUP BY q.lane

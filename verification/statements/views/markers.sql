@@ -1,4 +1,5 @@
--- By partition and producer the markers of its transactions in replicas/: how many, and the first offset.
+-- By partition and producer the markers of its transactions in replicas/: how many, each broker's copy counted, and the
+-- first offset.
 --
 -- keep: yes
 SELECT lane, `partition`, producer_id, COUNT(*) AS n, MIN(`offset`) AS first

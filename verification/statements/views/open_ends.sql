@@ -1,5 +1,6 @@
--- The first record of each partition that is in an open transaction: what holds the last stable offset back. None if
--- nothing shows how transactions ended. `last_ns`: when its producer last heard of a record of the transaction.
+-- By partition, the first record of the final log that belongs to an open transaction: it holds the last stable offset
+-- back. Without replicas/ there is no row, since nothing shows how transactions ended. `last_ns`: when its producer last
+-- sent a record of the transaction, or heard of one.
 --
 -- keep: yes
 SELECT
@@ -12,5 +13,5 @@ FROM (
   WHERE w.fate IS NULL AND l.has_replicas = 1
   GROUP BY w.lane, w.`partition`
 ) q
-JOIN outlines o
+JOIN transaction_summaries o
   ON o.lane = q.lane AND o.producer_id = q.first.producer_id AND o.`transaction` = q.first.`transaction`

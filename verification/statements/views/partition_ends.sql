@@ -5,7 +5,7 @@
 SELECT
   e.lane, e.`partition`,
   MAX(e.log_end) AS log_end,
-  CASE WHEN MAX(l.timeout_ms) IS NULL THEN MAX(e.log_end) ELSE MAX(e.visible_end) END AS visible_end,
+  CASE WHEN MAX(l.is_transactional) = 0 THEN MAX(e.log_end) ELSE MAX(e.visible_end) END AS visible_end,
   MAX(e.read_end) AS read_end,
   MAX(e.uncommitted_read_end) AS uncommitted_read_end
 FROM (

@@ -13,7 +13,7 @@ FROM (
   JOIN progress w ON w.judged = g.judged AND w.`group` = g.`group` AND w.`partition` = s.`partition`
   LEFT JOIN visible v ON v.lane = s.lane AND v.`partition` = s.`partition` AND v.`offset` = s.`offset`
   LEFT SEMI JOIN known k ON k.lane = s.lane AND k.producer_id = s.producer_id AND k.seq = s.seq
-  WHERE s.`offset` >= w.first AND s.`offset` < w.past AND (l.timeout_ms IS NULL OR v.`offset` IS NOT NULL)
+  WHERE s.`offset` >= w.first AND s.`offset` < w.past AND (l.is_transactional = 0 OR v.`offset` IS NOT NULL)
 ) p
 LEFT JOIN (
   SELECT judged, `group`, `partition`, `offset`, COUNT(*) AS records

@@ -13,7 +13,7 @@ FROM (
     p.lane, p.producer_id, p.seq, p.`partition`, p.`offset`, p.`transaction`, p.invoke_ns, p.complete_ns,
     p.outcome AS told,
     CASE
-      WHEN p.`transaction` IS NULL OR l.timeout_ms IS NULL THEN p.outcome
+      WHEN p.`transaction` IS NULL OR l.is_transactional = 0 THEN p.outcome
       WHEN p.outcome = 'fail' AND t.outcome = 'aborted' THEN 'info'
       WHEN p.outcome = 'ok' AND l.final_log = 0 AND COALESCE(t.outcome, 'info') <> 'committed' THEN 'info'
       ELSE p.outcome

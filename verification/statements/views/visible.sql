@@ -9,11 +9,11 @@ FROM (
   SELECT k.lane, k.`partition`, k.`offset`
   FROM known k
   JOIN lanes l ON l.lane = k.lane
-  WHERE l.timeout_ms IS NOT NULL AND l.final_log = 0 AND k.acknowledged AND k.`transaction` IS NOT NULL
+  WHERE l.is_transactional = 1 AND l.final_log = 0 AND k.acknowledged AND k.`transaction` IS NOT NULL
   UNION ALL
   SELECT c.lane, c.`partition`, c.`offset`
   FROM consumed c
   JOIN lanes l ON l.lane = c.lane
   JOIN isolation i ON i.lane = c.lane AND i.consumer = c.consumer
-  WHERE l.timeout_ms IS NOT NULL AND l.final_log = 0 AND i.isolation = 'read_committed'
+  WHERE l.is_transactional = 1 AND l.final_log = 0 AND i.isolation = 'read_committed'
 ) q

@@ -3,4 +3,4 @@
 -- keep: yes
 SELECT f.lane, f.`partition`, f.`offset`, f.producer_id, f.seq, f.fate, m.`transaction`, m.sent
 FROM fates f
-JOIN members m ON m.lane = f.lane AND m.producer_id = f.producer_id AND m.seq = f.seq
+JOIN transaction_records m ON m.lane = f.lane AND m.producer_id = f.producer_id AND m.seq = f.seq

@@ -1,6 +1,7 @@
--- By lane, producer and transaction its rows of produced/: how many, their first and last number and time of sending,
--- the last answer; how many name an input (`sources`), were answered before they were sent (`backwards`), are
--- acknowledged with and without a time, or are certainly not written and have an offset (`refuted`).
+-- By lane, producer and transaction the rows of produced/; a producer's records without a transaction are one group. How
+-- many there are, first and last number and time of sending, the last answer; how many name an input (`sources`), were
+-- answered before they were sent (`backwards`), are acknowledged with and without a time, or are certainly not written
+-- and have an offset (`refuted`).
 --
 -- keep: yes
 SELECT

@@ -1,7 +1,8 @@
--- Each transaction of produced/: its outcome for its producer (`info` if transactions/ lacks it), how many records were
--- sent (those that failed were not), how many of these are committed in the final log, and which of them are the first
--- one, the first one sent and the first one sent that is not committed. `sent_ns`: when the last record was sent;
--- `last_ns`: when its producer last heard of a record.
+-- Each transaction of produced/. `outcome`: what its producer was told, `committed`, `aborted` or `info` (also if
+-- transactions/ lacks it). `sent`: its records that may have been written, those whose outcome is not `fail`;
+-- `committed`: how many of these are committed in the final log. `first_seq`: its first record; `first_sent`: the first
+-- one of `sent`; `first_lacking`: the first one of `sent` that is not committed. `sent_ns`: when the last record was
+-- sent; `last_ns`: when its producer last sent or heard of one.
 --
 -- keep: yes
 SELECT
@@ -15,7 +16,7 @@ SELECT
   MIN(CASE WHEN m.sent AND c.seq IS NULL THEN m.seq END) AS first_lacking,
   MAX(m.invoke_ns) AS sent_ns,
   MAX(COALESCE(m.complete_ns, m.invoke_ns)) AS last_ns
-FROM members m
+FROM transaction_records m
 LEFT JOIN (SELECT DISTINCT lane, producer_id, seq FROM written WHERE fate = 'commit') c
   ON c.lane = m.lane AND c.producer_id = m.producer_id AND c.seq = m.seq
 LEFT JOIN transactions t

@@ -1,8 +1,9 @@
--- The records of transactions, in transactional lanes. `sent`: not certainly unwritten.
+-- The records of transactions, in transactional lanes. `sent`: they may have been written, since their outcome is not
+-- `fail`.
 SELECT
   p.lane, p.producer_id, p.`transaction`, p.seq, p.outcome <> 'fail' AS sent, p.invoke_ns, p.complete_ns,
   CASE WHEN p.outcome = 'ok' AND p.`offset` IS NOT NULL THEN p.`partition` END AS `partition`,
   CASE WHEN p.outcome = 'ok' AND p.`partition` IS NOT NULL THEN p.`offset` END AS `offset`
 FROM produced p
 JOIN lanes l ON l.lane = p.lane
-WHERE p.`transaction` IS NOT NULL AND l.timeout_ms IS NOT NULL
+WHERE p.`transaction` IS NOT NULL AND l.is_transactional = 1
