@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import FINDINGS, TABLES, Column, arrow_schema
 from kafka_chaos.verification.engines.duckdb_dialect import MACROS, SETTINGS, in_duckdb
-from kafka_chaos.verification.engines.engine import UNUSED, Row
+from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, Row
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.parquet import batches_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -29,10 +29,7 @@ _TYPES = {"string": "VARCHAR", "int32": "INTEGER", "int64": "BIGINT"}
 
 
 class DuckDb:
-    """An engine in this process, with the tables of a run.
-
-    They have a further column `file`: the name of the file that a row is from.
-    """
+    """An engine in this process, with the tables of a run."""
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
@@ -62,6 +59,8 @@ class DuckDb:
         for name, columns in TABLES.items():
             try:
                 self._connection.execute(f"CREATE {kind} {name} AS {self._select(name, columns)}")
+                by_file = self._select(name, columns, ", parse_filename(filename) AS file")
+                self._connection.execute(f"CREATE VIEW {name}{BY_FILE} AS {by_file}")
             except duckdb.Error:
                 # PyArrow names the file that is broken.
                 for _ in batches_where(self.run.tables[name].files, columns, {}):
@@ -69,12 +68,12 @@ class DuckDb:
                 raise
             self._names.add(name)
 
-    def _select(self, name: str, columns: Sequence[Column]) -> str:
+    def _select(self, name: str, columns: Sequence[Column], file: str = "") -> str:
         files = [str(file) for file in self.run.tables[name].files]
         wanted = [column for column in columns if column.name not in UNUSED]
         if not files:
             empty = ", ".join(f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"' for column in wanted)
-            return f"SELECT {empty}, CAST(NULL AS VARCHAR) AS file WHERE FALSE"
+            return f"SELECT {empty}{', NULL AS file' if file else ''} WHERE FALSE"
         listed = _list([_literal(file) for file in files])
         source = f"read_parquet({listed}, union_by_name = true, filename = true, hive_partitioning = false)"
         there = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
@@ -83,7 +82,7 @@ class DuckDb:
             f'AS "{column.name}"'
             for column in wanted
         )
-        return f"SELECT {values}, parse_filename(filename) AS file FROM {source}"
+        return f"SELECT {values}{file} FROM {source}"
 
     def add(self, name: str, table: pa.Table) -> None:
         """See `SqlEngine`."""

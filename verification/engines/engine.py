@@ -10,6 +10,8 @@ from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.statements.library import VIEWS, Statement, statements
 
 Row = tuple[Any, ...]
+BY_FILE = "_by_file"
+"""What follows the name of a run's table in that of its twin, which has the name of each row's file (`file`), too."""
 UNUSED = ("key",)
 """Columns that no statement reads."""
 
@@ -27,7 +29,7 @@ class SqlEngine(Protocol):
         """Whether there is a table or view of this name."""
 
     def read(self) -> None:
-        """Read the tables of the run. Raises `RunDirectoryError` for a file that can't be read."""
+        """Read the run's tables, and their twins (`BY_FILE`). Raises `RunDirectoryError` for an unreadable file."""
 
     def rows(self, sql: str) -> list[Row]:
         """The rows of a SELECT."""

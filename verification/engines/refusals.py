@@ -14,7 +14,7 @@ from kafka_chaos.contract.columns import OUTCOMES, TABLES
 from kafka_chaos.contract.lane.groups import COMMIT_OUTCOMES
 from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, RECORD_KINDS, TRANSACTION_OUTCOMES
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.engines.engine import SqlEngine
+from kafka_chaos.verification.engines.engine import BY_FILE, SqlEngine
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.parquet import required
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -111,15 +111,15 @@ def _stray_rows(
     return {kind: [name for name in names if strays[name][kind]] for kind in kinds}
 
 
-def _joined(table: str) -> str:
-    """A table `t` with what its conditions need."""
-    return f"{table} t LEFT JOIN lanes l ON l.lane = t.lane" + (_OF_COMMITS if table == "commits" else "")
+def _joined(table: str, twin: str = "") -> str:
+    """A table `t`, or its twin, with what its conditions need."""
+    return f"{table}{twin} t LEFT JOIN lanes l ON l.lane = t.lane" + (_OF_COMMITS if table == "commits" else "")
 
 
 def _refuse_nulls(engine: SqlEngine, run: RunDirectory, table: str) -> None:
     columns = required(table)
     nulls = ", ".join(f"COUNT(*) - COUNT(`{column}`)" for column in columns)
-    for file, *counts in engine.rows(f"SELECT file, {nulls} FROM {table} GROUP BY file ORDER BY file"):
+    for file, *counts in engine.rows(f"SELECT file, {nulls} FROM {table}{BY_FILE} GROUP BY file ORDER BY file"):
         for column, count in zip(columns, counts, strict=True):
             if count:
                 raise RunDirectoryError(run.place(table, file), f"{count} null values, expected none", column=column)
@@ -127,7 +127,7 @@ def _refuse_nulls(engine: SqlEngine, run: RunDirectory, table: str) -> None:
 
 def _refuse_lane(engine: SqlEngine, run: RunDirectory, table: str) -> None:
     """Refuse a lane that lanes.json does not name."""
-    strays = f"SELECT t.lane, t.file FROM {_joined(table)} WHERE l.lane IS NULL ORDER BY t.file LIMIT 1"
+    strays = f"SELECT t.lane, t.file FROM {_joined(table, BY_FILE)} WHERE l.lane IS NULL ORDER BY t.file LIMIT 1"
     for lane, file in engine.rows(strays):
         problem = f"{lane!r} is not in lanes.json ({', '.join(one.lane for one in run.lanes)})"
         raise RunDirectoryError(run.place(table, file), problem, column="lane")
@@ -136,7 +136,7 @@ def _refuse_lane(engine: SqlEngine, run: RunDirectory, table: str) -> None:
 def _refuse_partition(engine: SqlEngine, run: RunDirectory, table: str) -> None:
     """Refuse a partition that its lane does not have."""
     outside = "t.`partition` < 0 OR t.`partition` >= l.partitions"
-    strays = f"SELECT t.lane, t.`partition`, l.partitions, t.file FROM {_joined(table)} WHERE {outside}"
+    strays = f"SELECT t.lane, t.`partition`, l.partitions, t.file FROM {_joined(table, BY_FILE)} WHERE {outside}"
     for lane, partition, partitions, file in engine.rows(f"{strays} ORDER BY t.file LIMIT 1"):
         problem = f"lane {lane!r} has partitions 0 to {partitions - 1}, not {partition}"
         raise RunDirectoryError(run.place(table, file), problem, column="partition")
@@ -144,7 +144,7 @@ def _refuse_partition(engine: SqlEngine, run: RunDirectory, table: str) -> None:
 
 def _refuse_value(engine: SqlEngine, run: RunDirectory, check: Check) -> None:
     table, column, stray, expected = check
-    strays = f"SELECT t.`{column}`, t.file FROM {_joined(table)} WHERE {stray} ORDER BY t.file LIMIT 1"
+    strays = f"SELECT t.`{column}`, t.file FROM {_joined(table, BY_FILE)} WHERE {stray} ORDER BY t.file LIMIT 1"
     for value, file in engine.rows(strays):
         raise RunDirectoryError(run.place(table, file), f"{value!r}, expected {expected}", column=column)
 
@@ -171,7 +171,7 @@ def _refuse_identities(engine: SqlEngine, run: RunDirectory) -> None:
 
 
 def _refuse_identity(engine: SqlEngine, run: RunDirectory, lane: str, producer_id: int, seq: int) -> NoReturn:
-    rows = engine.rows(f"SELECT lane, file FROM produced WHERE producer_id = {producer_id} AND seq = {seq}")
+    rows = engine.rows(f"SELECT lane, file FROM produced{BY_FILE} WHERE producer_id = {producer_id} AND seq = {seq}")
     files = sorted({file for name, file in rows if name == lane and file is not None})
     problem = f"lane {lane!r}, producer_id {producer_id}, seq {seq} occurs twice"
     problem += f", in {' and '.join(files)}" if files else ""

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from kafka_chaos.verification import schemas
-from kafka_chaos.verification.engines.engine import UNUSED, Row
+from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, Row
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, exact, write_parquet
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.spark.tuning import is_large, is_small, local_files_are_listed_at_once
@@ -34,8 +34,7 @@ _TYPES = {pa.string(): "STRING", pa.int32(): "INT", pa.int64(): "BIGINT"}
 class Spark:
     """An engine in a Spark session, with the tables of a run.
 
-    They have a further column `file`: the name of the file that a row is from, null where a DataFrame was given.
-    `frames`: tables that take the place of the run's files.
+    `frames`: tables that take the place of the run's files; `file` is null in their rows.
     """
 
     def __init__(self, run: RunDirectory, session: SparkSession, frames: Mapping[str, DataFrame] | None = None) -> None:
@@ -67,7 +66,9 @@ class Spark:
             else:
                 frame = frame.withColumn("file", F.lit(None).cast("string"))
             frame = frame.drop(*UNUSED)
-            self._add(name, frame.coalesce(1) if is_small(self.run.rows) else frame)
+            frame = frame.coalesce(1) if is_small(self.run.rows) else frame
+            self._add(name + BY_FILE, frame)
+            self._add(name, frame.drop("file"))
 
     def _files(self, files: Sequence[RunPath], schema: StructType) -> DataFrame:
         """The rows of these files. Whatever the session's settings, an unreadable file ends the job."""
