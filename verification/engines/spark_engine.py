@@ -26,7 +26,7 @@ from kafka_chaos.verification.spark.tuning import is_large, is_small, local_file
 
 _SOURCE = re.compile(r"\b(FROM|JOIN) (`?)(\w+)\2")
 """A table in a statement."""
-MOST_BROADCAST_ROWS = 50_000
+MOST_BROADCAST_ROWS = 200_000
 """A table of so many rows is sent to all tasks as a whole."""
 _TYPES = {pa.string(): "STRING", pa.int32(): "INT", pa.int64(): "BIGINT"}
 
@@ -106,6 +106,7 @@ class Spark:
         frame = self._select(sql)
         if keep:
             frame = self._checkpoint(frame)
+            # This is the job that computes it.
             rows = frame.count()
             if not rows:
                 frame = self._empty([(field.name, field.dataType.simpleString()) for field in frame.schema.fields])
@@ -120,8 +121,8 @@ class Spark:
         Of a large run, it is kept on disk: in memory, it would leave too little for everything else.
         """
         if is_large(self.run.rows) and self._is_recent:
-            return frame.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
-        return frame.localCheckpoint()
+            return frame.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
+        return frame.localCheckpoint(eager=False)
 
     def has(self, name: str) -> bool:
         """See `SqlEngine`."""

@@ -12,8 +12,6 @@ from pyspark.sql import functions as F
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
 SMALL = 60_000
 """Below this many rows, the number of jobs matters: one shuffle partition, no sampling."""
-INTERPRETED = 60_000
-"""Below this many rows, compiling code takes longer than interpreting."""
 LARGE = 20_000_000
 """From this many rows on, the largest tables that verification makes do not fit into memory side by side."""
 MOST_BROADCAST = "1MB"
@@ -38,12 +36,7 @@ _FIXED = {
     # Sizes are known in advance: adaptive planning of each stage costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
 }
-_BY_SIZE = (
-    "spark.sql.shuffle.partitions",
-    "spark.sql.codegen.wholeStage",
-    "spark.sql.codegen.factoryMode",
-    "spark.sql.autoBroadcastJoinThreshold",
-)
+_BY_SIZE = ("spark.sql.shuffle.partitions", "spark.sql.autoBroadcastJoinThreshold")
 
 _LISTED_BY_A_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _PARALLELISM = "spark.kafka-chaos.parallelism"
@@ -85,13 +78,7 @@ def tune(spark: SparkSession, rows: int) -> None:
         parallel = _parallelism(spark)
         wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
         partitions = parallel * max(1, -(-wanted // parallel))
-    interpreted = rows < INTERPRETED
-    values = (
-        str(partitions),
-        "false" if interpreted else "true",
-        "NO_CODEGEN" if interpreted else "FALLBACK",
-        "-1" if rows < SMALL else MOST_BROADCAST,
-    )
+    values = (str(partitions), "-1" if rows < SMALL else MOST_BROADCAST)
     for key, value in zip(_BY_SIZE, values, strict=True):
         spark.conf.set(key, value)
 
