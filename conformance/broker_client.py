@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kafka_chaos.contract.wire.kafka_python import ApiVersionsRequest, FetchRequest
-from kafka_chaos.harness.cluster.broker.client import CONSUMER, DEBUGGING_CONSUMER, ENOUGH, NONE, BrokerClient
+from kafka_chaos.harness.cluster.broker.client import CONSUMER, DEBUGGING_CONSUMER, MAX_BYTES, NONE, BrokerClient
 
 FETCH_FROM_LEADER = 10
 """The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""
@@ -46,13 +46,13 @@ class ObservingClient(BrokerClient):
             fetch_offset=offset,
             last_fetched_epoch=-1,
             log_start_offset=-1,
-            partition_max_bytes=ENOUGH,
+            partition_max_bytes=MAX_BYTES,
         )
         request = FetchRequest(
             replica_id=DEBUGGING_CONSUMER if debugging else CONSUMER,
             max_wait_ms=0,
             min_bytes=0,
-            max_bytes=ENOUGH,
+            max_bytes=MAX_BYTES,
             isolation_level=0,
             session_id=0,
             session_epoch=-1,

@@ -1,6 +1,6 @@
 """Sockets and commands inside the network namespace of a container, from a process outside of it.
 
-A socket stays in the namespace that it was made in. So one thread can serve sockets in many of them. Needs root.
+A socket stays in the namespace in which it was made, so one thread can serve sockets in many of them. Needs root.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ from pathlib import Path
 from kafka_chaos.contract.command.errors import ClusterFailure
 
 _CLONE_NEWNET = 0x40000000
-_TIMEOUT = 10.0
+_COMMAND_TIMEOUT_S = 10.0
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -30,7 +30,7 @@ class Namespace:
             raise ClusterFailure(f"process {pid} has no network namespace here: {error}") from error
 
     def listener(self) -> socket.socket:
-        """A listening socket on a free port of all addresses."""
+        """A listening socket inside the namespace, on a free port of all its addresses."""
         with self._entered():
             listener = socket.socket()
         listener.bind(("0.0.0.0", 0))
@@ -39,28 +39,33 @@ class Namespace:
         return listener
 
     def connection(self, *, mark: int = 0) -> socket.socket:
-        """A socket that can be connected, without waiting; its packets have a mark."""
+        """A non-blocking TCP socket inside the namespace, not yet connected; its packets carry `mark` (SO_MARK)."""
         with self._entered():
-            made = socket.socket()
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        made.setblocking(False)
-        return made
+            connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setblocking(False)
+        return connection
 
     def run(self, *command: str, text: str = "") -> None:
-        """Run a program of the container's own files in its namespace; raises `ClusterFailure` where it fails."""
+        """Run a program from the container's file system in its namespace, with `text` as input.
+
+        Raises `ClusterFailure` if the program fails.
+        """
         entered = ["nsenter", f"--target={self._pid}", "--mount", "--net", "--", *command]
-        done = subprocess.run(entered, input=text, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
-        if done.returncode != 0:
-            raise ClusterFailure(f"`{' '.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
+        finished = subprocess.run(
+            entered, input=text, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False
+        )
+        if finished.returncode != 0:
+            raise ClusterFailure(f"`{' '.join(command)}` ended with {finished.returncode}: {finished.stderr.strip()}")
 
     def close(self) -> None:
-        """Nothing more is made here."""
+        """Close the namespace for new sockets; sockets made before keep working."""
         os.close(self._inside)
         os.close(self._own)
 
-    def runs(self) -> bool:
-        """Whether the process is there, so that there is something to undo."""
+    def exists(self) -> bool:
+        """Whether the process, and with it the namespace, still exists."""
         return Path(f"/proc/{self._pid}/ns/net").exists()
 
     @contextmanager

@@ -36,8 +36,8 @@ _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNK
 @click.option("--topics", metavar="SERVERS",
               help="Read the final log from the lanes' topics on these servers, instead of log/.")  # fmt: skip
 @click.option("--accept-known", multiple=True, metavar="ID",
-              help="Do not fail for lanes that violate only by this known defect, where the run shows what it needs. "
-              "May be given again.")  # fmt: skip
+              help="Do not fail for a lane whose violations are all explained by this known defect, if the run shows "
+              "the defect's preconditions. May be repeated.")  # fmt: skip
 @click.option("--no-write", is_flag=True, help="Write neither findings/ nor verdict.json.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run, as in verdict.json.")
 @click.option("--quiet", is_flag=True, help="Print nothing. The result is in the exit code and in verdict.json.")

@@ -117,7 +117,7 @@ class Stage(FaultSteps):
 
         def ask() -> None:
             with self.ask(controller) as asked:
-                asked.wait(15)
+                asked.set_timeout(15)
                 refused = reassign(asked, {place: order})
                 self.expect("The controller accepts the reassignment", refused.get(place, NONE), NONE)
                 if elect:
@@ -200,7 +200,7 @@ class Stage(FaultSteps):
 
         def send() -> None:
             with self.ask(self.seen.leader or self.act.replicas[0]) as leader:
-                leader.wait(60)
+                leader.set_timeout(60)
                 self.refusals[record] = error_name(leader.produce(self.topic, record, timeout=5)[0])
 
         self.take(sentence, send, step("produce", record=record, producer=record), step("give_up", record=record))

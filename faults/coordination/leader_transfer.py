@@ -1,5 +1,5 @@
-"""The kinds by which leadership moves, of partitions or of the controller, or a broker's session with ZooKeeper ends,
-and nothing else ends.
+"""Faults that move leadership while all processes run on: of partitions, of the controller, or by the end of a broker's
+session with ZooKeeper.
 
 A transfer is what an operator does before a broker is taken away, and what a preferred leader election does: the former
 leader runs on, and learns a moment later that it was replaced.
@@ -33,34 +33,36 @@ class LeaderTransfer(Fault):
     spares_other_lanes: ClassVar[bool] = True
     leaves_nodes_alone: ClassVar[bool] = True
     since: ClassVar[tuple[str, str]] = ("2.4", "leadership moves by AlterPartitionReassignments (KIP-455)")
-    # The model has nothing narrower: a leader that runs on is replaced by a member of the ISR, and learns of it
-    # later. Other than there, it stays in the ISR.
+    # The nearest fault that the model has: a leader that runs on is replaced by a member of the ISR, and learns of it
+    # later. Unlike after a session expiry, the former leader stays in the ISR.
     counts_as: ClassVar[str] = "session-expiry"
     appearance: ClassVar[Appearance] = Appearance("#2f6f4f", "#7fcfa4", Pattern.LINES)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Note who leads, and let others lead."""
+        """Note the leaders, and transfer leadership to other replicas in sync."""
         now, moving = cluster.leadership(), cluster.moving()
         still = {place: state for place, state in now.items() if moving is not None and place not in moving}
         successors = {
-            place: found for place, state in still.items() if (found := self._next_leader(cluster, nodes, place, state))
+            place: heir for place, state in still.items() if (heir := self._next_leader(cluster, nodes, place, state))
         }
         noted = self._noted(cluster)
         noted.update({place: now[place] for place in successors})
         cluster.transfer(successors)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """All that the targets led have another leader."""
+        """Proven if every partition that a target led has another leader, in a higher leader epoch."""
         before: Mapping[Place, Leadership] = self._noted(cluster)
         now = cluster.leadership() if before else {}
         return all_took_effect({node.name: _moved(node, before, now) for node in nodes})
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """Which partitions have which leader now."""
+        """Words for the partitions that moved, each with its new leader and leader epoch."""
         moved = evidence["moved"]
-        told = [f"{one['partition']} to broker {one['leader'][1]} (epoch {one['leader_epoch'][1]})" for one in moved]
-        return f"leadership of {counted(len(moved), 'partition')} moved: {first_of(told)}"
+        words = [
+            f"{move['partition']} to broker {move['leader'][1]} (epoch {move['leader_epoch'][1]})" for move in moved
+        ]
+        return f"leadership of {counted(len(moved), 'partition')} moved: {first_of(words)}"
 
     def _next_leader(self, cluster: ClusterControl, nodes: Nodes, place: Place, state: Leadership) -> int | None:
         targets = {node.number for node in nodes}
@@ -115,7 +117,7 @@ class ControllerMove(Fault):
             cluster.depose_controller()
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """There is a controller in a later epoch."""
+        """Proven if there is a controller in a later epoch, and the former one's process runs on."""
         before = cluster.noted.get(mark(self))
         epoch, controller = (cluster.controller_epoch(), cluster.controller()) if before else (None, None)
         return all_took_effect({node.name: _deposed(node, before, epoch, controller) for node in nodes})
@@ -128,7 +130,7 @@ def _deposed(node: NodeControl, before: Mapping[str, Any] | None, epoch: int | N
     if not runs_on(state, before["Pid"]):
         return Proof(False, {}, "its process ended")
     if epoch is None or epoch <= before["epoch"] or controller is None:
-        return Proof(False, {}, "no other controller was elected")
+        return Proof(False, {}, "no controller was elected in a later epoch")
     return Proof(True, {"controller": controller, "controller_epoch": [before["epoch"], epoch], "Pid": state["Pid"]})
 
 
@@ -171,7 +173,7 @@ class SessionExpiry(Fault):
         return _registered_anew(cluster, node, self._noted(cluster).get(node.name))
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Wait until those that run are registered: brokers do that by themselves."""
+        """Wait until the running targets are registered: brokers register anew by themselves."""
         cluster.await_registered([node for node in nodes if node.is_running()])
 
 

@@ -23,16 +23,16 @@ from kafka_chaos.harness.experiment.known_configs import REBALANCE, refused_of
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError
 
 START_TIMEOUT = 180.0
-"""Seconds until a node that was started has to serve."""
-_START_INTERVAL = 0.5
+"""Seconds within which a node has to serve after it was started."""
+_START_INTERVAL_S = 0.5
 
 
 @dataclass
 class AttachedCluster:
     """Implements `kafka_chaos.harness.cluster.fault_control.BreakableCluster`.
 
-    `journal_id`: the name of its journal, which nobody else has. `addresses`: where clients reach each broker, by id.
-    `allowed`: the names of the nodes that may be broken.
+    `journal_id`: the name of the journal of what was broken, unique to this run. `addresses`: where clients reach each
+    broker, by id. `allowed`: the names of the nodes that may be broken.
     """
 
     file: NodesFile
@@ -64,21 +64,22 @@ class AttachedCluster:
         return [*self.zookeepers.values(), *self.controllers.values(), *self.brokers.values()]
 
     def controller(self, admin: ClusterAdmin) -> int | None:
-        """The node id of the (active) controller, as the first broker that answers tells it."""
+        """The node id of the (active) controller, as the first broker that answers names it; None if none does."""
         if self.metadata_mode != KRAFT:
             return admin.controller()
         quorums = answers(self.addresses.values(), BrokerClient.quorum, timeout=1.0, configs=self.client_configs)
-        return next((found.leader for found in quorums if found is not None and found.leader >= 0), None)
+        return next((quorum.leader for quorum in quorums if quorum is not None and quorum.leader >= 0), None)
 
     def start_again(self, nodes: Sequence[AttachedNode]) -> None:
-        """Start what is down, and wait until all serve.
+        """Start the nodes that are down, and wait until all of them serve.
 
-        A broker whose former session with ZooKeeper is not over may find its registration taken, and exit: it is
-        started again then.
+        A broker that finds its registration in ZooKeeper still taken by its former session exits, and is started again.
         """
         with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as threads:
-            wait = partial(wait_until, timeout=START_TIMEOUT, interval=_START_INTERVAL)
-            for serving in [threads.submit(wait, partial(_serves, node), f"{node.name} to serve") for node in nodes]:
+            wait = partial(wait_until, timeout=START_TIMEOUT, interval=_START_INTERVAL_S)
+            for serving in [
+                threads.submit(wait, partial(_start_until_serving, node), f"{node.name} to serve") for node in nodes
+            ]:
                 serving.result()
 
     def require_whole(self) -> None:
@@ -107,10 +108,10 @@ class AttachedCluster:
         return BreakJournal(self.journal_id)
 
 
-def _serves(node: AttachedNode) -> bool:
-    """Whether it serves; one that is down is started."""
+def _start_until_serving(node: AttachedNode) -> bool:
+    """Start a node if it is down; returns whether it served before that."""
     state = node.state()
-    # Where it runs already, this notes that it is healed.
+    # For a node that runs, this notes in the journal that it is healed.
     node.start()
     return state["state"] == RUNNING and state["answers"] is not False
 
@@ -120,50 +121,50 @@ def _listed(numbers: Collection[int]) -> str:
 
 
 _STATE_LOG = "transaction.state.log"
-_LEAST: Mapping[str, Callable[[Iterable[str]], str]] = {
+_WEAKEST_VALUE: Mapping[str, Callable[[Iterable[str]], str]] = {
     f"{_STATE_LOG}.min.isr": lambda values: min(values, key=int),
     f"{_STATE_LOG}.replication.factor": lambda values: min(values, key=int),
     "transaction.partition.verification.enable": min,
     REBALANCE: max,
 }
-"""The keys that predictions for existing topics depend on, and where brokers differ, which value promises least:
-of texts, `false` is less than `true`."""
+"""By broker key that predictions for existing topics depend on, the choice of the value that promises least, if brokers
+differ. Values are texts: `min` prefers `false` to `true`."""
 
 
-def given_by(entries: Mapping[str, Any]) -> dict[str, str]:
-    """Of what brokers say of a configuration, that which is not Kafka's own default."""
+def without_defaults(entries: Mapping[str, Any]) -> dict[str, str]:
+    """The values by key of a described configuration, without keys that have Kafka's own default."""
     return {key: entry.value or "" for key, entry in entries.items() if not entry.is_default}
 
 
-def configured(
+def with_brokers_configuration(
     experiment: Experiment, client_configs: Mapping[str, str], admin: ClusterAdmin
 ) -> tuple[Experiment, tuple[str, ...]]:
-    """The experiment with what its brokers have, as far as predictions depend on it, and what could not be read. Its
-    topics have their own.
+    """The experiment with its brokers' actual configuration, as far as predictions depend on it, and the names of the
+    configurations that could not be read. Topics' configurations are compared elsewhere (`run/attach.py`).
 
-    Raises `UsageFailure` for what the model does not know, of brokers or of clients, unless it is assumed.
+    Raises `UsageFailure` for a key of brokers or clients that the model does not know, unless the lane assumes it.
     """
-    brokers_known = wait_until(admin.live_brokers, "the brokers to be named", timeout=30)
-    found = {broker: admin.described(ResourceType.BROKER, str(broker)) for broker in sorted(brokers_known)}
-    unread = [f"of broker {broker}" for broker, entries in found.items() if entries is None]
-    brokers = {broker: entries for broker, entries in found.items() if entries is not None}
+    broker_ids = wait_until(admin.live_brokers, "the brokers to be named", timeout=30)
+    described = {broker: admin.described(ResourceType.BROKER, str(broker)) for broker in sorted(broker_ids)}
+    unread = [f"of broker {broker}" for broker, entries in described.items() if entries is None]
+    brokers = {broker: entries for broker, entries in described.items() if entries is not None}
     _refuse_unknown(experiment, client_configs, brokers)
-    known = known_keys("broker", experiment.cluster.kafka_version)
+    version_keys = known_keys("broker", experiment.cluster.kafka_version)
     read = {
-        key: least(entries[key].value for entries in brokers.values() if key in entries)
-        for key, least in _LEAST.items()
-        if key in known and any(key in entries for entries in brokers.values())
+        key: weakest(entries[key].value for entries in brokers.values() if key in entries)
+        for key, weakest in _WEAKEST_VALUE.items()
+        if key in version_keys and any(key in entries for entries in brokers.values())
     }
     if any(lane.transactional for _, lane, _ in experiment.lanes()) and (state := admin.partitions(TRANSACTION_STATE)):
-        # It is there: it is as it was made, whatever brokers would make it now.
+        # The topic exists: it keeps the configuration of its creation, whatever brokers have now.
         read[f"{_STATE_LOG}.replication.factor"] = str(min(len(partition.replicas) for partition in state.values()))
-        if kept := admin.described(ResourceType.TOPIC, TRANSACTION_STATE):
-            read[f"{_STATE_LOG}.min.isr"] = kept["min.insync.replicas"].value
+        if topic := admin.described(ResourceType.TOPIC, TRANSACTION_STATE):
+            read[f"{_STATE_LOG}.min.isr"] = topic["min.insync.replicas"].value
         else:
             unread.append(f"of topic {TRANSACTION_STATE}")
-    # What nobody may read is as the experiment has it, but for leaders that move back, as they do by default.
-    given = {REBALANCE: "true", **experiment.cluster.broker_configs} if unread else {}
-    cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**given, **read}, "configs_of": {}})
+    # What this client may not read is as the experiment has it; but leaders may move back, since they do by default.
+    assumed = {REBALANCE: "true", **experiment.cluster.broker_configs} if unread else {}
+    cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**assumed, **read}, "configs_of": {}})
     return experiment.model_copy(update={"cluster": cluster_spec}), tuple(unread)
 
 
@@ -172,7 +173,7 @@ def _refuse_unknown(
 ) -> None:
     for _, _, lane in experiment.lanes():
         for broker, entries in brokers.items():
-            for _, message in refused_of("broker", given_by(entries), lane):
+            for _, message in refused_of("broker", without_defaults(entries), lane):
                 raise ExperimentError(("cluster", "assume"), f"broker {broker}: {message}")
         for kind in ("producer", "consumer"):
             for _, message in refused_of(kind, client_configs, lane):

@@ -1,4 +1,4 @@
-"""`kafka-chaos run`: runs an experiment on its own cluster, on one that stands, or on one of others."""
+"""`kafka-chaos run`: runs an experiment on a cluster of its own, of `cluster up`, or of somebody else (--attach)."""
 
 from __future__ import annotations
 
@@ -31,21 +31,20 @@ RUNS = Path("runs")
     "--seed", type=click.IntRange(min=0), help="Decides every random choice, instead of the seed in the file."
 )
 @click.option("--keep", is_flag=True, help="Leave the cluster running if the run fails before its verdict.")
-@click.option(
-    "--keep-always", is_flag=True, help="Leave the cluster running, whatever the verdict, for a look into it."
-)
+@click.option("--keep-always", is_flag=True, help="Leave the cluster running for inspection, whatever the verdict.")
 @click.option("--json", "as_json", is_flag=True, help="Print events and the verdict as JSON lines.")
 @QUIET
 @file_option("--junit", "Write JUnit XML, one test case per lane.")
 @file_option("--events", "Write every event as a JSON line, as it happens.")
 @click.option("--accept-known", multiple=True, metavar="ID",
-              help="Do not fail for lanes that violate only by this known defect, where the run shows what it needs. "
-              "May be given again.")  # fmt: skip
+              help="Do not fail for a lane whose violations are all explained by this known defect, if the run shows "
+              "the defect's preconditions. May be repeated.")  # fmt: skip
 @click.option(
     "--on", metavar="NAME", help="Run on this cluster of `cluster up`, whatever `cluster` the experiment has."
 )
 @click.option("--attach", metavar="BOOTSTRAP_SERVERS",
-              help="Verify existing topics of this cluster; nothing is injected, only records are added.")  # fmt: skip
+              help="Verify existing topics of this cluster: records are added, and nothing is broken unless "
+              "--nodes and --allow-faults are given.")  # fmt: skip
 @file_option("--client-config", "With --attach: librdkafka's key=value lines, such as those for SASL and TLS.")
 @file_option("--nodes", "With --attach: the cluster's nodes, and the commands that break and heal them.")
 @click.option("--allow-faults", metavar="NODE[,NODE…]",
@@ -103,10 +102,10 @@ def run_command(
     elif attach is not None:
         from kafka_chaos.harness.run.attach import run_attached
 
-        run = partial(run_attached, loaded, _reached(attach, client_config, nodes, allow_faults))
+        run = partial(run_attached, loaded, _attached_cluster(attach, client_config, nodes, allow_faults))
     else:
-        for option, given in (("--client-config", client_config), ("--nodes", nodes), ("--allow-faults", allow_faults)):
-            if given is not None:
+        for option, value in (("--client-config", client_config), ("--nodes", nodes), ("--allow-faults", allow_faults)):
+            if value is not None:
                 raise UsageFailure(f"{option}: expected together with --attach")
     run = partial(run, root=out, accept_known=accept_known)
     others = chosen_listeners(junit=junit, events=events)
@@ -116,12 +115,14 @@ def run_command(
     elif quiet:
         result = run(listeners=[_print_kept, *others])
     else:
-        result = _shown(run, others)
+        result = _run_in_terminal(run, others)
     sys.exit(result.verdict.outcome.exit_code)
 
 
-def _reached(servers: str, client_config: Path | None, nodes: Path | None, allow_faults: str | None) -> Attached:
-    """The cluster of others, and which of its nodes may be broken."""
+def _attached_cluster(
+    servers: str, client_config: Path | None, nodes: Path | None, allow_faults: str | None
+) -> Attached:
+    """The cluster of --attach: its servers, the clients' configuration, its nodes, and which of them may be broken."""
     from kafka_chaos.harness.attached.nodes_file import load_allowed
     from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
     from kafka_chaos.harness.run.attach import Attached
@@ -135,8 +136,8 @@ def _reached(servers: str, client_config: Path | None, nodes: Path | None, allow
     return Attached(servers, configs)
 
 
-def _shown(run: Callable[..., RunResult], others: Sequence[Listener]) -> RunResult:
-    """Run it, and show on the terminal how it goes and ends."""
+def _run_in_terminal(run: Callable[..., RunResult], others: Sequence[Listener]) -> RunResult:
+    """Run the experiment, show its progress and its verdict on the terminal, and return the result."""
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
 
     terminal = console()

@@ -12,15 +12,15 @@ from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 
 SHORTEST_RETENTION_MS = 3_600_000
-"""Records with at least this retention are still there when the run ends."""
+"""A topic with at least this retention still has all its records when the run ends."""
 REBALANCE = "auto.leader.rebalance.enable"
 UNCLEAN = "unclean.leader.election.enable"
-REMOVING = {
+REMOVAL_CONFIGS = {
     "log.retention.ms": ("retention.ms", -1),
     "log.retention.bytes": ("retention.bytes", -1),
     "log.cleanup.policy": ("cleanup.policy", "delete"),
 }
-"""Keys of brokers, each with the topic's and with what the project's brokers have by default."""
+"""The brokers' keys that let records be removed: for each, the topic's key and the default of the project's brokers."""
 
 Configs = Mapping[str, object]
 
@@ -28,13 +28,13 @@ Configs = Mapping[str, object]
 def cleanup_of(configs: Configs) -> str | None:
     """The lane's `cleanup_policy` for a topic with these configs: None if nothing is removed during a run."""
     retention_ms, retention_bytes = _number(configs, "retention.ms", -1), _number(configs, "retention.bytes", -1)
-    keeps = (retention_ms < 0 or retention_ms >= SHORTEST_RETENTION_MS) and retention_bytes < 0
+    retains_all = (retention_ms < 0 or retention_ms >= SHORTEST_RETENTION_MS) and retention_bytes < 0
     policies = sorted(policy.strip() for policy in str(configs.get("cleanup.policy", "delete")).split(","))
-    return None if policies == ["delete"] and keeps else ",".join(policies)
+    return None if policies == ["delete"] and retains_all else ",".join(policies)
 
 
 def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
-    """The configuration of each broker besides the defaults, and that of dedicated controllers."""
+    """The configuration of each broker, and last of dedicated controllers if there are any, without the defaults."""
     own = [cluster.configs_of.get(broker, {}) for broker in range(1, cluster.brokers + 1)]
     return [{**cluster.broker_configs, **configs} for configs in (*own, *([{}] if cluster.controllers else []))]
 
@@ -42,64 +42,67 @@ def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
 def lane_settings(
     topic: Configs, cluster: ClusterLayout, replicas: int, *, has_group: bool, transactional: bool
 ) -> dict[str, Any]:
-    """The keys of a lane that its topic's configs and its brokers' decide, as far as they concern it.
+    """The keys of a lane, by name, that the configs of its topic and brokers decide.
 
-    Where brokers differ, the least that any of them promises counts. `replicas`: of the lane itself, which predictions
-    take for those of internal topics where the lane does not say otherwise.
+    If brokers differ, the weakest promise of any broker counts. `replicas`: the replication factor of the lane, which
+    predictions assume for internal topics unless the lane's keys say otherwise.
     """
     brokers = brokers_configs(cluster)
     flush_all = all(_number(broker, "log.flush.interval.messages", 0) == 1 for broker in brokers)
 
     def replication(key: str) -> int | None:
-        usual = cluster.internal_replicas if cluster.at_least("0.11") else replicas
-        least = min(_number(broker, key, usual) for broker in brokers)
-        return None if least == replicas and not any(key in broker for broker in brokers) else least
+        default = cluster.internal_replicas if cluster.at_least("0.11") else replicas
+        smallest = min(_number(broker, key, default) for broker in brokers)
+        return None if smallest == replicas and not any(key in broker for broker in brokers) else smallest
 
     settings: dict[str, Any] = {"flushes": _number(topic, "flush.messages", int(flush_all)) == 1}
     if has_group:
         unclean_by_default = not cluster.at_least("0.11")
-        kept = InternalTopic(
+        internal = InternalTopic(
             replication_factor=replication("offsets.topic.replication.factor"),
             min_insync_replicas=min(_number(broker, "min.insync.replicas", 1) for broker in brokers),
             unclean_leader_election=any(_is(broker, UNCLEAN, unclean_by_default) for broker in brokers),
             flushes=flush_all,
         )
-        settings["consumer_offsets"] = kept if kept != InternalTopic() else None
+        settings["consumer_offsets"] = internal if internal != InternalTopic() else None
     if transactional:
-        # It never has unclean elections, whatever the brokers' default is (TransactionStateManager).
-        kept = InternalTopic(
+        # This topic never has unclean elections, whatever the brokers' default is (TransactionStateManager).
+        internal = InternalTopic(
             replication_factor=replication("transaction.state.log.replication.factor"),
             min_insync_replicas=min(_number(broker, "transaction.state.log.min.isr", 1) for broker in brokers),
             flushes=flush_all,
         )
-        settings["transaction_state"] = kept if kept != InternalTopic() else None
+        settings["transaction_state"] = internal if internal != InternalTopic() else None
         verified = all(_is(broker, "transaction.partition.verification.enable", True) for broker in brokers)
         settings["verifies_transactions"] = None if verified else False
     return settings
 
 
-def moves_back(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
-    """Where leaders move back by themselves, a `stop` for each fault: it begins with a clean move of the leader."""
-    return ("stop",) * faults if any(_is(one, REBALANCE, False) for one in brokers_configs(cluster)) else ()
+def rebalance_faults(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
+    """A `stop` for each of so many faults if leaders move back by themselves (auto.leader.rebalance.enable), else none.
+
+    The model has no move of a leader alone; a `stop` begins with one.
+    """
+    return ("stop",) * faults if any(_is(configs, REBALANCE, False) for configs in brokers_configs(cluster)) else ()
 
 
 def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
-    """The keys of brokers with which no prediction for the lane holds, each with a message."""
+    """The brokers' keys with which no prediction for the lane holds, each with a message."""
     for configs in brokers_configs(cluster):
         yield from refused_of("broker", configs, lane, recovers=True)
-        kept = {name: configs.get(key, usual) for key, (name, usual) in REMOVING.items()}
-        if lane.cleanup_policy is None and (policy := cleanup_of(kept)) is not None:
+        removal = {name: configs.get(key, default) for key, (name, default) in REMOVAL_CONFIGS.items()}
+        if lane.cleanup_policy is None and (policy := cleanup_of(removal)) is not None:
             message = f"brokers may remove records of lane {lane.lane} during the run"
             yield (
-                next(key for key in REMOVING if key in configs),
+                next(key for key in REMOVAL_CONFIGS if key in configs),
                 f"{message}: expected cleanup_policy: {policy} of the lane",
             )
 
 
 def refused_of(kind: str, configs: Configs, lane: Lane, *, recovers: bool = False) -> Iterator[tuple[str, str]]:
-    """The configs of a `broker`, `topic`, `producer` or `consumer` that no prediction for the lane knows.
+    """The keys of a `broker`, `topic`, `producer` or `consumer` that no prediction for the lane knows, with messages.
 
-    `recovers`: whether recovery is judged, as it is where the harness knows all time-outs.
+    `recovers`: whether recovery is judged too, as it is if the harness knows all time-outs.
     """
     anomalies = (*lane.anomalies, *(lane.recovery_anomalies if recovers else ()))
     return ((key, message) for key, message in unmodelled(kind, configs, anomalies) if key not in lane.assume)

@@ -23,7 +23,7 @@ from kafka_chaos.faults.target import MEMBER
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
-from kafka_chaos.harness.experiment.known_configs import moves_back
+from kafka_chaos.harness.experiment.known_configs import rebalance_faults
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.experiment.model_faults import lane_faults_of
 from kafka_chaos.harness.experiment.values import Name, Seconds, Spec
@@ -110,12 +110,12 @@ class PhaseSpec(Spec):
     def lane_faults(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
         """The faults of a lane in this phase, in such a cluster: `faults` in lanes.json."""
         faults = (*self._injected(cluster, lane), *self.outside_faults)
-        return (*faults, *moves_back(cluster, len(faults)))
+        return (*faults, *rebalance_faults(cluster, len(faults)))
 
     def outside(self, cluster: ClusterLayout) -> tuple[str, ...]:
         """The kinds of faults that may occur beside those of the run; as many as in any of its lanes."""
         most = max(len(self._injected(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
-        return (*self.outside_faults, *moves_back(cluster, most))
+        return (*self.outside_faults, *rebalance_faults(cluster, most))
 
     def _injected(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
         """The run's own faults, as a lane goes through them."""

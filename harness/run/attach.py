@@ -17,7 +17,7 @@ from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ConfigurationUnread
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.harness.attached.cluster import AttachedCluster, configured, given_by
+from kafka_chaos.harness.attached.cluster import AttachedCluster, with_brokers_configuration, without_defaults
 from kafka_chaos.harness.attached.faults import by_commands, require_commands
 from kafka_chaos.harness.attached.journal import heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode
@@ -70,7 +70,7 @@ def run_attached(
     except KafkaException as error:
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
     _check_topics(experiment, cluster, admin)
-    experiment, unread = configured(experiment, cluster.client_configs, admin)
+    experiment, unread = with_brokers_configuration(experiment, cluster.client_configs, admin)
     broken = _breakable(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
@@ -228,5 +228,5 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object
     yield "min_insync_replicas", lane.min_insync_replicas, int(configs["min.insync.replicas"])
     yield "unclean_leader_election", lane.unclean_leader_election, configs["unclean.leader.election.enable"] == "true"
     yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs)
-    for _, message in refused_of("topic", given_by(entries), lane.as_lane(())):
+    for _, message in refused_of("topic", without_defaults(entries), lane.as_lane(())):
         raise UsageFailure(f"topic {lane.topic_name}: {message}")

@@ -19,7 +19,7 @@ from kafka_chaos.harness.experiment.lives import CONSUMER, PRODUCER, LifeSpec, R
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of
-from kafka_chaos.harness.workload.clients.following import Among, Follower
+from kafka_chaos.harness.workload.clients.following import Follower, SharedLane
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
@@ -208,12 +208,14 @@ def _follower(
     """
     common: dict[str, Any] = {"lane": lane.lane, "tables": load.tables, "isolation": isolation}
     if any(life.role == CONSUMER for life in lane.lives):
-        common["among"] = Among(
+        common["shared"] = SharedLane(
             on_problem=lambda problem: load.on_client(ClientFailed(lane=lane.lane, role=CONSUMER, problem=problem)),
             from_start=lane.cleanup_policy is None and not start_offsets,
             member=f"{lane.lane}-{CONSUMER}-{number}" if number else None,
-            on_name=lambda found: load.on_client(ReaderStarted(lane=lane.lane, consumer=found)) if number else None,
-            on_end=lambda found: load.on_client(ReaderEnded(lane=lane.lane, consumer=found)) if number else None,
+            on_name=lambda consumer: (
+                load.on_client(ReaderStarted(lane=lane.lane, consumer=consumer)) if number else None
+            ),
+            on_end=lambda consumer: load.on_client(ReaderEnded(lane=lane.lane, consumer=consumer)) if number else None,
         )
     if lane.client != IN_PROCESS:
         settings = {"start_offsets": start_offsets or {}, "isolation": isolation}

@@ -111,7 +111,7 @@ class Producers:
         try:
             with TransactionClient(address) as client:
                 client.brokers()
-                client.wait(GIVES_UP)
+                client.set_timeout(GIVES_UP)
                 client.end(one.producer, commit=commit)
         except BrokerUnreachable:
             return
@@ -147,7 +147,7 @@ class Producers:
             nonlocal last
             try:
                 with TransactionClient(address()) as client:
-                    client.wait(PATIENCE / 2)
+                    client.set_timeout(PATIENCE / 2)
                     last = error_name(ask(client))
             except (BrokerUnreachable, ClusterFailure) as error:
                 last = str(error)

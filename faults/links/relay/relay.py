@@ -63,7 +63,7 @@ class Relay:
         found = self._attached.pop(name, None)
         if found is None:
             return
-        if found.namespace.runs():
+        if found.namespace.exists():
             # The node may be about to end, and its rules with it.
             with suppress(ClusterFailure, OSError):
                 found.namespace.run("iptables-restore", "-w", "--noflush", text=undone(found.rules))

@@ -26,19 +26,21 @@ from kafka_chaos.contract.wire.kafka_python import (
 from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in, over_tls
 
-_LIST_OFFSETS = 6
-_METADATA = 8
-_FIND_COORDINATOR = 3
+_LIST_OFFSETS_VERSION = 6
+_METADATA_VERSION = 8
+_FIND_COORDINATOR_VERSION = 3
 """The last version that asks for one key."""
-_PRODUCE = 8
-_DESCRIBE_QUORUM = 1
-_LATEST = -1
-_FIRST_WITH_BATCHES = 3
+_PRODUCE_VERSION = 8
+_DESCRIBE_QUORUM_VERSION = 1
+_LATEST_TIMESTAMP = -1
+_FIRST_PRODUCE_WITH_BATCHES = 3
 """The first version of Produce that takes message format v2."""
 CONSUMER = -1
+"""The replica id of a consumer in Fetch and ListOffsets."""
 DEBUGGING_CONSUMER = -2
-"""A replica id whose fetches a follower answers too, before KIP-392. Its latest offset is the log's end."""
-ENOUGH = 1 << 20
+"""A replica id whose fetches a follower answers too, before KIP-392. Its latest offset is the log end offset."""
+MAX_BYTES = 1 << 20
+"""The size limit of a record batch, and of an answer to Fetch: more than any test record needs."""
 
 T = TypeVar("T")
 
@@ -52,7 +54,7 @@ class CoordinatorKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetadataAnswer:
-    """A broker's metadata of a partition: `error` is the partition's, `leader` None where it knows none."""
+    """A partition as one broker's metadata has it: `error` is the partition's, `leader` None for none."""
 
     error: int
     leader: int | None
@@ -62,7 +64,7 @@ class MetadataAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QuorumAnswer:
-    """The controllers' quorum (KRaft): node id of the leader, which is the active controller, or −1, and its epoch."""
+    """The quorum of controllers (KRaft): the node id of its leader, the active controller, −1 for none; its epoch."""
 
     leader: int
     leader_epoch: int
@@ -72,15 +74,15 @@ NONE = 0
 NOT_LEADER_OR_FOLLOWER = 6
 
 _NAMES = {NONE: "NONE", NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER"}
-"""Where kafka-python has none, or a former one."""
+"""Error names that kafka-python lacks, or has in a former form."""
 
 
 def error_name(code: int) -> str:
     """Kafka's name of an error code."""
     from kafka.errors import kafka_errors
 
-    known = kafka_errors.get(code)
-    return _NAMES.get(code) or (known.message if known is not None else f"error {code}")
+    error = kafka_errors.get(code)
+    return _NAMES.get(code) or (error.message if error is not None else f"error {code}")
 
 
 class BrokerClient:
@@ -116,12 +118,12 @@ class BrokerClient:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def wait(self, timeout: float) -> None:
-        """Wait up to `timeout` seconds for each answer from now on."""
-        self._socket.settimeout(timeout)
+    def set_timeout(self, seconds: float) -> None:
+        """Let each request from now on wait up to so many `seconds` for its answer."""
+        self._socket.settimeout(seconds)
 
     def request(self, request: Any) -> Any:
-        """Send a request of kafka-python and wait for its answer."""
+        """Send a request of kafka-python and return its answer. Raises `BrokerUnreachable` if none comes in time."""
         self._protocol.send_request(request)
         try:
             self._socket.sendall(self._protocol.send_bytes())
@@ -139,7 +141,7 @@ class BrokerClient:
             raise BrokerUnreachable(f"{self.address} did not answer {request.name} in Kafka's protocol") from error
 
     def metadata_mode(self) -> str:
-        """The mode of its cluster: only brokers in KRaft mode pass DescribeQuorum on (KIP-595)."""
+        """The metadata mode of the broker's cluster: only brokers in KRaft mode forward DescribeQuorum (KIP-595)."""
         return KRAFT if DescribeQuorumRequest.API_KEY in self._newest_versions else ZOOKEEPER
 
     def _version(self, request: Any, wanted: int) -> int:
@@ -152,62 +154,64 @@ class BrokerClient:
         return {api.api_key: api.max_version for api in self.request(ApiVersionsRequest(version=0)).api_keys}
 
     def latest_offset(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        """(error, offset) of ListOffsets for the latest offset, which only a leader answers."""
+        """Ask for a partition's latest offset, which only its leader answers: (error code, offset)."""
         return self.latest_offsets({topic: [partition]})[topic, partition]
 
     def latest_offsets(
         self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False, replica_id: int = CONSUMER
     ) -> dict[tuple[str, int], tuple[int, int]]:
-        """The same of many partitions in one request: (topic, partition) to (error, offset).
+        """Ask for the latest offsets of many partitions at once: (error code, offset) by (topic, partition).
 
-        `committed`: of a consumer that reads what is committed, whose end is the last stable offset.
+        `committed`: as a consumer in isolation level read_committed, whose end is the last stable offset.
         """
-        found = self._list_offsets(partitions, committed=committed, replica_id=replica_id)
-        return {place: (one.error_code, one.offset) for place, one in found.items()}
+        entries = self._list_offsets(partitions, committed=committed, replica_id=replica_id)
+        return {place: (entry.error_code, entry.offset) for place, entry in entries.items()}
 
     def log_ends(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Where this broker's own replicas end, its high watermark or not: (topic, partition) to (error, offset)."""
+        """The log end offsets of this broker's own replicas: (error code, offset) by (topic, partition)."""
         return self.latest_offsets(partitions, replica_id=DEBUGGING_CONSUMER)
 
     def high_watermarks(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Of the partitions that this broker leads: (topic, partition) to (leader epoch, high watermark).
+        """The high watermarks of the partitions that this broker leads: (leader epoch, offset) by (topic, partition).
 
-        Empty where the broker does not tell leader epochs (before 2.1).
+        Empty if the broker does not tell leader epochs (before 2.1).
         """
         return {
-            place: (found.leader_epoch, found.offset)
-            for place, found in self._list_offsets(partitions).items()
-            if found.error_code == NONE and found.leader_epoch >= 0
+            place: (entry.leader_epoch, entry.offset)
+            for place, entry in self._list_offsets(partitions).items()
+            if entry.error_code == NONE and entry.leader_epoch >= 0
         }
 
     def _list_offsets(
         self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False, replica_id: int = CONSUMER
     ) -> dict[tuple[str, int], Any]:
-        """ListOffsets for the latest offsets: a consumer gets the high watermark, or the last stable offset."""
-        asked = ListOffsetsRequest.ListOffsetsTopic
+        """The entries of ListOffsets by (topic, partition); consumers get the high watermark or last stable offset."""
+        kind = ListOffsetsRequest.ListOffsetsTopic
         topics = [
-            asked(
+            kind(
                 name=topic,
                 partitions=[
-                    asked.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=_LATEST)
+                    kind.ListOffsetsPartition(
+                        partition_index=number, current_leader_epoch=-1, timestamp=_LATEST_TIMESTAMP
+                    )
                     for number in numbers
                 ],
             )
             for topic, numbers in partitions.items()
         ]
-        version = self._version(ListOffsetsRequest, _LIST_OFFSETS)
+        version = self._version(ListOffsetsRequest, _LIST_OFFSETS_VERSION)
         level = int(committed)
         request = ListOffsetsRequest(replica_id=replica_id, isolation_level=level, topics=topics, version=version)
         return {
-            (topic.name, found.partition_index): found
+            (topic.name, entry.partition_index): entry
             for topic in self.request(request).topics
-            for found in topic.partitions
+            for entry in topic.partitions
         }
 
     def produce(
         self, topic: str, record: str, *, acks: str = "all", partition: int = 0, timeout: float = 60.0
     ) -> tuple[int, int]:
-        """Send one record, once: (error, offset) as this broker answers. acks=0 has no answer: use a producer.
+        """Send one record, without retries: the broker's (error code, offset). acks=0 has no answer: use a producer.
 
         `timeout` is how long the broker may wait for the ISR, in seconds.
         """
@@ -223,13 +227,15 @@ class BrokerClient:
         *,
         acks: str,
         timeout: float,
-        version: int = _PRODUCE,
+        version: int = _PRODUCE_VERSION,
         transactional_id: str | None = None,
         batch: Mapping[str, Any] | None = None,
     ) -> Any:
-        """A Produce request with one record; `batch`: what its batch says of an idempotent producer."""
+        """A Produce request with one record; `batch`: the id, epoch and sequence number of an idempotent producer."""
         version = self._version(ProduceRequest, version)
-        builder = MemoryRecordsBuilder(2 if version >= _FIRST_WITH_BATCHES else 1, 0, ENOUGH, **(batch or {}))
+        builder = MemoryRecordsBuilder(
+            2 if version >= _FIRST_PRODUCE_WITH_BATCHES else 1, 0, MAX_BYTES, **(batch or {})
+        )
         builder.append(timestamp=None, key=None, value=value, headers=[])
         builder.close()
         data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
@@ -242,62 +248,62 @@ class BrokerClient:
         )
 
     def metadata(self, topic: str, partition: int = 0) -> MetadataAnswer:
-        """This broker's metadata of the partition."""
+        """A partition as this broker's metadata has it."""
         topics = [MetadataRequest.MetadataRequestTopic(name=topic)]
         answer = self._metadata(topics).topics[0]
-        for found in answer.partitions:
-            if found.partition_index == partition:
-                leader = found.leader_id if found.leader_id >= 0 else None
-                return MetadataAnswer(found.error_code, leader, found.leader_epoch, tuple(sorted(found.isr_nodes)))
+        for state in answer.partitions:
+            if state.partition_index == partition:
+                leader = state.leader_id if state.leader_id >= 0 else None
+                return MetadataAnswer(state.error_code, leader, state.leader_epoch, tuple(sorted(state.isr_nodes)))
         return MetadataAnswer(answer.error_code, None, -1, ())
 
     def leadership(self) -> dict[Partition, Leadership]:
-        """This broker's metadata of all partitions."""
+        """Leader, epoch, replicas and ISR of all partitions, as this broker's metadata has them."""
         return {
-            (topic.name, found.partition_index): Leadership(
-                found.leader_id if found.leader_id >= 0 else None,
-                found.leader_epoch,
-                tuple(found.replica_nodes),
-                tuple(found.isr_nodes),
+            (topic.name, state.partition_index): Leadership(
+                state.leader_id if state.leader_id >= 0 else None,
+                state.leader_epoch,
+                tuple(state.replica_nodes),
+                tuple(state.isr_nodes),
             )
             for topic in self._metadata(None).topics
-            for found in topic.partitions
+            for state in topic.partitions
         }
 
     def coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
-        """The coordinator of this group or transactional id as this broker knows it; None where it knows none."""
-        version = self._version(FindCoordinatorRequest, _FIND_COORDINATOR)
+        """The node id of a group's or transactional id's coordinator, as this broker knows it; None for none."""
+        version = self._version(FindCoordinatorRequest, _FIND_COORDINATOR_VERSION)
         answer = self.request(FindCoordinatorRequest(key=key, key_type=int(kind), version=version))
         return int(answer.node_id) if answer.error_code == NONE else None
 
     def controller(self) -> int | None:
-        """The controller in this broker's metadata."""
+        """The controller's node id in this broker's metadata; None if the metadata names none."""
         controller = int(self._metadata([]).controller_id)
         return controller if controller >= 0 else None
 
     def brokers(self) -> frozenset[int]:
-        """The brokers in this broker's metadata."""
+        """The node ids of the brokers in this broker's metadata."""
         return frozenset(int(broker.node_id) for broker in self._metadata([]).brokers)
 
     def _metadata(self, topics: Sequence[Any] | None) -> Any:
-        version = self._version(MetadataRequest, _METADATA)
+        version = self._version(MetadataRequest, _METADATA_VERSION)
         return self.request(MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=version))
 
     def quorum(self) -> QuorumAnswer | None:
-        """The quorum as its leader describes it, to whom the broker passes this on; None where none does."""
+        """The quorum of controllers as its leader describes it; None if the broker reaches no leader."""
         log = DescribeQuorumRequest.TopicData(
             topic_name="__cluster_metadata",
             partitions=[DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)],
         )
-        answer = self.request(DescribeQuorumRequest(topics=[log], version=_DESCRIBE_QUORUM))
-        found = answer.topics[0].partitions[0] if answer.error_code == NONE and answer.topics else None
-        if found is None or found.error_code != NONE:
+        answer = self.request(DescribeQuorumRequest(topics=[log], version=_DESCRIBE_QUORUM_VERSION))
+        state = answer.topics[0].partitions[0] if answer.error_code == NONE and answer.topics else None
+        if state is None or state.error_code != NONE:
             return None
-        return QuorumAnswer(int(found.leader_id), int(found.leader_epoch))
+        return QuorumAnswer(int(state.leader_id), int(state.leader_epoch))
 
 
 def answers(addresses: Iterable[str], ask: Callable[[BrokerClient], T], **connection: Any) -> Iterator[T]:
-    """The answers of one broker after the other, without those that do not answer.
+    """Ask each broker in turn and yield its answer; brokers that do not answer are passed over.
 
     `connection`: keywords of `BrokerClient`.
     """

@@ -55,7 +55,7 @@ def transfer(
         left = {place: heir for place, heir in heirs.items() if place not in now or now[place].leader != heir}
         if left:
             with contextlib.suppress(BrokerUnreachable), ask() as client:
-                client.wait(_PATIENCE)
+                client.set_timeout(_PATIENCE)
                 _elect(client, {place: heir for place, heir in left.items() if place in now}, now)
         return not left
 
@@ -131,7 +131,7 @@ def move(replicas: Mapping[Partition, tuple[int, ...] | None], ask: Ask) -> None
     left = dict(replicas)
 
     def all_taken(client: BrokerClient) -> bool:
-        client.wait(_PATIENCE)
+        client.set_timeout(_PATIENCE)
         refused = reassign(client, left)
         for partition in left.keys() - refused.keys():
             del left[partition]

@@ -1,7 +1,7 @@
-"""Checks an experiment: names used twice, and lanes and faults that its cluster, or the other lanes, do not allow.
+"""Checks of an experiment: names used twice, and lanes and faults that the cluster or other lanes do not allow.
 
-Every refusal is an `ExperimentError` with its place, before anything starts. The checks of a lane yield what they
-refuse: the keys below the lane, and why.
+Every refusal is an `ExperimentError` with its place, before anything starts. The checks of a lane yield refusals: the
+path of the refused key below the lane, and a message.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from kafka_chaos.harness.signals import new_client
 
 
 def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
-    """The keys of a lane that the cluster, its other keys, or the other lanes do not allow."""
+    """Refusals of a lane's keys that conflict with the cluster, with other keys, or with other lanes."""
     brokers, oldest = cluster.brokers, cluster.spec().oldest
     if lane.idempotence and not oldest.has_idempotence:
         yield ("idempotence",), f"Kafka {oldest.number} has no idempotent producers: they came with 0.11"
@@ -65,12 +65,13 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
         if phase.steps is None and life.at >= phase.workload.duration:
             yield ("lives", number, "at"), f"{life.at:g} s is past the load of {phase.workload.duration:g} s"
     if lane.created_at is not None:
+        # The prediction counts every fault of the phase, also those that end before the topic exists.
         yield from _created_late(phase, lane, lane.created_at)
     yield from _session(cluster, lane)
 
 
 def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
-    """What needs the topic before it is created."""
+    """Refusals of `created_at` if something needs the topic earlier, or a fault is over before the topic exists."""
     loops = {other.lane: other.loop.source for other in phase.lanes if other.loop is not None}
     if phase.steps is not None or at >= phase.workload.duration:
         yield ("created_at",), f"expected timed faults and less than their load of {phase.workload.duration:g} s"
@@ -80,11 +81,14 @@ def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
         if fault.target.lane == lane.lane or (fault.spares_other_lanes and concerns(fault, lane.lane)):
             yield ("created_at",), f"{fault.kind} on {fault.target.text} concerns the topic, and begins before {at:g} s"
         elif fault.at + fault.duration <= at:
-            yield ("created_at",), f"{fault.kind} is over before {at:g} s: the prediction would allow for it"
+            yield (
+                ("created_at",),
+                f"{fault.kind} is over before {at:g} s, when the topic is created: expected it earlier",
+            )
 
 
 def _session(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
-    """A session time-out that brokers would not have where they decide it (KIP-848)."""
+    """Refusals of a session time-out that differs from the brokers', where brokers decide it (KIP-848)."""
     session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, DEFAULTS["kraft"][GROUP_SESSION_TIMEOUT]))
     loop = None if lane.loop is None else lane.loop.group
     for key, group in (("group",), lane.group), (("loop", "group"), loop):
@@ -94,7 +98,7 @@ def _session(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
 
 
 def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
-    """The keys of a lane that a client in a process of its own lacks."""
+    """Refusals of a lane's keys that its client, a process of its own, does not support."""
     client = chosen(lane.client)
     if client is None:
         return
@@ -153,7 +157,7 @@ def _client_keys(lane: LaneSpec) -> Refusals:
 
 
 def _refused_by(kind: Any, name: str, configs: Mapping[str, object]) -> Refusals:
-    """Why a client in process does not start with these configs, if it does not."""
+    """A refusal with librdkafka's reason if the client in process does not start with these configs, else nothing."""
     from confluent_kafka import KafkaException
 
     try:
@@ -164,15 +168,15 @@ def _refused_by(kind: Any, name: str, configs: Mapping[str, object]) -> Refusals
 
 
 def _configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
-    """Configuration with which no prediction for a lane of a phase would hold, once all else is right."""
+    """Refusals of configuration with which no prediction for a lane of the phase holds; checked last."""
     layout = cluster.spec()
     for index, lane in enumerate(phase.lanes):
-        known = lane.as_lane(phase.lane_faults(layout, lane), layout)
+        contract_lane = lane.as_lane(phase.lane_faults(layout, lane), layout)
         for kind in ("topic", "producer", "consumer"):
             name = f"{kind}_configs"
-            for key, message in refused_of(kind, getattr(lane, name), known, recovers=True):
+            for key, message in refused_of(kind, getattr(lane, name), contract_lane, recovers=True):
                 yield ("phases", number, "lanes", index, name, key), message
-        for key, message in refused(layout, known):
+        for key, message in refused(layout, contract_lane):
             yield ("cluster", "broker_configs" if key in cluster.broker_configs else "configs_of"), message
 
 

@@ -15,7 +15,7 @@ from kafka_chaos.harness.workload.application.handles import (
     ProducerHandle,
 )
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
-from kafka_chaos.harness.workload.clients.following import await_end, not_at_the_end
+from kafka_chaos.harness.workload.clients.following import await_end, short_of_end
 from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.groups.work import committed_by
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -51,7 +51,7 @@ class ApplicationMembers:
             lambda: self._inputs.behind(ends), timeout=timeout, cancelled=cancelled, goes_on=self._thread.is_alive
         )
         if left:
-            self._load.on_notice(f"{self._what} {not_at_the_end(left)}")
+            self._load.on_notice(f"{self._what} {short_of_end(left)}")
         self._thread.end()
 
     def leave(self) -> None:

@@ -1,11 +1,11 @@
-"""A consumer that follows a lane's topic from its start to its end: what it reads, and under which name.
+"""A consumer that follows a lane's topic from its start to its end: which records it reads, and under which name.
 
-It has all partitions, without a group. A name in the history denotes one uninterrupted assignment: when the consumer
-lost its position, or was replaced, what is read from the start again has a new name.
+The consumer reads all partitions, without a group. A name in the history denotes one uninterrupted assignment: when the
+consumer lost its position, or was replaced, what is read from the start again has a new name.
 
-Guarantee: where further consumers read the lane, what they read hides nothing that another one did not: each has to
-begin at the start of each partition, and those that live when the load has ended have to reach the end. Else that is a
-problem of the lane.
+Guarantee: where further consumers read the lane, their reads hide no record that the first consumer missed: each
+consumer has to begin at the start of each partition, and has to reach the end if it lives when the load has ended.
+Otherwise the lane has a problem.
 
 A topic with transactions has one consumer in each isolation level. What they pass over, markers and the records of
 aborted transactions, counts as read: the client tells when it is at the end.
@@ -23,16 +23,17 @@ from kafka_chaos.harness.workload.tables import LoadTables
 _TICK = 0.05
 
 
-def not_at_the_end(behind: Mapping[int, tuple[int, int]]) -> str:
-    """The predicate of a consumer that did not reach the end: (next offset to read, end offset) by partition."""
+def short_of_end(behind: Mapping[int, tuple[int, int]]) -> str:
+    """Words for a consumer that did not reach the end. `behind`: (next offset to read, end offset) by partition."""
     places = [f"partition {number} was read up to offset {read} of {end}" for number, (read, end) in behind.items()]
     return f"did not reach the end: {', '.join(places)}"
 
 
 def behind(position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """The partitions that were not read to their end: (next offset to read, end) by number."""
-    at = dict(position)
-    return {number: (at.get(number, 0), end) for number, end in ends.items() if at.get(number, 0) < end}
+    """The partitions that were not read to their end: (next offset to read, end offset) by partition."""
+    # A copy: the consumer's thread changes the positions.
+    positions = dict(position)
+    return {number: (positions.get(number, 0), end) for number, end in ends.items() if positions.get(number, 0) < end}
 
 
 def await_end(
@@ -42,9 +43,9 @@ def await_end(
     cancelled: threading.Event,
     goes_on: Callable[[], bool],
 ) -> dict[int, tuple[int, int]]:
-    """Wait until nothing is left behind, at most `timeout` seconds, and while more may come; returns what is.
+    """Wait until every partition is read to its end; returns the partitions that are not, as `behind` does.
 
-    Where something is, the run continues: the verdict says what can't be judged.
+    After `timeout` seconds, or once `goes_on` is False, the run continues: the verdict says what can't be judged.
     """
     deadline = time.monotonic() + timeout
     while (left := left_behind()) and time.monotonic() <= deadline and not cancelled.is_set() and goes_on():
@@ -53,12 +54,12 @@ def await_end(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Among:
-    """That a consumer is one of several of its lane. `on_problem` learns of one in process what it did not read.
+class SharedLane:
+    """Set for each consumer of a lane that several consumers read.
 
-    `member`: what its names begin with, if it comes and goes; `on_name` learns each of them, `on_end` when it reads no
-    more. `from_start`: whether the
-    first record of each partition has the offset at which it starts.
+    `on_problem` is called with what a consumer in this process failed to read. `from_start`: whether the first record
+    of each partition has to have the partition's start offset. For a consumer that comes and goes, `member` is the
+    prefix of its names; `on_name` is called with each name, and `on_end` when the assignment of that name has ended.
     """
 
     on_problem: Callable[[str], None]
@@ -72,7 +73,7 @@ class Follower(ABC):
     """Records what one consumer reads, from `begins` on; `starts`: the first offset of each partition.
 
     `isolation`, for a topic with transactions: its `isolation.level`. Each assignment of a partition then has a row.
-    `among`: if it is one of several of its lane.
+    `shared`: set if several consumers read the lane.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Follower(ABC):
         starts: Mapping[int, int],
         tables: LoadTables,
         isolation: str | None = None,
-        among: Among | None = None,
+        shared: SharedLane | None = None,
     ) -> None:
         self.lane = lane
         self.consumed = 0
@@ -90,9 +91,9 @@ class Follower(ABC):
         """The next offset to read, by partition."""
         self._starts = dict(starts)
         self._isolation = isolation
-        self._among = among
-        given = None if among is None else among.member
-        self._member = given or (lane if isolation is None else f"{lane}-{isolation}")
+        self._shared = shared
+        member = None if shared is None else shared.member
+        self._member = member or (lane if isolation is None else f"{lane}-{isolation}")
         self._assignments = None if isolation is None else tables.assignments
         self._writer = tables.consumed
         self._names = 0
@@ -102,35 +103,35 @@ class Follower(ABC):
 
     @property
     def name(self) -> str:
-        """The name of its present assignment."""
+        """The consumer's name in the history during the present assignment."""
         return f"{self._member}-{self._names}"
 
     def begins(self) -> None:
-        """It reads all partitions from their starts, under a new name."""
+        """Begin an assignment: all partitions are read from their starts, under a new name."""
         self.ended()
         self._names += 1
         self.position = dict(self._starts)
         self._begun_ns = dict.fromkeys(self._starts, time.monotonic_ns())
         self._unread = set(self._starts)
-        if self._among is not None:
-            self._among.on_name(self.name)
+        if self._shared is not None:
+            self._shared.on_name(self.name)
 
     def grows(self, partitions: Sequence[int]) -> None:
-        """It reads these new partitions, too."""
+        """Add new partitions, which are read from offset 0, to the present assignment."""
         self._starts |= dict.fromkeys(partitions, 0)
         self._begun_ns |= dict.fromkeys(partitions, time.monotonic_ns())
         self._unread |= set(partitions)
         self.position = {**self.position, **dict.fromkeys(partitions, 0)}
 
     def ended(self) -> None:
-        """Its present assignment ends now, after its last read."""
+        """End the present assignment now, after its last read."""
         if self._assignments is not None:
-            of = {"lane": self.lane, "consumer": self.name, "member": self._member, "isolation": self._isolation}
+            reader = {"lane": self.lane, "consumer": self.name, "member": self._member, "isolation": self._isolation}
             end_ns = max(self._last_ns, time.monotonic_ns())
             for number, start_ns in self._begun_ns.items():
-                self._assignments.add({**of, "partition": number, "start_ns": start_ns, "end_ns": end_ns})
-        if self._begun_ns and self._among is not None:
-            self._among.on_end(self.name)
+                self._assignments.add({**reader, "partition": number, "start_ns": start_ns, "end_ns": end_ns})
+        if self._begun_ns and self._shared is not None:
+            self._shared.on_end(self.name)
         self._begun_ns = {}
 
     def reads(
@@ -141,7 +142,7 @@ class Follower(ABC):
         seq: Sequence[int],
         leader_epoch: Sequence[int | None] | None = None,
     ) -> None:
-        """It was given these records together."""
+        """Record one batch that the consumer was given, column by column."""
         first_ns = max(self._last_ns + 1, time.monotonic_ns())
         self._last_ns = first_ns + len(offset) - 1
         read = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
@@ -162,25 +163,25 @@ class Follower(ABC):
 
     def _begins_at(self, partition: int, offset: int) -> None:
         self._unread.remove(partition)
-        if self._among is not None and self._among.from_start and offset != (start := self._starts[partition]):
+        if self._shared is not None and self._shared.from_start and offset != (start := self._starts[partition]):
             self.breaks(f"began to read partition {partition} at offset {offset} instead of {start}")
 
     @abstractmethod
     def goes_on(self) -> bool:
-        """Whether more may come."""
+        """Whether the consumer may still read more."""
 
     @abstractmethod
     def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
-        """It did not reach the end; `left` as in `not_at_the_end`."""
+        """Report the partitions that were not read to their end: `left` as `behind` returns them."""
 
     @abstractmethod
     def breaks(self, problem: str) -> None:
-        """It did not read what it had to: the lane has this problem, where others might have read it instead."""
+        """Give the lane this problem: the consumer did not read records that another consumer may have read."""
 
     def leave(self) -> None:
-        """End it in order, and write its last rows."""
+        """End the consumer in order, and write its last rows."""
         self.close()
 
     @abstractmethod
     def close(self) -> None:
-        """End it at once, and write its last rows."""
+        """End the consumer at once, and write its last rows."""

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.clients.following import Follower, not_at_the_end
+from kafka_chaos.harness.workload.clients.following import Follower, short_of_end
 from kafka_chaos.harness.workload.clients.partitions import known_partitions
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -86,13 +86,13 @@ class RecordedConsumer(Follower):
     def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
         """Report it."""
         isolation = f"{self._isolation} " if self._isolation else ""
-        self._on_error(f"the {isolation}consumer of lane {self.lane} {not_at_the_end(left)}")
-        self.breaks(not_at_the_end(left))
+        self._on_error(f"the {isolation}consumer of lane {self.lane} {short_of_end(left)}")
+        self.breaks(short_of_end(left))
 
     def breaks(self, problem: str) -> None:
         """The same."""
-        if self._among is not None:
-            self._among.on_problem(problem)
+        if self._shared is not None:
+            self._shared.on_problem(problem)
 
     def close(self) -> None:
         """End the thread and write the last rows."""

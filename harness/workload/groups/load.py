@@ -11,7 +11,7 @@ from functools import partial
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
-from kafka_chaos.harness.workload.clients.following import await_end, not_at_the_end
+from kafka_chaos.harness.workload.clients.following import await_end, short_of_end
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
@@ -112,7 +112,7 @@ class GroupLoad(Progress, Producing):
 
         left = await_end(lambda: self.behind(ends), timeout=timeout, cancelled=cancelled, goes_on=goes_on)
         if left:
-            problem = not_at_the_end(left)
+            problem = short_of_end(left)
             self._on_notice(f"the group {self._work.group_id} {problem}")
             self.breaks(problem)
 

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_chaos.harness.workload.clients.following import Follower, not_at_the_end
+from kafka_chaos.harness.workload.clients.following import Follower, short_of_end
 from kafka_chaos.harness.workload.clients.produced import ProtocolBreach
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.producer import Start, whole_numbers
@@ -42,7 +42,7 @@ class ProcessConsumer(Follower):
 
     def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
         """That is a problem of the process."""
-        self.breaks(not_at_the_end(left))
+        self.breaks(short_of_end(left))
 
     def breaks(self, problem: str) -> None:
         """The same."""

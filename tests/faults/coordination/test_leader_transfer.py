@@ -126,7 +126,7 @@ def test_an_election_in_a_later_epoch_is_the_proof() -> None:
 @pytest.mark.parametrize(
     ("cluster", "target", "reason"),
     [
-        (FakeCluster(), "controller", "broker-3: no other controller was elected"),
+        (FakeCluster(), "controller", "broker-3: no controller was elected in a later epoch"),
         (FakeCluster(epoch=None, next_controllers=[2]), "controller", "broker-3: it was not controller"),
         (FakeCluster(next_controllers=[2]), "broker:1", "broker-1: it was not controller"),
     ],

@@ -50,7 +50,7 @@ class Controller:
     def connect(self) -> Iterator[Any]:
         yield self
 
-    def wait(self, _seconds: float) -> None:
+    def set_timeout(self, _seconds: float) -> None:
         pass
 
     def request(self, request: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lives import LifeSpec
-from kafka_chaos.harness.workload.clients.following import Among, Follower
+from kafka_chaos.harness.workload.clients.following import Follower, SharedLane
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
@@ -25,8 +25,8 @@ class Reader(Follower):
         self.problems: list[str] = []
         self.ended_by = ""
         self.made = time.monotonic()
-        among = Among(on_problem=print, from_start=from_start, member=member, on_name=self.names.append)
-        super().__init__(lane="a", starts={0: 0, 1: 0}, tables=tables, among=among)
+        shared = SharedLane(on_problem=print, from_start=from_start, member=member, on_name=self.names.append)
+        super().__init__(lane="a", starts={0: 0, 1: 0}, tables=tables, shared=shared)
         self.begins()
 
     def given(self, partition: int, *offsets: int) -> None:
