@@ -1,7 +1,7 @@
 """A helper process that lives as long as the harness: it serves JSON lines on its standard input, and answers each with
 one line.
 
-When its standard input ends, so does it, and undoes what it did: whoever started it need not live to do so.
+When its standard input ends, the process undoes what it did, and ends: also if the harness was killed.
 """
 
 import json
@@ -18,12 +18,12 @@ from typing import Any
 from kafka_chaos.contract.command.child import start_module
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
 
-_END_TIMEOUT = 30.0
+_END_TIMEOUT_S = 30.0
 STDIN, STDOUT = 0, 1
 
 
 class Helper:
-    """The harness's side: starts `module` as a process. `what` names it in errors, `start` is its argument."""
+    """The harness's side: runs `module` as a process. `what` names it in errors; `start` is its argument as JSON."""
 
     def __init__(self, module: str, what: str, start: Mapping[str, Any]) -> None:
         self._what = what
@@ -33,9 +33,9 @@ class Helper:
         self._process = start_module(module, json.dumps(dict(start)), own_session=True)
 
     def ask(self, do: str, *, within: float | None = None, **values: Any) -> Any:
-        """Let the process do something; raises `ClusterFailure` with its reason where it can't.
+        """Let the process do something, and return its answer. Raises `ClusterFailure` with the reason if it can't.
 
-        `within`: so does one that has not answered after so many seconds.
+        `within`: the time-out for the answer in seconds; without it, the wait has no end.
         """
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
@@ -46,7 +46,7 @@ class Helper:
                 stdin.write(json.dumps({"number": self._asked, "do": do, **values}) + "\n")
                 stdin.flush()
                 answer: dict[str, Any] = {"number": 0}
-                # What nobody waited for may still be answered, in one piece with what is waited for.
+                # The answer to an earlier command that timed out may still come, in one piece with this answer.
                 while answer["number"] != self._asked:
                     while b"\n" not in self._left:
                         if within is not None and not select.select([stdout], [], [], within)[0]:
@@ -64,20 +64,20 @@ class Helper:
         return answer["ok"]
 
     def close(self) -> int:
-        """Let the process undo what it did, and end; its exit code."""
+        """Let the process undo what it did, and end; returns its exit code."""
         if self._process.poll() is None:
             with self._lock, suppress(OSError):
                 assert self._process.stdin is not None
                 self._process.stdin.close()
             try:
-                self._process.wait(_END_TIMEOUT)
+                self._process.wait(_END_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
         return self._process.wait()
 
 
 class Commands:
-    """The process's side: lets `do` serve each command that comes."""
+    """The process's side: calls `do` with each command's name and values, and answers with what `do` returns."""
 
     def __init__(self, do: Callable[[str, dict[str, Any]], Any]) -> None:
         # Ctrl-C reaches every process of the terminal; the harness decides when its helpers end.
@@ -86,7 +86,7 @@ class Commands:
         self._left = b""
 
     def read(self) -> bool:
-        """Serve what has come; whether standard input has ended."""
+        """Serve the commands that have come; returns whether standard input has ended."""
         piece = os.read(STDIN, 1 << 16)
         if not piece:
             return True

@@ -180,17 +180,17 @@ def fewest_faults_first(
     successors: Callable[[State], Iterable[State]],
     visit: Callable[[State], bool],
     faults: Callable[[State], int],
-    parted: Callable[[State], tuple[Hashable, int]],
+    split_means: Callable[[State], tuple[Hashable, int]],
     budget: Budget,
 ) -> Search[State]:
     """Reach every state that no other one makes superfluous: those with fewer faults first, among them the nearest.
 
     It begins in each initial state. `faults` counts those that have struck before a state; no step makes it smaller.
-    `parted` splits a state into what it is and its means, a bit set: of two states that are the same, the one with all
-    the means of the other, and perhaps more, shows all that the other shows and can take all of its steps. So a state
-    is left out if one with its means came before, and what `visit` sees first it sees by as few faults, and with those
-    by as few steps, as any path takes. `visit` ends the search by returning True. `complete` is False if `visit` or the
-    budget ended it.
+    `split_means` returns the state without its means, and its means as a bit set: of two states with the same rest, the
+    one that has all the means of the other, and perhaps more, shows all that the other shows and can take all of its
+    steps. So a state is left out if a state with all its means came before, and what `visit` sees first
+    it sees by as few faults, and with those by as few steps, as any path takes. `visit` ends the search by returning
+    True. `complete` is False if `visit` or the budget ended it.
     """
     clock = _Clock()
     parents: dict[State, State | None] = {}
@@ -209,7 +209,7 @@ def fewest_faults_first(
             struck, depth = min(waiting)
             deepest = max(deepest, depth)
             for state, parent in waiting.pop((struck, depth)).items():
-                rest, means = parted(state)
+                rest, means = split_means(state)
                 others = reached.setdefault(rest, [])
                 if any(means & other == means for other in others):
                     continue

@@ -22,7 +22,7 @@ _APIS = frozenset(API_NAMES[key] for key in FROM_CONTROLLERS)
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request as a broker got it, and its answer; None while there is none. `peer`: the host name of who sent it.
+    """A request as a broker received it, and its answer, None while there is none. `peer`: the sender's host name.
 
     Times are those of `time.monotonic_ns()`, when the last byte reached the broker's link. Topic ids are text.
     """
@@ -39,7 +39,7 @@ class Exchange:
 
 
 def read_trace(path: Path) -> list[dict[str, Any]]:
-    """The lines of a trace of links that are all there by now."""
+    """The complete lines of a trace of links; a last line that is still being written is left out."""
     if not path.exists():
         return []
     whole, _, _ = path.read_bytes().rpartition(b"\n")
@@ -47,7 +47,7 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
 
 
 class Capture:
-    """A capture on a cluster with links; a context manager. Nothing else may trace them meanwhile."""
+    """A capture on a cluster with links, as a context manager. Nothing else may trace these links meanwhile."""
 
     def __init__(self, cluster: Cluster) -> None:
         assert cluster.links is not None, "the cluster has no links"
@@ -61,7 +61,7 @@ class Capture:
         with ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-chaos-capture-"))
             self._trace = Path(folder) / "trace.jsonl"
-            self._begun = self._not_understood()
+            self._begun = self._unreadable_count()
             self._links.trace_to(self._trace, controllers=True)
             stack.callback(self._end)
             self._stack = stack.pop_all()
@@ -71,15 +71,15 @@ class Capture:
         self._stack.close()
 
     def exchanges(self) -> tuple[Exchange, ...]:
-        """All requests in the order in which they arrived: those that are over, and after the block the others, too.
+        """The requests so far, in order of arrival: answered ones, and after the block those without answer.
 
-        What has passed is there after half a second at the latest.
+        A request appears at most half a second after its answer has passed.
         """
         self._read()
         return tuple(self._exchanges)
 
     def await_exchange(self, wanted: Callable[[Exchange], bool], what: str, *, timeout: float = 20.0) -> Exchange:
-        """Wait for the first exchange, answer included, that `wanted` takes; `what` names it in the time-out."""
+        """Wait for the first answered exchange for which `wanted` is true, and return it; `what` names it in errors."""
         return wait_until(
             lambda: next((e for e in self.exchanges() if e.response is not None and wanted(e)), None),
             what,
@@ -98,24 +98,24 @@ class Capture:
 
     @property
     def unread(self) -> int:
-        """How many frames and connections could not be read. Complete once the block has been left."""
+        """The number of frames and connections that could not be read; final once the block has been left."""
         return self._unread + self._without_body
 
     def _end(self) -> None:
         self._links.trace_to(None)
         self._read()
-        self._unread = self._not_understood() - self._begun
+        self._unread = self._unreadable_count() - self._begun
 
-    def _not_understood(self) -> int:
+    def _unreadable_count(self) -> int:
         counts = self._links.counts()
         return counts["unknown_connections"] + counts["unknown_answers"]
 
     def _read(self) -> None:
         if not self._trace.exists():
             return
-        found = [line for line in read_trace(self._trace) if line["api"] in _APIS]
-        readable = [line for line in found if "request" in line]
-        self._without_body = len(found) - len(readable)
+        from_controllers = [line for line in read_trace(self._trace) if line["api"] in _APIS]
+        readable = [line for line in from_controllers if "request" in line]
+        self._without_body = len(from_controllers) - len(readable)
         self._exchanges = sorted(
             (
                 Exchange(

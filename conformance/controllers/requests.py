@@ -1,13 +1,13 @@
-"""Requests of a controller, built in any version and sent by kafka-chaos, the errors in their answers, and what makes
-brokers refuse them, in containers without privileges.
+"""Requests of a controller, which kafka-chaos builds in any version and sends itself, the errors in their answers, and
+two ways to make brokers refuse them: an authorizer, and an offline log directory.
 
-What a scenario changes about a request is what it is about: an epoch, a leader. How a version arranges it is not. Any
-listener takes such requests: brokers tell controllers by epochs, and where there is an authorizer by the principal, not
-by where they call.
+A scenario chooses a request's content, such as an epoch or a leader; this module arranges it as the version needs. A
+broker takes such requests on any listener: it recognizes a controller by its epochs, and with an authorizer by its
+principal, not by the address or listener.
 
-By an authorizer: clients without names (PLAINTEXT) are all `User:ANONYMOUS`, but access control lists also know hosts:
-ClusterAction is allowed to the brokers' own addresses alone, everything else to everybody. By an offline log directory:
-its folder is moved away, as a disk that is gone; the broker notices at its next checkpoint, at the latest after
+The authorizer: all clients of a PLAINTEXT listener are `User:ANONYMOUS`, but access control lists also name hosts, so
+ClusterAction is allowed to the brokers' addresses alone, and everything else to everybody. The offline log directory:
+its folder is moved away, like a disk that is gone; the broker notices at its next checkpoint, at the latest after
 `replica.high.watermark.checkpoint.interval.ms`, and goes on with the other directory.
 """
 
@@ -44,12 +44,12 @@ CLUSTER_AUTHORIZATION_FAILED = 31
 KAFKA_STORAGE_ERROR = 56
 STALE_BROKER_EPOCH = 77
 
-_WITH_TOPIC_IDS = 5
+_FIRST_VERSION_WITH_TOPIC_IDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """Who a request says that it comes from; `broker_epoch` is the receiver's, as the sender believes."""
+    """The controller that a request names as its sender; `broker_epoch` is the receiver's, as the sender believes."""
 
     controller: int
     controller_epoch: int
@@ -79,7 +79,7 @@ def leader_and_isr(
     topic_ids: Mapping[str, uuid.UUID],
     live_leaders: Sequence[tuple[int, str, int]] = (),
 ) -> Any:
-    """A LeaderAndIsr request; `live_leaders` are (broker, host, port).
+    """A LeaderAndIsr request about these partitions; `live_leaders` are (broker, host, port).
 
     `topic_ids` may lack topics, which then go without an id (the nil UUID).
     """
@@ -89,19 +89,19 @@ def leader_and_isr(
             topic_name=topic,
             topic_id=topic_ids.get(topic),
             partition_states=[
-                _state(kind.LeaderAndIsrTopicState.LeaderAndIsrPartitionState, one)
-                for one in states
-                if one.topic == topic
+                _state(kind.LeaderAndIsrTopicState.LeaderAndIsrPartitionState, state)
+                for state in states
+                if state.topic == topic
             ],
         )
-        for topic in dict.fromkeys(one.topic for one in states)
+        for topic in dict.fromkeys(state.topic for state in states)
     ]
     return kind(
         version=version,
         controller_id=sender.controller,
         controller_epoch=sender.controller_epoch,
         broker_epoch=sender.broker_epoch,
-        ungrouped_partition_states=[_state(kind.LeaderAndIsrPartitionState, one) for one in states],
+        ungrouped_partition_states=[_state(kind.LeaderAndIsrPartitionState, state) for state in states],
         topic_states=grouped,
         live_leaders=[
             kind.LeaderAndIsrLiveLeader(broker_id=broker, host_name=host, port=port)
@@ -125,10 +125,10 @@ def _state(kind: Any, state: PartitionState) -> Any:
 
 
 def send_as_controller(address: str, request: Any, *, client_id: str = "kafka-chaos") -> dict[str, Any]:
-    """Send a request to the broker at `address` (`host:port`), once; this broker's own answer, as a dictionary.
+    """Send a request to the broker at `address` (`host:port`), without retries, and return its answer as a dictionary.
 
-    Raises `BrokerUnreachable` where the broker does not take the connection or breaks it off, as it does on a request
-    that it can't read.
+    Raises `BrokerUnreachable` if the broker does not take the connection, or breaks it off, as on a request that it
+    can't read.
     """
     with BrokerClient(address, timeout=10, client_id=client_id) as client:
         answer: dict[str, Any] = client.request(request).to_dict(json=False)
@@ -138,13 +138,13 @@ def send_as_controller(address: str, request: Any, *, client_id: str = "kafka-ch
 def leader_and_isr_errors(
     version: int, answer: Mapping[str, Any], *, topic_ids: Mapping[str, Any]
 ) -> tuple[int, dict[tuple[str, int], int]]:
-    """(the answer's error, (topic, partition) → error) of a LeaderAndIsr response.
+    """The error code of a LeaderAndIsr response, and the error codes by (topic, partition) in it.
 
-    A topic id that is not in `topic_ids` is treated as a topic of its own.
+    A topic whose id is not in `topic_ids` (ids by name) is named by its id.
     """
-    if version < _WITH_TOPIC_IDS:
-        found = {(e["topic_name"], e["partition_index"]): e["error_code"] for e in answer["partition_errors"]}
-        return answer["error_code"], found
+    if version < _FIRST_VERSION_WITH_TOPIC_IDS:
+        errors = {(e["topic_name"], e["partition_index"]): e["error_code"] for e in answer["partition_errors"]}
+        return answer["error_code"], errors
     names = {topic_id: name for name, topic_id in topic_ids.items()}
     errors = {
         (names.get(topic["topic_id"], str(topic["topic_id"])), entry["partition_index"]): entry["error_code"]
@@ -161,18 +161,18 @@ AUTHORIZER_CONFIGS = {
 }
 """The brokers' properties that `allow_cluster_action_to_brokers_only` needs."""
 
-_EVERYBODY = "*"
-_ANONYMOUS = "User:ANONYMOUS"
-_FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "IDEMPOTENT_WRITE")
+_ANY_HOST = "*"
+_ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
+_OPERATIONS_FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "IDEMPOTENT_WRITE")
 
 
 def allow_cluster_action_to_brokers_only(cluster: Cluster, *, timeout: float = 30.0) -> None:
-    """Revoke ClusterAction from everybody except the brokers, which are identified by address; wait until all know.
+    """Allow ClusterAction to the brokers' addresses alone, and wait until every broker refuses it to this client.
 
     The cluster has to have `AUTHORIZER_CONFIGS`.
     """
-    lists = [_allow(operation, _EVERYBODY) for operation in _FOR_EVERYBODY]
-    # One request: after the first of these, we would be allowed nothing.
+    lists = [_allow(operation, _ANY_HOST) for operation in _OPERATIONS_FOR_EVERYBODY]
+    # All in one request: once the first list is in force, this client may create no further one.
     lists += [_allow("ALL", node.address) for node in cluster.brokers.values()]
     client = new_client(AdminClient, {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     try:
@@ -187,7 +187,7 @@ def allow_cluster_action_to_brokers_only(cluster: Cluster, *, timeout: float = 3
 
 
 def _refuses_us(address: str) -> bool:
-    """Ask for nothing, in the name of a controller of long ago: that is done in no case."""
+    """Whether a broker denies this client ClusterAction. Harmless: the request names no replica."""
     answer = send_as_controller(address, StopReplicaRequest(version=0, ungrouped_partitions=[]))
     return bool(answer["error_code"] == CLUSTER_AUTHORIZATION_FAILED)
 
@@ -197,7 +197,7 @@ def _allow(operation: str, host: str) -> AclBinding:
         ResourceType.BROKER,
         "kafka-cluster",
         ResourcePatternType.LITERAL,
-        _ANONYMOUS,
+        _ANONYMOUS_PRINCIPAL,
         host,
         AclOperation[operation],
         AclPermissionType.ALLOW,

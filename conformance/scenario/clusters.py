@@ -34,9 +34,9 @@ BEFORE_KIP_101: Mapping[str, object] = {
     "inter.broker.protocol.version": "0.11.0-IV1",
     "log.message.format.version": "0.11.0-IV1",
 }
-_WITH_ZOOKEEPER = ("zookeeper.", "controlled.shutdown.retry.", "controlled.shutdown.max.")
-_MOST_AT_ONCE = 2
-"""Clusters that run at the same time: 1.3 GB each."""
+_ZOOKEEPER_KEY_PREFIXES = ("zookeeper.", "controlled.shutdown.retry.", "controlled.shutdown.max.")
+_MAX_RUNNING_CLUSTERS = 2
+"""Each cluster takes 1.3 GB of memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +46,10 @@ class ClusterProfile:
     `fresh`: each act gets its own cluster.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
     that time is longer than any scenario.
-    `controllers`: of a cluster in KRaft mode; they are no brokers, and one alone never fails. `migration_controllers`:
+    `controllers`: the number of dedicated controllers in KRaft mode; a single one never fails. `migration_controllers`:
     see `ClusterLayout`.
     `elr`: whether leaders are elected from the eligible leader replicas; None leaves it to the version.
-    `links`: every connection passes a link, so that single requests can be held.
+    `links`: whether every connection passes a link, so that single requests can be held.
     """
 
     name: str
@@ -68,24 +68,23 @@ class ClusterProfile:
     configs_of: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
 
     def in_kraft(self, kafka_version: str) -> Self:
-        """The same kind of cluster in KRaft mode, with controllers that are no brokers.
+        """The same profile in KRaft mode with dedicated controllers, without the keys of brokers with ZooKeeper.
 
-        It runs in this version of Kafka, unless it is there to show another one. Settings that only brokers with
-        ZooKeeper have are left out.
+        `kafka_version` replaces the default version; a profile that sets another version keeps it.
         """
         version = kafka_version if self.kafka_version == KAFKA_VERSION else self.kafka_version
         name = f"{self.name}, Kafka {version} in KRaft mode"
-        configs = {key: value for key, value in self.configs.items() if not key.startswith(_WITH_ZOOKEEPER)}
+        configs = {key: value for key, value in self.configs.items() if not key.startswith(_ZOOKEEPER_KEY_PREFIXES)}
         return replace(self, name=name, metadata_mode=KRAFT, kafka_version=version, configs=configs)
 
     @property
     def voters(self) -> tuple[int, ...]:
-        """The node ids of the controllers, where there are several: they may fail."""
+        """The node ids of the controllers if there are several, which may fail; else nothing."""
         several = self.metadata_mode == KRAFT and self.controllers > 1
         return tuple(CONTROLLER_IDS + number for number in range(1, self.controllers + 1)) if several else ()
 
     def model(self, **topic: Any) -> ClusterConfig:
-        """The model's configuration of a topic on such a cluster; `topic` has the keys that are its own."""
+        """The model's configuration of a topic on such a cluster; `topic` has the topic's own fields."""
         rules, version = rules_in(self.kafka_version, self.metadata_mode, self.elr), release(self.kafka_version)
         return ClusterConfig(
             protocol=PROTOCOLS[self.protocol],
@@ -101,7 +100,7 @@ class ClusterProfile:
 
     @property
     def spec(self) -> ClusterLayout:
-        """The layout that the cluster is started with."""
+        """The layout with which a cluster of this profile is started."""
         return ClusterLayout(
             kafka_version=self.kafka_version,
             metadata_mode=self.metadata_mode,
@@ -111,12 +110,12 @@ class ClusterProfile:
             links=self.links,
             brokers=self.brokers,
             log_directories=self.log_directories,
-            broker_configs={**_ALWAYS, **self.configs},
+            broker_configs={**_COMMON_CONFIGS, **self.configs},
             configs_of=dict(self.configs_of),
         )
 
 
-_ALWAYS: Mapping[str, object] = {
+_COMMON_CONFIGS: Mapping[str, object] = {
     # Scenarios compare checkpoints: write them every half second instead of every five seconds.
     "replica.high.watermark.checkpoint.interval.ms": 500,
     # Longer than any cut of a scenario, unless the profile sets it.
@@ -150,10 +149,10 @@ class ClusterLease:
             self.cluster.__exit__(None, None, None)
 
     def make_controller(self, broker: int, *, timeout: float = 60.0) -> int:
-        """Make a broker the controller, and wait until every broker's metadata responses name it: its number.
+        """Make a broker the controller, wait until every broker's metadata names it, and return its id.
 
-        Which broker wins the election is a race, so this repeats it. Every election raises the controller epoch. In
-        KRaft mode no broker can be: then it is the number of the controller that there is.
+        Which broker wins the election is a race, so elections are repeated; each raises the controller epoch. In KRaft
+        mode brokers can't be controllers: the id of the active controller is returned.
         """
         if self.profile.metadata_mode == KRAFT:
             return self.settled_controller()
@@ -169,7 +168,7 @@ class ClusterLease:
         return broker
 
     def settled_controller(self) -> int:
-        """The controller, whichever it is; with ZooKeeper, once every broker's metadata responses name it."""
+        """The id of the present controller; with ZooKeeper, once every broker's metadata names it."""
         if self.profile.metadata_mode == KRAFT:
             return wait_until(self.metadata.controller, "a controller to be active", timeout=30)
         controller = self._await_settled_controller()
@@ -182,7 +181,7 @@ class ClusterLease:
         self.view = ClusterView(self.cluster, self.admin)
 
     def _await_settled_controller(self) -> int:
-        """The controller, once every broker names it: it has begun its work, and every broker knows the change."""
+        """The id of the controller once every broker names it: then it is at work, and its election is known."""
 
         def named() -> dict[int, int | None]:
             answers: dict[int, int | None] = dict.fromkeys(self.cluster.brokers)
@@ -203,13 +202,13 @@ class ClusterLease:
         )
 
     def isolation(self, broker: int) -> Rules:
-        """Rules of a broker's packet filter that drop everything between it and every other node; clients reach it."""
+        """Packet filter rules that drop all traffic between a broker and the other nodes, but not clients'."""
         others = [node.address for node in self.cluster.nodes if node is not self.cluster.brokers[broker]]
         hooks = (("INPUT", "-s"), ("OUTPUT", "-d"))
         return Rules("isolation", {hook: [(side, other, "-j", "DROP") for other in others] for hook, side in hooks})
 
     def clean_up(self) -> None:
-        """Thaw, start and reconnect everything; raises a `KafkaChaosError` if that fails."""
+        """Thaw, start and reconnect all nodes; raises a `KafkaChaosError` if that fails."""
         for node in self.cluster.nodes:
             node.unpause()
         for node in [*self.cluster.brokers.values(), *self.cluster.controllers.values()]:
@@ -217,9 +216,9 @@ class ClusterLease:
                 for command in ("-F", "-X"):
                     node.must_execute("iptables", "-w", command)
         self.cluster.start_again(self.cluster.nodes)
-        everyone = frozenset(self.cluster.brokers)
+        brokers = frozenset(self.cluster.brokers)
         wait_until(
-            lambda: self.metadata.brokers() == everyone and self.metadata.controller() is not None,
+            lambda: self.metadata.brokers() == brokers and self.metadata.controller() is not None,
             "all brokers to be registered",
             timeout=30,
             seen=lambda: str(sorted(self.metadata.brokers() or ())),
@@ -246,7 +245,7 @@ class ClusterPool:
             self._running.clear()
 
     def enter(self, profile: ClusterProfile) -> ClusterLease:
-        """A clean cluster of this profile: a running one if there is one."""
+        """A clean cluster of this profile: the running one if it can be cleaned up, and is not `fresh`."""
         profile = self._actual(profile)
         lease = self._running.get(profile.name)
         if lease is not None:
@@ -257,14 +256,14 @@ class ClusterPool:
             except KafkaChaosError as trouble:
                 logging.getLogger(__name__).info("cluster %s is removed: %s", profile.name, trouble)
             self._remove(lease)
-        while len(self._running) >= _MOST_AT_ONCE:
+        while len(self._running) >= _MAX_RUNNING_CLUSTERS:
             self._remove(next(iter(self._running.values())))
         lease = self._running[profile.name] = _start(profile)
         return lease
 
     @contextmanager
     def leased(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
-        """A clean cluster; it is not used again if the block ends with an error."""
+        """A clean cluster of this profile for a `with` block; it is removed if the block ends with an error."""
         lease = self.enter(profile)
         try:
             yield lease
@@ -276,7 +275,7 @@ class ClusterPool:
             raise
 
     def discard(self, profile: ClusterProfile) -> None:
-        """Remove a cluster that no act should get any more."""
+        """Remove the running cluster of a profile, if there is one, so that no act gets it again."""
         lease = self._running.get(self._actual(profile).name)
         if lease is not None:
             self._remove(lease)

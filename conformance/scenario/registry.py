@@ -35,7 +35,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a behaviour is documented. The section is named in English and as in the document itself."""
+    """The section of a document that describes a behaviour, named in English and as in the document itself."""
 
     document: Document
     section: str
@@ -46,8 +46,8 @@ class Source:
 class Scenario:
     """A documented behaviour: its id, its source, what it shows in one line and as a story, and its steps.
 
-    `file`: where its steps are, as a path from the project's root. `needs_zookeeper`: why it can't be run in KRaft
-    mode; None where it can.
+    `file`: where its steps are, as a path from the project's root. `needs_zookeeper`: why the scenario can't run
+    in KRaft mode; None if it can.
     """
 
     id: str
@@ -70,9 +70,9 @@ def folders() -> Mapping[str, Path]:
 
 @cache
 def all_scenarios() -> Mapping[str, Scenario]:
-    """Every scenario by id, in the order of the packages and of their documents; imports no steps.
+    """Every scenario by id, in the order of the packages and of their documents. Modules of steps are not imported.
 
-    A process reads the files once.
+    The files are read once in a process.
     """
     by_id: dict[str, Scenario] = {}
     for package, folder in folders().items():
@@ -96,7 +96,7 @@ def read_documents(file: Path) -> dict[str, Source]:
 def scenarios_in(path: Path) -> list[Scenario]:
     """The scenarios of a file that no package has, such as the stories that `kafka-chaos predict --story` writes.
 
-    Raises `UsageFailure` where the file has none, or a step that there is not.
+    Raises `UsageFailure` if the file has no scenario, or a step that does not exist.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError

@@ -1,7 +1,7 @@
-"""The kinds that cut nodes off, from each other (brokers, or in KRaft mode controllers and brokers) or from everybody.
+"""Faults that cut nodes off, from each other (brokers, or in KRaft mode controllers and brokers) or from everybody.
 
 `DROP` blackholes packets: the peer waits for its time-outs. `REJECT` answers with a TCP reset: the peer fails fast.
-These are different faults.
+Kafka reacts differently to each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class Partition(Fault):
     peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
     kind: ClassVar[str] = "partition"
     ends_with_process: ClassVar[bool] = True
-    # Where controllers alone are cut, one `session-expiry` for each broker.
+    # If controllers alone are cut off, the model counts one `session-expiry` for each broker instead.
     counts_as: ClassVar[str] = "partition"
     appearance: ClassVar[Appearance] = Appearance("#0b7285", "#57c3d6", Pattern.DOTS)
 
@@ -49,15 +49,15 @@ class Partition(Fault):
         at_once(nodes, self._rules(peers).install)
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        found = self._rules().matched(node)
-        return replace(found, evidence={**found.evidence, "action": self.action})
+        proof = self._rules().matched(node)
+        return replace(proof, evidence={**proof.evidence, "action": self.action})
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         self._rules().remove(node)
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """How many packets matched the rules, and what happened to them."""
+        """Words for the number of packets that matched the rules, and for what happened to them."""
         fate = {"drop": "dropped", "reject": "rejected"}.get(evidence.get("action", ""), "stopped")
         return f"{counted_packets(evidence)} {fate}"
 
@@ -79,7 +79,7 @@ class Partition(Fault):
         return (*rule, *jump)
 
 
-_EVERYTHING = {"INPUT": [("!", "-i", "lo", "-j", "DROP")], "OUTPUT": [("!", "-o", "lo", "-j", "DROP")]}
+_ALL_BUT_LOOPBACK = {"INPUT": [("!", "-i", "lo", "-j", "DROP")], "OUTPUT": [("!", "-o", "lo", "-j", "DROP")]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Isolate(Fault):
 
     kind: ClassVar[str] = "isolate"
     ends_with_process: ClassVar[bool] = True
-    # The model's may cut off clients, too.
+    # In the model, a partition may cut off clients, too.
     counts_as: ClassVar[str] = "partition"
     appearance: ClassVar[Appearance] = Appearance("#8a2f6b", "#d98abf", Pattern.BACK_DIAGONALS)
 
@@ -104,9 +104,9 @@ class Isolate(Fault):
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """How many packets were dropped."""
+        """Words for the number of packets that were dropped."""
         return f"{counted_packets(evidence)} dropped"
 
     @property
     def _rules(self) -> Rules:
-        return Rules(chain_name(self), _EVERYTHING)
+        return Rules(chain_name(self), _ALL_BUT_LOOPBACK)

@@ -19,9 +19,8 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.journal import JournalFile, journaled_runs
 from kafka_chaos.harness.cluster.containers.labels import owner_is_alive, run_labels
 
-_SHOWN = 200
-
-
+_SHOWN_CHARACTERS = 200
+"""How much of a failed command's last line of output a message shows."""
 _KIND = "attached"
 
 
@@ -35,7 +34,7 @@ class ShellCommand:
     environment: Mapping[str, str]
 
     def run(self) -> str:
-        """Run it: its output.
+        """Run the command, and return its output.
 
         Raises `ClusterFailure` if it ends with another exit code than 0, or does not end within `timeout` seconds.
         """
@@ -58,14 +57,14 @@ class ShellCommand:
                 process.communicate()
         said = output.decode(errors="replace").strip()
         if process.returncode != 0:
-            last = said.rpartition("\n")[2][-_SHOWN:] or "no output"
+            last = said.rpartition("\n")[2][-_SHOWN_CHARACTERS:] or "no output"
             raise ClusterFailure(f"{self.what}: the command ended with exit code {process.returncode}: {last}")
         return said
 
 
 @dataclass
 class BreakJournal:
-    """The journal of one run; begun when something is about to be broken, gone when all is healed."""
+    """The journal of one run: the file begins before something is broken, and is gone when everything is healed."""
 
     run_id: str
     _open: set[int] = field(default_factory=set)
@@ -73,7 +72,7 @@ class BreakJournal:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def broken(self, healing: ShellCommand) -> int:
-        """Write down what heals what is about to be broken: a number for `healed`."""
+        """Note, before something is broken, the command that heals it; returns the number to give to `healed`."""
         with self._lock:
             file, number = JournalFile(_KIND, self.run_id), next(self._numbers)
             if not self._open:
@@ -83,7 +82,7 @@ class BreakJournal:
             return number
 
     def healed(self, number: int) -> None:
-        """It is healed; the last one ends the journal."""
+        """Note that the entry with this number is healed; the last entry ends the journal."""
         with self._lock:
             file = JournalFile(_KIND, self.run_id)
             self._open.discard(number)
@@ -94,11 +93,11 @@ class BreakJournal:
 
 
 def heal_abandoned() -> list[str]:
-    """Heal what dead runs left broken, the latest first; the commands that were run, by name.
+    """Heal what dead runs left broken, the latest first; returns the names of the commands that succeeded.
 
-    Every one is tried. Raises the first `ClusterFailure` afterwards; the journal then stays, for the next try.
+    Every command is tried. Then the first `ClusterFailure` is raised, and its journal stays for the next try.
     """
-    ran: list[str] = []
+    healed: list[str] = []
     failures: list[ClusterFailure] = []
     for run_id in journaled_runs(_KIND):
         file = JournalFile(_KIND, run_id)
@@ -109,14 +108,14 @@ def heal_abandoned() -> list[str]:
         for healing in reversed(_unhealed(lines)):
             try:
                 healing.run()
-                ran.append(healing.what)
+                healed.append(healing.what)
             except ClusterFailure as failure:
                 failures.append(failure)
         if len(failures) == before:
             file.end()
     if failures:
         raise failures[0]
-    return ran
+    return healed
 
 
 def _unhealed(lines: list[dict[str, object]]) -> list[ShellCommand]:

@@ -1,4 +1,4 @@
-"""The values that a test gives to a run: lanes, load and faults. Each is checked when it is made.
+"""The values that a test gives to a run: lanes, load and faults. Each value is checked when it is made.
 
     from kafka_chaos import kill, lane, load, pause
 
@@ -46,7 +46,7 @@ class PlannedFault:
         return replace(self, length=_seconds("lasting", seconds, at_least=0))
 
     def entry(self, load: Load) -> dict[str, Any]:
-        """The entry in an experiment's schedule under this load; ValueError if no time was set."""
+        """The fault's entry in an experiment's schedule under this load. Raises `ValueError` if no time was set."""
         if self.start is None:
             raise ValueError(
                 f'{self.kind}("{self.target}"): it has no time, expected .at(SECONDS), from 0 to {load.seconds:g}'
@@ -91,8 +91,8 @@ class Load:
 
     def entry(self) -> dict[str, Any]:
         """The key `workload` of an experiment."""
-        given = asdict(self)
-        return {"duration": float(given.pop("seconds")), **given}
+        keys = asdict(self)
+        return {"duration": float(keys.pop("seconds")), **keys}
 
 
 load = Load
@@ -101,10 +101,10 @@ load = Load
 def fault(kind: str, target: str, **keys: Any) -> PlannedFault:
     """A fault of any installed kind at a target; `keys` are the keys of this kind in an experiment."""
     __tracebackhide__ = True
-    found = fault_kind(kind)
+    fault_class = fault_kind(kind)
     if not isinstance(target, str):
         raise ValueError(f"{kind}: {target!r} is not a target: expected a role such as 'leader(orders)'")
-    built = build(found, target=Target.parse(target), at=0.0, duration=0.0, keys=keys)
+    built = build(fault_class, target=Target.parse(target), at=0.0, duration=0.0, keys=keys)
     return PlannedFault(kind, target, parameters=parameters(built))
 
 
@@ -115,13 +115,13 @@ def fault_function(kind: str) -> Callable[..., PlannedFault]:
     return planned
 
 
-_OF_A_RUN = (
+_KEYS_OF_A_RUN = (
     *("lane", "topic", "cleanup_policy", "kafka_version", "metadata_mode", "elr", "faults"),
     *("client", "flushes", "verifies_transactions", "consumer_offsets", "transaction_state", "created_late"),
 )
 """The keys of a lane that a test does not choose."""
-_OF_CLIENTS = ("client", "leader", "topic_configs", "producer_configs", "consumer_configs")
-LANE_KEYS = (*(one.name for one in fields(Lane) if one.name not in _OF_A_RUN), *_OF_CLIENTS)
+_KEYS_OF_CLIENTS = ("client", "leader", "topic_configs", "producer_configs", "consumer_configs")
+LANE_KEYS = (*(key.name for key in fields(Lane) if key.name not in _KEYS_OF_A_RUN), *_KEYS_OF_CLIENTS)
 """The arguments of `lane` besides the name."""
 
 

@@ -24,8 +24,8 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.worker import Worker
 
-_FIRST_READ_TIMEOUT = 15.0
-_FIRST_OF_LANE_TIMEOUT = 3.0
+_FIRST_READ_TIMEOUT_S = 15.0
+_FIRST_ACKNOWLEDGEMENT_TIMEOUT_S = 3.0
 
 
 class PhaseLoad:
@@ -33,7 +33,7 @@ class PhaseLoad:
 
     `applications` maps lanes to the functions that replace their clients. `start_offsets`, for topics that already hold
     records: per lane and partition, the first offset of this run. `create` asks for the topic of a lane that has
-    `created_at`, and returns whether it is there; such a lane joins `lanes` then.
+    `created_at`, and returns whether the topic exists; then the lane joins `lanes`.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class PhaseLoad:
         self._create, self._load_of = create, load_of
         self._late = sorted((lane.created_at, lane.lane, lane) for lane in lanes if lane.created_at is not None)
         self.span_ns: tuple[int, int] | None = None
-        """From when to when times counted, once the load has ended."""
+        """Begin and end of the load, in ns of the monotonic clock; None until the load has ended."""
         self._has_ended = threading.Event()
         self._creation = Worker(self._create_late, name="creation-of-topics")
 
     def __enter__(self) -> Self:
         self._calls.start()
         try:
-            # Loops last: what they read has to be there.
-            for lane in sorted(self.lanes.values(), key=lambda one: one.loop is not None):
+            # Loops last: they read the topics of the other lanes.
+            for lane in sorted(self.lanes.values(), key=lambda load: load.loop is not None):
                 self._start(lane)
         except BaseException:
             self.__exit__()
@@ -86,13 +86,13 @@ class PhaseLoad:
     def _start(self, lane: LaneLoad) -> None:
         """Start a lane, and wait a moment for its first acknowledgement.
 
-        The threads of an idempotent librdkafka never rest while brokers answer slowly: those of many lanes at once take
-        the processors from the brokers that are to answer.
+        The threads of an idempotent librdkafka never rest while brokers answer slowly: if many lanes start at once,
+        their threads take the processors from the brokers that are to answer.
         """
         lane.start()
         with suppress(WaitTimeout):
             has_begun = f"lane {lane.lane.lane} to have a record acknowledged"
-            wait_until(lambda: lane.counts[1] or lane.has_failed, has_begun, timeout=_FIRST_OF_LANE_TIMEOUT)
+            wait_until(lambda: lane.counts[1] or lane.has_failed, has_begun, timeout=_FIRST_ACKNOWLEDGEMENT_TIMEOUT_S)
 
     def _create_late(self) -> None:
         """Create topics amid faults, asking again until they are there, and put their lanes under load."""
@@ -119,25 +119,25 @@ class PhaseLoad:
                 stack.callback(lane.close)
 
     def clients(self, lane: str, role: str) -> Sequence[ClientProcess]:
-        """Those of the lane's clients that run as processes of their own, for faults to hit; see `ClusterControl`."""
+        """The lane's clients in `role` that are processes of their own, as targets of faults; see `ClusterControl`."""
         return self.lanes[lane].processes(role) if lane in self.lanes else ()
 
     def start_again(self, clients: Sequence[object]) -> None:
-        """Let new ones take the places of those that a fault has ended."""
+        """Start a new process for each client that a fault has ended."""
         for client in clients:
             if isinstance(client, ClientProcess):
                 client.start()
 
     @property
     def counts(self) -> Mapping[str, tuple[int, int, int]]:
-        """Per lane: sent, acknowledged, consumed."""
+        """By lane, the numbers of records sent, acknowledged and consumed so far."""
         return {name: lane.counts for name, lane in self.lanes.items()}
 
     def await_first_acknowledgements(self, *, timeout: float) -> None:
-        """Wait until every lane has an acknowledged record, and a consumed one.
+        """Wait until every lane has an acknowledged record and a consumed record; then the phase's clock begins.
 
-        Raises `WaitTimeout` without acknowledgements. A consumer that reads nothing is only reported, and delays the
-        phase by a few seconds at most. Its lane will be `unknown`. From now on the times of the phase count.
+        Raises `WaitTimeout` if a lane has no acknowledgement after `timeout` seconds. A consumer that reads nothing is
+        only reported, after 15 s: its lane will be `unknown`.
         """
         lacking = partial(self._lanes_without, 1)
         message, seen = "every lane to have a record acknowledged", lambda: f"none yet in {', '.join(lacking())}"
@@ -149,18 +149,18 @@ class PhaseLoad:
                 raise
         unread = partial(self._lanes_without, 2)
         try:
-            wait_until(lambda: not unread(), "every lane to have a record consumed", timeout=_FIRST_READ_TIMEOUT)
+            wait_until(lambda: not unread(), "every lane to have a record consumed", timeout=_FIRST_READ_TIMEOUT_S)
         except WaitTimeout:
             for name in unread():
                 self._on_notice(
-                    f"the consumer of lane {name} read nothing within {_FIRST_READ_TIMEOUT:g} s "
+                    f"the consumer of lane {name} read nothing within {_FIRST_READ_TIMEOUT_S:g} s "
                     "of the first acknowledgements"
                 )
         self._clock.began = time.monotonic()
         self._creation.start()
 
     def _lanes_without(self, count: int) -> list[str]:
-        """The lanes whose count, given by its index in `counts`, is zero, unless their producer has failed for good.
+        """The names of lanes whose count (an index in `counts`) is zero, but not if their producer has failed for good.
 
         Raises what a lane's thread raised.
         """
@@ -169,7 +169,7 @@ class PhaseLoad:
         return [name for name, counts in self.counts.items() if not counts[count] and not self.lanes[name].has_failed]
 
     def stop(self) -> None:
-        """End the load and wait until every record has an outcome."""
+        """Stop sending, and wait until every record has an outcome."""
         if self._clock.began is not None:
             self.span_ns = (round(self._clock.began * 1e9), time.monotonic_ns())
         self._has_ended.set()
@@ -181,7 +181,7 @@ class PhaseLoad:
             lane.await_outcomes()
 
     def end_loops(self, end_offsets: Mapping[str, Mapping[int, int]], *, timeout: float) -> None:
-        """Let every loop process its source up to these ends, at most `timeout` seconds for all, and end them."""
+        """Let every loop process its source to the end offsets, in `timeout` seconds for all; then end the loops."""
         deadline = time.monotonic() + timeout
         loops = [lane.loop for lane in self.lanes.values() if lane.loop is not None]
         for members in loops:
@@ -198,8 +198,7 @@ class PhaseLoad:
     ) -> None:
         """Let every consumer read up to its lane's end offsets, at most `timeout` seconds for all of them.
 
-        Those of a lane with `patience` are awaited for as many seconds, if that is longer. Then the members of groups
-        leave.
+        `patience`: by lane, a longer time-out in seconds for its consumers. Then the members of groups leave.
         """
         never = threading.Event()
         missing = [name for name in self.lanes if name not in end_offsets]
@@ -215,7 +214,7 @@ class PhaseLoad:
         self._end([lane.group for lane in self.lanes.values() if lane.group is not None])
 
     def _end(self, groups: Sequence[Members]) -> None:
-        """Let the members of these groups leave, and write what the groups have committed."""
+        """Let the members of these groups leave, and add the groups' committed offsets to the run directory."""
         for members in groups:
             members.leave()
         document = json.loads(self._groups_file.read_text()) if self._groups_file.exists() else {"groups": {}}

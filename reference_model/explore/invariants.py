@@ -33,8 +33,8 @@ def weak_isr(core: Core, state: CoreState) -> bool:
 
 
 def strong_isr(core: Core, state: CoreState) -> bool:
-    """The same for the ISR in ZooKeeper, from which the next leader is elected: what a consumer may have read
-    is on whoever may lead."""
+    """Every broker that takes itself for the leader has its records below its high watermark on all members of the ISR
+    in ZooKeeper, from which the next leader is elected: it will have every record that a consumer may have read."""
     isr = core.tables.controllers[state[-2]].isr
     for broker in core.brokers:
         local = core.tables.locals[state[broker]]
@@ -46,8 +46,8 @@ def strong_isr(core: Core, state: CoreState) -> bool:
 
 
 def committed_records_kept(core: Core, state: CoreState) -> bool:
-    """The leader of record, once it leads, holds what any broker that takes itself for the leader has
-    committed."""
+    """The leader in ZooKeeper, once it leads, holds all records below the high watermark of any broker that takes
+    itself for the leader."""
     controller = core.tables.controllers[state[-2]]
     leader = controller.leader
     if leader == NO_LEADER:
@@ -74,7 +74,7 @@ def followers_agree(core: Core, state: CoreState) -> bool:
 
 
 def log_matching(core: Core, state: CoreState) -> bool:
-    """Two logs with an entry of one leader epoch at one offset are the same up to there."""
+    """Two logs that have entries of the same leader epoch at the same offset are equal up to this offset."""
     for broker in core.brokers:
         for other in range(broker):
             if not core.pair(broker, state[broker], state[other]).matching:

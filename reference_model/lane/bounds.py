@@ -46,10 +46,10 @@ from kafka_chaos.reference_model.lane.state import (
     different,
     initial_state,
     leader_index,
-    parted,
     read_bit,
     record_of,
     request,
+    split_means,
     truncated,
     truncation_of,
     with_log,
@@ -162,7 +162,7 @@ def shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors
         lambda state: [same(after) for after in successors(state, lane)],
         visit,
         lambda state: len(lane.faults) - len(state.faults),
-        lambda state: parted(state, lane, most),
+        lambda state: split_means(state, lane, most),
         budget,
     )
     return found

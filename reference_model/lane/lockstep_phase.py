@@ -18,12 +18,12 @@ from kafka_chaos.reference_model.lane.effects import Action, Step
 from kafka_chaos.reference_model.lane.faults import fail_broker
 from kafka_chaos.reference_model.lane.replication import elect, expire, restart, thaw
 from kafka_chaos.reference_model.lane.state import (
+    DEFAULT_SCOPE,
     DOWN,
     FOLLOWER,
     FROZEN_LEADER,
     NOWHERE,
     OK,
-    USUAL,
     LaneState,
     Scope,
     leader_index,
@@ -75,7 +75,7 @@ def usual_scope(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> Scope:
     show nothing else any more.
     """
     waits = lockstep is not None and LockstepStep.APPEND in lockstep and lane.acks != "all"
-    return replace(USUAL, records=USUAL.records + 1) if waits else USUAL
+    return replace(DEFAULT_SCOPE, records=DEFAULT_SCOPE.records + 1) if waits else DEFAULT_SCOPE
 
 
 def replication_is_cut(lockstep: Lockstep, position: int) -> bool:

@@ -1,4 +1,4 @@
-"""Actions that the brokers and the controller of a lane take of themselves: one action, one function.
+"""Actions of a lane's brokers and controller, a function each: it yields each possible action and the state after it.
 
 Sources: Kafka's documentation ("Replication", `unclean.leader.election.enable`, `replica.lag.time.max.ms`),
 KIP-101 and KIP-279 (truncation by leader epoch), KIP-320 (only followers of the leader's own epoch count for
@@ -55,7 +55,7 @@ def fetch(state: LaneState, lane: Lane) -> Iterator[Step]:
 def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
     """The leader drops a follower that has not caught up for `replica.lag.time.max.ms` from the ISR.
 
-    It may hold all of this producer's records and lag behind another's, which the state does not show.
+    The follower may hold all of this producer's records and lag behind another's, which the state does not show.
     """
     if leader_index(state.replicas) < 0:
         return
@@ -66,7 +66,7 @@ def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def expand_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """The leader takes a follower into the ISR that has reached its high watermark and its epoch's start."""
+    """The leader takes a follower into the ISR that reached the high watermark and the start of the leader epoch."""
     leader = leader_index(state.replicas)
     if leader < 0:
         return
@@ -97,7 +97,7 @@ ELECTIONS = {
 
 
 def lead(state: LaneState, lane: Lane, broker: int, replicas: tuple[LaneReplica, ...]) -> LaneState:
-    """`broker` leads in a new leader epoch; live followers learn of it and truncate."""
+    """The state in which `broker` leads in a new leader epoch, and live followers have learned of it and truncated."""
     epoch = state.leader_epoch + 1
     leader = replicas[broker]._replace(role=LEADER, in_isr=True, leader_epoch=epoch, believed_isr=SHORT)
     replicas = follow_leader(exchanged(replicas, broker, leader), truncation_of(lane))
@@ -107,7 +107,7 @@ def lead(state: LaneState, lane: Lane, broker: int, replicas: tuple[LaneReplica,
 def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A zombie learns of the new leader: it follows, truncates, and its producers get NOT_LEADER_OR_FOLLOWER.
 
-    With acks=1 it has answered every append by then: an append is answered at once, on a connection that stays.
+    With acks=1 the zombie has answered every append by then: an append is answered at once, on a connection that stays.
     """
     leader = leader_index(state.replicas)
     if leader < 0:
@@ -145,7 +145,7 @@ def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
     """The session of a frozen leader expires, with ZooKeeper or, in KRaft mode, with the controller: the partition has
     no leader until the election.
 
-    It thaws later and runs on; when exactly makes no difference to anyone, so a zombie may act from here on.
+    The broker thaws later and runs on; when exactly makes no difference to anyone, so a zombie may act from here on.
     """
     for broker, replica in different(state.replicas):
         if replica.role == FROZEN_LEADER:
@@ -153,7 +153,7 @@ def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def depose(state: LaneState, lane: Lane, broker: int) -> LaneState:
-    """Take the leadership from a broker that does not learn of it, and its place in the ISR, as from one that died."""
+    """The state in which a broker has lost its leadership and its place in the ISR, without learning of it."""
     size = isr_size(state.replicas)
     believed = SOLE if size == 1 else SHORT if refuses_append(size, lane.min_insync_replicas) else ENOUGH
     replicas = without_failed(state.replicas, lane, broker, clean=True)

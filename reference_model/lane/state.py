@@ -27,15 +27,17 @@ DOWN, FOLLOWER, LEADER, ZOMBIE, FROZEN_LEADER = range(5)
 # What makes a replica outside the ISR electable, as bits: it is an eligible leader replica, or the last known leader.
 ELIGIBLE, LAST_KNOWN = 1, 2
 
-# What a deposed leader still believes of its ISR: fewer than min.insync.replicas, enough of them, itself alone.
+# The size of the ISR that a deposed leader still believes in: fewer than min.insync.replicas, at least as many as that,
+# or the leader alone.
 SHORT, ENOUGH, SOLE = range(3)
 
-# What the producer knows of a record. RETRY: an attempt failed or is in doubt, and another may follow.
+# What the producer knows about a record. RETRY: an attempt failed or is in doubt, and another may follow.
 NEW, WAITING, RETRY, INFO, OK = range(5)
 
 NOWHERE = -1
-"""The offset of what has none."""
+"""The offset of a record that was not acknowledged."""
 RECORD_BITS = 4
+"""The width of a record's number in the integers that stand for requests and reads."""
 MOST_RECORDS = 1 << RECORD_BITS
 MOST_ATTEMPTS = 8
 
@@ -47,19 +49,21 @@ CAN_STRIKE_AS: Mapping[str, Set[str]] = {
     "partition": {"partition", "pause", "session-expiry"},
     "stop": {"stop"},
 }
-"""The kinds of faults, each after those of which it can do everything (`faults.py`): a power loss may take nothing of
-the log, and a broker that is cut off may be within reach of its clients or not."""
-WAYS = (*({kind} for kind in CAN_STRIKE_AS), {"pause", "session-expiry"})
-"""Faults of which as many can strike in each of these ways as of others can do all that those can. The last one is for
-two faults: one partition is either of the two, but not both."""
+"""By kind of fault, the kinds whose effects it can have (`faults.py`): a power loss may leave the log whole, like a
+kill; a partition may cut the broker off from its clients, like a pause, or not, like a session expiry. In this order a
+kind comes after those whose effects it can have."""
+COMPARED_KINDS = (*({kind} for kind in CAN_STRIKE_AS), {"pause", "session-expiry"})
+"""Sets of kinds by which two lists of faults are compared: a list can do all that another can if, for each of these
+sets, it has at least as many faults that can strike as a kind in the set. The last set is needed since a partition can
+be a pause or a session expiry, but not both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """How far a search goes beside what the lane says: the records that the producer sends, and how often one record
-    may reach a broker's log or socket.
+    """The bounds of a search besides the lane's own: how many records the producer sends, and how often each may reach
+    a broker's log or socket.
 
-    Leader epochs and producer epochs have no bound of their own: faults bound the ones, records the others.
+    Leader epochs and producer epochs have no bound of their own: faults bound the former, records the latter.
     `kept_isr`: brokers leave the ISR because of faults alone, not because they are slow.
     """
 
@@ -72,10 +76,10 @@ class Scope:
             raise ValueError(f"{self}: at most {MOST_RECORDS} records and {MOST_ATTEMPTS} attempts")
 
     def attempts_of(self, lane: Lane) -> tuple[int, ...]:
-        """The attempts of each record.
+        """The number of attempts of each record, in order.
 
-        The last one has fewer, unless an idempotent producer may have to renew its producer epoch, that is, where an
-        acknowledged record may be gone.
+        The last record has one less, unless an idempotent producer may have to renew its producer epoch, that is, where
+        an acknowledged record may be gone.
         """
         if lane.acks == "0":
             return (1,) * self.records
@@ -114,9 +118,9 @@ class Record(NamedTuple):
 
 
 class LaneState(NamedTuple):
-    """A whole state.
+    """The state of a lane: brokers, producer, consumers and the faults left.
 
-    `reads` is the bit set of `read_bit(record, offset)` that some consumer has read; `faults` those that may
+    `reads` is the bit set of `read_bit(record, offset)` that some consumer has read; `faults` the faults that may
     still strike; `first_records` the first record of each of an idempotent producer's epochs, in which it has sequence
     number 0; `known_epoch` the highest leader epoch that the producer has addressed; `position` the number of steps of
     the lock-step phase that are done. `forgetful` brokers do not know that an unknown producer has to begin with
@@ -135,7 +139,7 @@ class LaneState(NamedTuple):
 
     @property
     def producer_epoch(self) -> int:
-        """The producer epoch that the producer sends in."""
+        """The producer's present epoch, counted from 0."""
         return len(self.first_records) - 1
 
 
@@ -161,7 +165,7 @@ def read_bit(record: int, offset: int) -> int:
 
 @cache
 def reads_of(log: tuple[int, ...]) -> int:
-    """The set of `read_bit` of a consumer that has read a whole log."""
+    """The bits (`read_bit`) of a consumer that has read a whole log."""
     reads = 0
     for offset, value in enumerate(log):
         reads |= read_bit(record_of(value), offset)
@@ -170,17 +174,17 @@ def reads_of(log: tuple[int, ...]) -> int:
 
 @cache
 def pairs(reads: int) -> list[tuple[int, int]]:
-    """The (record, offset) pairs of a set of `read_bit`."""
+    """The (record, offset) pairs that the bits of `LaneState.reads` stand for."""
     return [(record_of(position), position >> RECORD_BITS) for position in bits(reads)]
 
 
-USUAL = Scope()
+DEFAULT_SCOPE = Scope()
 
 
-def initial_state(lane: Lane, scope: Scope = USUAL) -> LaneState:
-    """All brokers up and in the ISR, one of them leads, nothing sent.
+def initial_state(lane: Lane, scope: Scope = DEFAULT_SCOPE) -> LaneState:
+    """The state in which all brokers are up and in the ISR, one of them leads, and nothing was sent.
 
-    A fault that can do what others do comes after those: the search meets the states first that have it left.
+    Faults that can do more come last, so that the search first reaches the states that have them left.
     """
     followers = (LaneReplica(FOLLOWER, True),) * (lane.replication_factor - 1)
     records = tuple(Record(NEW, count, NOWHERE) for count in scope.attempts_of(lane))
@@ -189,10 +193,10 @@ def initial_state(lane: Lane, scope: Scope = USUAL) -> LaneState:
 
 
 def canonical(state: LaneState, lane: Lane) -> LaneState:
-    """The representative of all states that behave alike.
+    """The representative of all states that behave like this one.
 
-    They may differ in the brokers' names, in how far leader epochs have risen, in when a zombie that nothing can reach
-    any more learns of its successor, and in a known epoch that rules out no broker.
+    These states may differ in the brokers' names, in how far leader epochs have risen, in when a zombie that nothing
+    can reach any more learns of its successor, and in a known epoch that rules out no broker.
     """
     state = settled(state, lane)
     replicas, leader_epoch, known_epoch = _canonical(state[0], state[1], state[6])
@@ -256,33 +260,37 @@ def _canonical(
     return tuple(sorted(replicas)), leader_epoch, max(fenced, default=-1) + 1
 
 
-def parted(state: LaneState, lane: Lane, most_attempts: int = MOST_ATTEMPTS) -> tuple[Hashable, int]:
-    """A state without its means, and the means as a bit set: the faults left, what consumers have read, and the
-    attempts left of each record, of which there are at most so many.
+def split_means(state: LaneState, lane: Lane, most_attempts: int = MOST_ATTEMPTS) -> tuple[Hashable, int]:
+    """The state without its means, and its means as a bit set, for `search.fewest_faults_first`.
 
-    What was read stays read and changes nothing that happens, and a fault need not strike. A record that may be sent
-    again need not be; only where one request is in flight does the next record wait for this one to be given up.
+    The means are what a state has left or has gained: the faults left, the attempts left of each record (at most
+    `most_attempts`), and the reads of consumers. Of two states that are otherwise equal, the one with more means can do
+    and show all that the other can: what was read stays read, and neither a fault nor another attempt has to happen.
+    With one request in flight, though, the next record waits until this one is given up: then attempts are no means.
     """
     replicas, leader_epoch, records, reads, faults, *rest = state
-    means = reads << len(lane.faults) * len(WAYS) | _fault_bits(faults, len(lane.faults))
+    means = reads << len(lane.faults) * len(COMPARED_KINDS) | _fault_bits(faults, len(lane.faults))
     if lane.acks == "0" or lane.max_in_flight == 1:
         return (replicas, leader_epoch, records, *rest), means
-    known = []
+    records_left = []
     for status, attempts, offset in records:
         means = means << most_attempts | (1 << attempts) - 1
-        known.append((RETRY if status == INFO else status, offset))
-    return (replicas, leader_epoch, tuple(known), *rest), means
+        records_left.append((RETRY if status == INFO else status, offset))
+    return (replicas, leader_epoch, tuple(records_left), *rest), means
 
 
 @cache
 def _fault_bits(faults: tuple[str, ...], most: int) -> int:
-    """At most so many faults as bits: the first, the second, … that can strike in each way."""
-    counts = [sum([not CAN_STRIKE_AS[kind].isdisjoint(ways) for kind in faults]) for ways in WAYS]
+    """For each of `COMPARED_KINDS`, as many bits set of `most` as faults can strike as one of its kinds.
+
+    Numbers in unary: one is at least another if its bits include the other's.
+    """
+    counts = [sum([not CAN_STRIKE_AS[kind].isdisjoint(kinds) for kind in faults]) for kinds in COMPARED_KINDS]
     return sum((1 << count) - 1 << most * place for place, count in enumerate(counts))
 
 
 def different(replicas: tuple[LaneReplica, ...]) -> Iterator[tuple[int, LaneReplica]]:
-    """Each broker with its replica, but for brokers whose replica equals the one before.
+    """Each broker's index with its replica, without brokers whose replica equals the one before.
 
     Brokers in equal states take equal steps, up to their names, and `canonical` puts equal replicas side by side. With
     five replicas this leaves out three of four steps.
@@ -295,7 +303,7 @@ def different(replicas: tuple[LaneReplica, ...]) -> Iterator[tuple[int, LaneRepl
 
 
 def leader_index(replicas: tuple[LaneReplica, ...]) -> int:
-    """The broker that leads by the controller's record and serves, or -1."""
+    """The index of the broker that leads by the controller's record and serves, or -1."""
     for index, replica in enumerate(replicas):
         if replica[0] == LEADER:
             return index
@@ -343,8 +351,10 @@ def truncation_of(lane: Lane) -> Truncation:
 
 @cache
 def truncated(log: tuple[int, ...], leader_log: tuple[int, ...], rule: Truncation) -> tuple[int, ...]:
-    """The part of its log that a new follower keeps by a rule; one that goes by its high watermark gets 0, since the
-    follower may not have learned of any yet."""
+    """The part of its log that a new follower keeps by a truncation rule.
+
+    The follower's high watermark is taken to be 0, since it may not have learned of any yet.
+    """
     return log[: rule(log, 0, leader_log)]
 
 

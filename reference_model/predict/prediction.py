@@ -31,7 +31,7 @@ from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending, is_
 from kafka_chaos.reference_model.lane.bounds import excluded
 from kafka_chaos.reference_model.lane.effects import Step
 from kafka_chaos.reference_model.lane.lockstep_phase import Lockstep, LockstepStep, usual_scope
-from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, initial_state, parted
+from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, initial_state, split_means
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import Findings, Story, shown
@@ -229,7 +229,7 @@ class _Work:
             lambda state: [forms[-1].of_state(canonical(after, lane)) for _, after in possible(state)],
             visit,
             lambda state: len(lane.faults) - len(state.faults),
-            lambda state: parted(state, lane),
+            lambda state: split_means(state, lane),
             self.budget,
         )
 

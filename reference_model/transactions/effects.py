@@ -1,11 +1,11 @@
-"""Building blocks of the machine's actions: their names, and the effect of a request where it arrives."""
+"""Building blocks of actions in the model of transactions: their names, and the effects of requests on arrival."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from kafka_chaos.reference_model.transactions.coordinator import Reply, add_partition, end_transaction, fence, verify
-from kafka_chaos.reference_model.transactions.partitions import contents, given, is_fenced, next_sequence
+from kafka_chaos.reference_model.transactions.partitions import contents, is_fenced, next_sequence, readable_records
 from kafka_chaos.reference_model.transactions.rules import Kind
 from kafka_chaos.reference_model.transactions.state import (
     ABORTED,
@@ -26,7 +26,10 @@ from kafka_chaos.reference_model.transactions.state import (
 
 
 class Action(NamedTuple):
-    """One step: its name, the incarnation, transaction, record and partition it concerns, if any, and the reply."""
+    """The name of a step, and the incarnation, transaction, record and partition that it concerns, or `NONE`.
+
+    `detail`: the reply to a request, for example.
+    """
 
     name: str
     producer: int = NONE
@@ -40,15 +43,15 @@ Step = tuple[Action, State]
 
 
 def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
-    """A request takes effect, whether or not its producer still waits for the answer."""
+    """The state after a request took effect, and the reply, whether or not the producer still waits for it."""
     if request.kind is Kind.PRODUCE:
         return _produce(state, setup, request)
     id = setup.ids[request.producer]
-    known = state.coordinated[id].status
+    status = state.coordinated[id].status
     if request.kind is Kind.ADD_PARTITION:
-        answer = add_partition(known, request.epoch, request.detail, setup.rules)
+        answer = add_partition(status, request.epoch, request.detail, setup.rules)
     else:
-        answer = end_transaction(known, request.epoch, bool(request.detail), setup.rules)
+        answer = end_transaction(status, request.epoch, bool(request.detail), setup.rules)
     if answer.append is None:
         return state, answer.reply
     if request.kind is Kind.END and request.detail and _is_replaced(state, setup, request.producer):
@@ -60,15 +63,18 @@ def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
 
 
 def without_late(state: State, transaction: int, late: frozenset[Kind]) -> State:
-    """The state in which of a transaction's late requests only those of some kinds may still arrive."""
+    """The state in which a transaction's late requests may still arrive only if their kind is in `late`."""
     kept = [request for request in state.late if request.transaction != transaction or request.kind in late]
     return state._replace(late=tuple(kept))
 
 
 def _produce(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
-    """The leader checks epoch and sequence number. For the first record of a transaction it asks the coordinator: to
-    verify it, or with one epoch per transaction to add the partition (KIP-890). Open records of an earlier epoch are of
-    another transaction, whose marker is still to come (KAFKA-18575)."""
+    """The state after a Produce request, and the leader's reply to it.
+
+    The leader checks epoch and sequence number. For the first record of a transaction, it asks the coordinator to
+    verify the transaction, or with one epoch per transaction to add the partition (KIP-890). Open records of an earlier
+    epoch belong to another transaction, whose marker is still to come (KAFKA-18575).
+    """
     id, rules = setup.ids[request.producer], setup.rules
     partition = setup.partition_of(request.detail)
     log = state.logs[partition]
@@ -76,13 +82,13 @@ def _produce(state: State, setup: Setup, request: Request) -> tuple[State, Reply
         return state, Reply.FENCED
     held = contents(log, id)
     if not held.open or (rules.compares_open_epochs and held.epoch != request.epoch):
-        known = state.coordinated[id].status
+        status = state.coordinated[id].status
         if rules.epoch_per_transaction:
-            reply, append = add_partition(known, request.epoch, partition, rules)
+            reply, append = add_partition(status, request.epoch, partition, rules)
             if append is not None:
                 state = with_status(state, setup, id, append, 0)
         else:
-            reply = verify(known, request.epoch, partition, rules) if rules.verifies else Reply.OK
+            reply = verify(status, request.epoch, partition, rules) if rules.verifies else Reply.OK
         if reply is not Reply.OK:
             return state, reply
     expected = next_sequence(log, id, request.epoch)
@@ -93,26 +99,26 @@ def _produce(state: State, setup: Setup, request: Request) -> tuple[State, Reply
 
 
 def append_to(state: State, setup: Setup, partition: int, log: Log) -> State:
-    """The partition's log after an append, and consumers that read all they are given.
+    """The state with the partition's new `log`, which consumers have read as far as they may.
 
     Reading changes nothing else, so reading at once shows every anomaly that reading later would.
     """
-    read = state.read | given(log, setup.rules.reads_below_last_stable_offset)
+    read = state.read | readable_records(log, setup.rules.reads_below_last_stable_offset)
     return with_log(state, partition, log)._replace(read=read)
 
 
 def abort_by_coordinator(state: State, setup: Setup, id: int) -> State:
-    """The coordinator aborts the open transaction of a transactional id by itself, which fences its producer."""
-    known = state.coordinated[id].status
+    """The state after the coordinator aborted the open transaction of a transactional id, which fences its producer."""
+    status = state.coordinated[id].status
     for number, producer in enumerate(state.producers):
-        in_it = setup.ids[number] == id and producer.epoch == known.epoch and producer.transaction != NONE
-        if in_it and state.outcomes[producer.transaction] == OPEN:
+        takes_part = setup.ids[number] == id and producer.epoch == status.epoch and producer.transaction != NONE
+        if takes_part and state.outcomes[producer.transaction] == OPEN:
             state = with_outcome(state, producer.transaction, ABORTED)
-    return with_status(state, setup, id, fence(known), known.partitions)
+    return with_status(state, setup, id, fence(status), status.partitions)
 
 
 def acknowledged(state: State, transaction: int, commit: bool) -> State:
-    """The producer has heard that its transaction ended as it wanted."""
+    """The state after the producer was told that its transaction ended as it had asked."""
     return with_outcome(state, transaction, COMMITTED if commit else ABORTED)
 
 

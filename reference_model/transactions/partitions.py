@@ -90,9 +90,9 @@ def last_stable_offset(log: Log) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def given(log: Log, reads_below_last_stable_offset: bool) -> int:
-    """The bit set of records that a read_committed consumer which has read all is given: below the last stable offset,
-    those that are not aborted."""
+def readable_records(log: Log, reads_below_last_stable_offset: bool) -> int:
+    """The bit set of records that a read_committed consumer has when it has read all it may: below the last stable
+    offset, those that are not aborted."""
     if reads_below_last_stable_offset:
         below, known = last_stable_offset(log), set(committed(log))
     else:

@@ -1,7 +1,7 @@
-"""The members of a scenario's group, a process each, and what the group shows from outside.
+"""The members of a scenario's consumer group, each a process, and observations of the group from outside.
 
-Partitions have owners only while no rebalance goes on; one that waits for a member may last. A member tells its
-generation and its partitions between batches, and never while it is frozen or dead: then they are not observed.
+Partitions have owners only while no rebalance goes on; a rebalance that waits for a member may last. A member answers
+with its generation and partitions between batches, and never while it is frozen or dead: then they are not observed.
 """
 
 import signal
@@ -33,14 +33,14 @@ from kafka_chaos.reference_model.lockstep.observation.clients import (
 
 _MODULE = "kafka_chaos.conformance.scenario.groups.member"
 HEARTBEAT_MS = 500
-_ASKED = 10.0
-_SETTLED = ("STABLE", "EMPTY")
-_REFUSALS = frozenset(KafkaError(code).name() for code in REFUSALS)
-_COMMITTED_WITHIN = 60.0
+_REQUEST_TIMEOUT_S = 10.0
+_SETTLED_STATES = ("STABLE", "EMPTY")
+_REFUSAL_NAMES = frozenset(KafkaError(code).name() for code in REFUSALS)
+_COMMIT_TIMEOUT_S = 60.0
 
 
 class MemberProcess(Helper):
-    """One member. `did`: what it has told so far, also before it was started again."""
+    """The process of a member. `did`: the member's deeds so far, with those before it was started again."""
 
     def __init__(self, settings: Mapping[str, Any], did: list[Deed]) -> None:
         super().__init__(_MODULE, "member", settings)
@@ -50,17 +50,17 @@ class MemberProcess(Helper):
         self.is_frozen = False
 
     @property
-    def runs(self) -> bool:
-        """Whether its process runs and is not frozen."""
+    def is_running(self) -> bool:
+        """Whether the member's process runs and is not frozen."""
         return self._process.poll() is None and not self.is_frozen
 
     def order(self, what: str, *, within: float = 20.0, **arguments: object) -> dict[str, Any]:
-        """Give an order and wait for the answer. Raises `ClusterFailure` if there is none in time."""
+        """Give the member an order, and return its answer. Raises `ClusterFailure` if none comes `within` seconds."""
         answer: dict[str, Any] = self.ask(what, within=within, **arguments)
         return answer
 
     def signal(self, number: signal.Signals) -> None:
-        """Send its process a signal, and wait for its end if it is SIGKILL."""
+        """Send the process a signal; after SIGKILL, wait until the process has ended."""
         self.is_frozen = number == signal.SIGSTOP
         self._process.send_signal(number)
         if number == signal.SIGKILL:
@@ -69,9 +69,9 @@ class MemberProcess(Helper):
 
 @dataclass
 class Members:
-    """The members of a group that reads `topic`, by number from 1; a context manager that ends them.
+    """The members of a group that reads `topic`, numbered from 1; a context manager that ends them.
 
-    `heartbeat_ms`: how often members learn from their coordinator what has become of them, with the protocol `classic`.
+    `heartbeat_ms`: the heartbeat interval, by which members of the protocol `classic` learn of rebalances.
     """
 
     bootstrap_servers: str
@@ -96,9 +96,9 @@ class Members:
     # --- What members do -------------------------------------------------------------------------------------------
 
     def join(self, number: int, *, place_of: int | None = None) -> None:
-        """Start a member, or one that was killed again: it has the same history.
+        """Start a member; one that was killed keeps its history.
 
-        `place_of`: the member whose `group.instance.id` it has, if not one of its own.
+        `place_of`: the number of the member whose `group.instance.id` it takes over, if any.
         """
         configs = {
             **member_configs(self.group),
@@ -120,7 +120,7 @@ class Members:
         self._processes[number] = MemberProcess(settings, [] if before is None else before.did)
 
     def poll(self, number: int, partition: int) -> None:
-        """It polls until it is given a record."""
+        """Let a member poll until it is given a record of `partition`."""
         member = self._processes[number]
         offset = member.order("poll", within=GIVEN_WITHIN + 10, partition=partition)["offset"]
         if offset is None:
@@ -128,57 +128,57 @@ class Members:
         member.did.append((GIVEN, partition, offset))
 
     def process(self, number: int) -> None:
-        """It processes the record in its hands."""
+        """Let a member process the record that it was given."""
         member = self._processes[number]
         answer = member.order("process")
         member.did.append((PROCESSED, answer["partition"], answer["offset"]))
 
     def commit(self, number: int, partition: int) -> None:
-        """It commits until it is acknowledged or refused."""
+        """Let a member commit its position, again and again, until the commit is acknowledged or refused."""
         member = self._processes[number]
 
         def answered() -> dict[str, Any] | None:
-            answer = member.order("commit", within=_COMMITTED_WITHIN, partition=partition)
+            answer = member.order("commit", within=_COMMIT_TIMEOUT_S, partition=partition)
             if answer["error"] is not None:
                 member.errors.append(answer["error"])
-            return answer if answer["error"] is None or answer["error"] in _REFUSALS else None
+            return answer if answer["error"] is None or answer["error"] in _REFUSAL_NAMES else None
 
         what = f"the answer to a commit of member {number}"
-        answer = wait_until(answered, what, timeout=_COMMITTED_WITHIN, interval=0.2, seen=lambda: str(member.errors))
+        answer = wait_until(answered, what, timeout=_COMMIT_TIMEOUT_S, interval=0.2, seen=lambda: str(member.errors))
         is_refused = answer["error"] is not None
         member.order("end_batch", refused=is_refused)
         member.did.append((REFUSED if is_refused else COMMITTED, partition, answer["offset"]))
 
     def leave(self, number: int) -> None:
-        """It leaves in order."""
+        """Let a member leave the group in order."""
         self._processes[number].order("leave")
 
-    def signal(self, number: int, what: signal.Signals) -> None:
-        """Its process gets a signal."""
-        self._processes[number].signal(what)
+    def signal(self, number: int, kind: signal.Signals) -> None:
+        """Send the process of a member a signal."""
+        self._processes[number].signal(kind)
 
     def errors(self, number: int) -> list[str]:
-        """The errors that its commits were answered with."""
+        """The names of the errors with which a member's commits were answered, in order."""
         return list(self._processes[number].errors)
 
     # --- What is seen of them --------------------------------------------------------------------------------------
 
     def observe(self) -> GroupObservation:
-        """Everything that can be observed of the group now.
+        """Observe members, owners of partitions, committed offsets and what each member tells.
 
-        Raises `ClusterFailure` without an answer of the coordinator, or if a rebalance goes on in which no member has
-        to be waited for.
+        Raises `ClusterFailure` if the coordinator does not answer, or if a rebalance goes on although every member
+        answers, so that it will be over soon.
         """
         described = self._described()
         each = {number: self._member(process) for number, process in self._processes.items()}
         members = {self._number(member): member for member in described.members}
-        is_settled = described.state.name in _SETTLED
+        is_settled = described.state.name in _SETTLED_STATES
         if not is_settled and all(each[number].has is not None for number in members):
             raise ClusterFailure(f"the group is {described.state.name}")
         owners = [NOBODY] * self.partitions
         for number, member in members.items():
-            for one in member.assignment.topic_partitions:
-                owners[one.partition] = number
+            for place in member.assignment.topic_partitions:
+                owners[place.partition] = number
         return GroupObservation(
             members=tuple(sorted(members)),
             owners=tuple(owners) if is_settled else None,
@@ -187,32 +187,38 @@ class Members:
         )
 
     def coordinator(self) -> int:
-        """The broker that is the group's coordinator."""
+        """The node id of the group's coordinator."""
         return int(self._described().coordinator.id)
 
     def _described(self) -> Any:
         try:
-            return self._admin.describe_consumer_groups([self.id], request_timeout=_ASKED)[self.id].result()
+            return self._admin.describe_consumer_groups([self.id], request_timeout=_REQUEST_TIMEOUT_S)[self.id].result()
         except KafkaException as failure:
             raise ClusterFailure(f"the coordinator does not describe the group: {failure.args[0].str()}") from failure
 
     def _committed(self) -> tuple[int, ...]:
-        asked = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
+        places = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
         try:
-            wanted = [ConsumerGroupTopicPartitions(self.id, asked)]
-            found = self._admin.list_consumer_group_offsets(wanted, request_timeout=_ASKED)[self.id].result()
+            request = [ConsumerGroupTopicPartitions(self.id, places)]
+            offsets = self._admin.list_consumer_group_offsets(request, request_timeout=_REQUEST_TIMEOUT_S)[
+                self.id
+            ].result()
         except KafkaException as failure:
             raise ClusterFailure(f"the committed offsets can't be read: {failure.args[0].str()}") from failure
-        return tuple(max(one.offset, 0) for one in sorted(found.topic_partitions, key=lambda one: one.partition))
+        committed = sorted(offsets.topic_partitions, key=lambda place: place.partition)
+        return tuple(max(place.offset, 0) for place in committed)
 
     def _number(self, described: Any) -> int:
-        """Whom the coordinator describes: by client.id, but it keeps that of a static member that another replaced."""
+        """The number of the member that the coordinator describes, taken from its client.id.
+
+        If a static member was replaced, the coordinator still shows the client.id of the former one.
+        """
         number = int(described.client_id.removeprefix("member-"))
         successor = self._successors.get(number, number)
         return successor if self._processes[successor].id == described.member_id else number
 
     def _member(self, process: MemberProcess) -> MemberObservation:
-        if not process.runs:
+        if not process.is_running:
             return MemberObservation(did=tuple(process.did))
         told = process.order("tell")
         process.id = told["id"]

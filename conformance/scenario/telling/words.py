@@ -1,6 +1,6 @@
-"""Observations in words: the steps of an act, each with what it changed, its consumer group, and single values.
+"""Words for the observations of an act: for each step the changes that it made, the consumer group, and single values.
 
-Guarantee: pure functions of the record. A step that changes nothing visible is told with the next one.
+Guarantee: pure functions of the act's record. A step without visible change shares the line of the next step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from kafka_chaos.reference_model.lockstep.observation.cluster import (
 )
 from kafka_chaos.reference_model.lockstep.state import LEADER, NOBODY
 
-_MOST_CELLS = 9
+_MAX_CELLS = 9
 _UNKNOWN = "–"
 Entry = tuple[int, str, int]
 """A record of a log: offset, name, leader epoch."""
@@ -72,7 +72,7 @@ def _rows(seen: Observation) -> Mapping[int, Any]:
 
 
 def tell_difference(act: ActRecord, difference: Difference) -> str:
-    """A difference in a sentence that names the replica."""
+    """A sentence that names the replica and the field, the value observed, and the values that the model allows."""
     where = PLACES.get(difference.broker) or act.broker_name(difference.broker)
     name = difference.field.replace("_", " ")
     kind = difference.field.rpartition(", ")[2]
@@ -105,8 +105,8 @@ def _log_text(log: Sequence[Entry]) -> str:
     for (offset, record, epoch), following in zip(log, expected, strict=False):
         name = _printable(record)[:16] + ("" if epoch == NO_EPOCH else f"·{epoch}")
         cells.append(name if offset == following else f"{offset}:{name}")
-    if len(cells) > _MOST_CELLS:
-        cells[2 : 3 - _MOST_CELLS] = [f"…{len(log) + 1 - _MOST_CELLS}…"]
+    if len(cells) > _MAX_CELLS:
+        cells[2 : 3 - _MAX_CELLS] = [f"…{len(log) + 1 - _MAX_CELLS}…"]
     return " ".join(cells) or "empty"
 
 
@@ -117,9 +117,9 @@ def _printable(record: str) -> str:
 
 def _tell_transactions(seen: TransactionsObservation) -> Iterator[str]:
     """Transactional ids, producers and the group's offset, each in a line."""
-    for name, one in seen.transactions.items():
-        where = f" in {' '.join(map(str, one.partitions))}" if one.partitions else ""
-        yield f"{name} {one.state}{where}, epoch {one.epoch}"
+    for name, transaction in seen.transactions.items():
+        places = f" in {' '.join(map(str, transaction.partitions))}" if transaction.partitions else ""
+        yield f"{name} {transaction.state}{places}, epoch {transaction.epoch}"
     for name, producer in seen.producers.items():
         yield f"{name} has epoch {producer.epoch}, {producer.reply}"
     if seen.offsets is not None:
@@ -135,8 +135,8 @@ def _tell_row(
     """A replica or a partition; `gone`: what it had after the previous step and no longer has."""
     names = _names(seen.log or ()) or "empty"
     if isinstance(seen, PartitionObservation):
-        given = " ".join(seen.read_committed) or "nothing"
-        return f": {names}, last stable offset {seen.last_stable_offset}, read_committed gives {given}"
+        readable = " ".join(seen.read_committed) or "nothing"
+        return f": {names}, last stable offset {seen.last_stable_offset}, read_committed gives {readable}"
     # A running broker's metadata responses, where they name another leader than the metadata has.
     agrees = seen.role is None or seen.leader is None or observation.leader in (None, seen.leader)
     belief = "" if agrees else " sees no leader" if seen.leader == NOBODY else f" sees leader {seen.leader}"
@@ -175,7 +175,7 @@ def group_lines(step: StepRecord) -> Iterator[str]:
 
 
 def tell_group(group: GroupObservation) -> tuple[str, str, str]:
-    """The members, the owner of each partition, and the committed offsets."""
+    """Words for the members, for the owner of each partition, and for the committed offsets."""
     owners = group.owners and [_UNKNOWN if owner == NO_MEMBER else str(owner) for owner in group.owners]
     return _values(group.members), _values(owners), _values(group.committed)
 

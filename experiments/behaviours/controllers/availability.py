@@ -1,4 +1,4 @@
-"""How long no broker served each partition: all brokers are polled continuously for the partitions that they lead.
+"""The time that no broker served each partition: all brokers are polled continuously for the partitions they lead.
 
 A partition is served if some broker answers ListOffsets for the latest offset, which only a leader does. The result is
 the longest time between two answers. Its resolution is the time between two polls, which is reported too.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 
-_PATIENCE = 0.5
+_ANSWER_TIMEOUT_S = 0.5
 
 Place = tuple[str, int]
 
@@ -34,7 +34,7 @@ class Availability:
             return sorted(gap for (name, _), gap in self.longest_gap.items() if name == topic)
 
     def note(self, served: Sequence[Place], *, seconds: float = 0.0) -> None:
-        """These partitions are served now, as a poll of `seconds` showed."""
+        """Note that these partitions are served now, as a poll that took `seconds` has shown."""
         now = time.monotonic()
         with self._lock:
             self.longest_round = max(self.longest_round, seconds)
@@ -45,7 +45,7 @@ class Availability:
 
 @contextmanager
 def poll_leaders(addresses: Sequence[str], topics: Mapping[str, int]) -> Iterator[Availability]:
-    """Poll from entering to leaving; `topics` has the number of partitions by topic."""
+    """Poll all brokers during the block; `topics` has the number of partitions by topic. Then the gaps are final."""
     places = [(topic, number) for topic, count in topics.items() for number in range(count)]
     availability = Availability(dict.fromkeys(places, 0.0))
     availability.note(places)
@@ -65,7 +65,7 @@ def poll_leaders(addresses: Sequence[str], topics: Mapping[str, int]) -> Iterato
 def _poll(address: str, topics: Mapping[str, int], availability: Availability, ending: threading.Event) -> None:
     while not ending.is_set():
         try:
-            with BrokerClient(address, timeout=_PATIENCE) as client:
+            with BrokerClient(address, timeout=_ANSWER_TIMEOUT_S) as client:
                 while not ending.is_set():
                     began = time.monotonic()
                     answers = client.latest_offsets({topic: range(count) for topic, count in topics.items()})

@@ -11,7 +11,7 @@ from kafka_chaos.contract.wire.kafka_python import ApiKey
 
 SIZE_BYTES = 4
 MAX_FRAME = 100 * 2**20
-"""`socket.request.max.bytes`; what claims to be longer is no frame of Kafka."""
+"""The default of `socket.request.max.bytes`: data that claims a greater size is no frame of Kafka."""
 
 PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
 
@@ -21,7 +21,7 @@ API_KEYS = {name: key for key, name in API_NAMES.items()}
 
 
 def no_api(name: str) -> str | None:
-    """Why a name is that of no request, with those that are near; None where it is one."""
+    """The message that no request has this name, with similar names; None if a request has it."""
     if name in API_KEYS:
         return None
     near = ", ".join(get_close_matches(name, API_KEYS)) or "Kafka's names, such as Produce"
@@ -30,7 +30,8 @@ def no_api(name: str) -> str | None:
 
 _HEADER = struct.Struct(">hhih")
 _SIZE = struct.Struct(">i")
-_MOST_VERSIONS = 40
+_VERSION_LIMIT = 40
+"""No API has as many versions; a greater number means that the bytes are no request."""
 
 
 @dataclass(slots=True)
@@ -50,23 +51,23 @@ class Header:
 
 
 def frame_size(data: memoryview, position: int) -> int:
-    """The size of the frame that begins here, without these four bytes; −1 where no frame of Kafka does."""
+    """The size in bytes of the frame at `position`, without its size field; −1 if no frame of Kafka begins there."""
     size = int(_SIZE.unpack_from(data, position)[0])
     return size if 0 <= size <= MAX_FRAME else -1
 
 
 def read_header(frame: memoryview) -> Header | None:
-    """The header of a request; None where this is none of Kafka's."""
+    """The header of a request; None if the frame is no request of Kafka."""
     if len(frame) < _HEADER.size:
         return None
     api, version, correlation_id, length = _HEADER.unpack_from(frame)
     end = _HEADER.size + max(0, length)
-    if api not in API_NAMES or not 0 <= version < _MOST_VERSIONS or length < -1 or end > len(frame):
+    if api not in API_NAMES or not 0 <= version < _VERSION_LIMIT or length < -1 or end > len(frame):
         return None
     client_id = bytes(frame[_HEADER.size : end]).decode(errors="replace")
     return Header(api, version, correlation_id, client_id, end)
 
 
 def correlation_id(frame: memoryview) -> int:
-    """Which request a response answers."""
+    """The correlation id of a response: that of the request which it answers."""
     return int(_SIZE.unpack_from(frame)[0])

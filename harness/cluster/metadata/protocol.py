@@ -1,4 +1,4 @@
-"""Protocols of the parts that differ between the metadata modes of a cluster."""
+"""Protocols of the parts that differ between clusters with ZooKeeper and clusters in KRaft mode."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class PartitionRecord:
     """A partition as the controller has recorded it; `leader` is −1 for none.
 
-    `partition_epoch` and `written_ms` (when it was recorded, in milliseconds since the epoch by the clock of who keeps
-    it) are None where the mode shows them to nobody.
+    `partition_epoch` and `written_ms` (when it was recorded, in milliseconds since 1970 by the clock of the node that
+    keeps it) are None if the metadata mode does not show them.
     """
 
     leader: int
@@ -37,12 +37,12 @@ class Members:
 
     @property
     def nodes(self) -> list[Node]:
-        """All containers: brokers last."""
+        """The nodes of all containers, brokers last."""
         return [*self.zookeepers.values(), *self.controllers.values(), *self.brokers.values()]
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Where clients reach each broker, by id: its address stays the same across restarts."""
+        """The addresses (`host:port`) for clients by broker id, which stay the same across restarts."""
         return {broker: f"127.0.0.1:{node.host_port}" for broker, node in self.brokers.items()}
 
     @property
@@ -55,44 +55,44 @@ class Metadata(Protocol):
     """The metadata of a running cluster, as its controller has it. Raises `ClusterFailure` where nobody answers."""
 
     def controller(self) -> int | None:
-        """The node that is the (active) controller; None while there is none."""
+        """The node id of the (active) controller; None while there is none."""
 
     def controller_epoch(self) -> int:
-        """A number that every election of a controller raises; 0 while nobody tells it."""
+        """The controller epoch, which every election of a controller raises; 0 while no node tells it."""
 
     def brokers(self) -> frozenset[int] | None:
-        """The brokers that are registered and not fenced; None while nobody tells them."""
+        """The ids of brokers that are registered and not fenced; None while no node tells them."""
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
         """The partition's state; None while the controller has not recorded it."""
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
-        """Depose the controller, and wait for the next election."""
+        """Depose the controller, and wait until a controller is elected again, perhaps the same."""
 
     def close(self) -> None:
         """End the connection."""
 
 
 class MetadataMode(Protocol):
-    """How the clusters of a mode come to be, and how their nodes come back."""
+    """How the clusters of a metadata mode are started, and how their nodes are started again."""
 
     def make(self) -> Members:
-        """All nodes, described for the engine; nothing is created yet."""
+        """All nodes of a new cluster, described for the container engine; nothing is created yet."""
 
     def container(self, node: Node, kafka_version: str) -> DockerContainer:
         """The container of a broker or controller in a version of its own; nothing is created yet."""
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
-        """The nodes to start and wait for, group after group."""
+        """The nodes in groups: each group is started, and awaited, before the next."""
 
     def metadata(self, members: Members) -> Metadata:
         """A connection to the metadata of a running cluster."""
 
     def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
-        """The brokers that are registered now. Raises `ClusterFailure` where nobody answers in time."""
+        """The ids of the brokers that are registered now. Raises `ClusterFailure` where nobody answers in time."""
 
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
-        """Wait until a node that was started serves; one that lost its session meanwhile is started once more."""
+        """Wait until a started node serves; a broker that lost its session meanwhile is started once more."""
 
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
-        """Start what is down once a former session or registration can't get in its way, and wait until all serve."""
+        """Start the nodes that are down, once no former session or registration is in the way; wait until all serve."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.experiment.specs import Experiment
 
-LEAST_FREE = 256 * 2**20
-"""Bytes that every run needs: logs of all containers, events and the report, with room to spare."""
+MIN_FREE_BYTES = 256 * 2**20
+"""The space that every run needs: logs of all containers, events and the report, with room to spare."""
 
 
 def check_output(root: Path, experiment: Experiment, *, option: str = "--out") -> None:
@@ -22,7 +22,7 @@ def check_output(root: Path, experiment: Experiment, *, option: str = "--out") -
     that is read-only or too full.
     """
     folder = check_writable(root, option)
-    needed, free = LEAST_FREE + experiment.planned_bytes, shutil.disk_usage(folder).free
+    needed, free = MIN_FREE_BYTES + experiment.planned_bytes, shutil.disk_usage(folder).free
     if free < needed:
         raise EnvironmentFailure(
             f"{option} {root}: the run may write {_size(needed)}, and {_size(free)} are free: "
@@ -31,22 +31,22 @@ def check_output(root: Path, experiment: Experiment, *, option: str = "--out") -
 
 
 def check_writable(path: Path, option: str) -> Path:
-    """The deepest existing folder of a path; raises, as `check_output` does, unless it is writable."""
-    there = path.absolute()
-    while not os.path.lexists(there):
-        there = there.parent
-    if not there.is_dir():
-        raise UsageFailure(f"{option} {path}: {there} is not a folder: choose another path")
+    """The deepest existing folder of a path; raises as `check_output` does unless this folder is writable."""
+    folder = path.absolute()
+    while not os.path.lexists(folder):
+        folder = folder.parent
+    if not folder.is_dir():
+        raise UsageFailure(f"{option} {path}: {folder} is not a folder: choose another path")
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except PermissionError:
-        raise UsageFailure(f"{option} {path}: this user may not write to {there}: choose another path") from None
+        raise UsageFailure(f"{option} {path}: this user may not write to {folder}: choose another path") from None
     except OSError as error:
         raise EnvironmentFailure(
-            f"{option} {path}: {there} can't be written ({error.strerror}): choose another path"
+            f"{option} {path}: {folder} can't be written ({error.strerror}): choose another path"
         ) from None
-    return there
+    return folder
 
 
 def _size(number: int) -> str:

@@ -1,5 +1,5 @@
-"""The events of a run by phase, fault, lane and partition: who led, who was in sync, who truncated what, and what the
-events show where leader epochs skip a number.
+"""The events of a run by phase, fault, lane and partition: leaders, ISRs, truncated logs, and what the events show when
+leader epochs skip a number.
 """
 
 import json
@@ -24,12 +24,12 @@ T = TypeVar("T")
 E = TypeVar("E")
 P = TypeVar("P", bound=_OfPartition)
 WHOLE_RUN = "run"
-"""Name of the one phase of a run that recorded none."""
+"""The name of the only phase of a run whose events name no phase."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """Load on some lanes for a while. `end_ns` is None where no event says when it ended."""
+    """A phase of the run: load on some lanes. `end_ns` is None if no event tells the phase's end."""
 
     name: str
     lanes: tuple[str, ...]
@@ -59,11 +59,11 @@ class FaultSpan:
 
     @property
     def name(self) -> str:
-        """The kind as a reader sees it."""
+        """The name of the fault's kind in the report."""
         return "lock-step phase" if self.kind == LOCKSTEP else self.kind
 
     def concerns(self, lane: str) -> bool:
-        """Whether the fault was aimed at the lane, or at all."""
+        """Whether the fault was aimed at this lane, or at all lanes."""
         return self.lanes is None or lane in self.lanes
 
 
@@ -119,7 +119,7 @@ class TimelineEvents:
     seconds: float | None = None
 
     def phase_of(self, lane: str) -> Phase | None:
-        """The phase that loaded a lane; None where no event and not lanes.json names it."""
+        """The phase that loaded a lane; None if neither an event nor lanes.json names the lane."""
         return next((phase for phase in self.phases if lane in phase.lanes), None)
 
 
@@ -160,10 +160,10 @@ def _by_place(events: Iterable[contract.Event], kind: type[P], shown: Callable[[
 
 
 def _offsets(events: Iterable[contract.Event]) -> dict[Place, list[Offsets]]:
-    """Per partition of a transactional lane what its leaders reported, from the first report of both offsets on.
+    """By partition of a transactional lane, the offsets that its leaders reported, from the first report of both on.
 
-    The two are asked for one after the other: a last stable offset that has overtaken a former high watermark counts
-    as far as that.
+    The two offsets are requested one after the other: a last stable offset above an earlier high watermark is capped
+    to it.
     """
     marks: dict[Place, int] = {}
     stable: dict[Place, int] = {}
@@ -235,11 +235,11 @@ def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
 
 
 CLIENTS_LAG_NS = 2_000_000_000
-"""How much later than the brokers clients may see a change."""
+"""The time by which clients may see a change later than the brokers do."""
 
 
 def election_states(elections: Sequence[LeaderElected]) -> list[Change]:
-    """The elections of a partition as states in order of time: who leads, in which epoch."""
+    """The elections of a partition in order of time, each as the leader and the leader epoch since then."""
     ordered = sorted(elections, key=_by_time)
     skipped = {after: before for before, after in _skipping(ordered)}
     return [

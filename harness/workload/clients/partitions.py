@@ -1,4 +1,4 @@
-"""To which partitions a producer sends: to all that it knows in turn, and from some moment on to new ones, too."""
+"""The partitions to which a producer sends: all known partitions in turn, and new partitions once it learns of them."""
 
 import threading
 from collections.abc import Callable
@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import KafkaException
 
-_ASK_EVERY = 0.5
-_ASK_TIMEOUT = 1.0
+_ASK_INTERVAL_S = 0.5
+_ASK_TIMEOUT_S = 1.0
 
 
 class InTurn:
-    """Record `seq` goes to partition `seq` modulo their number when it was sent, counted from partition `first` on.
+    """Round robin: record `seq` goes to partition `first` + `seq` modulo the number of partitions when it was sent.
 
-    `grow` belongs to the sender.
+    Only the thread that sends may call `grow`.
     """
 
     def __init__(self, count: int, *, first: int = 0) -> None:
@@ -25,30 +25,31 @@ class InTurn:
         self._counts = [count]
 
     def grow(self, count: int, first_seq: int) -> None:
-        """From this record on, there are so many partitions."""
+        """Set the number of partitions from record `first_seq` on."""
         self.count = count
         self._counts.append(count)
         self._first_seqs.append(first_seq)
 
     def of(self, seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """The partitions of these records."""
-        known = np.searchsorted(np.array(self._first_seqs), seqs, side="right") - 1
-        numbers: npt.NDArray[np.int64] = self.first + seqs % np.array(self._counts)[known]
+        """The partition of each record, by its `seq`."""
+        growths = np.searchsorted(np.array(self._first_seqs), seqs, side="right") - 1
+        numbers: npt.NDArray[np.int64] = self.first + seqs % np.array(self._counts)[growths]
         return numbers.astype(np.int32)
 
 
 def known_partitions(client: Any, topic: str) -> int:
-    """How many partitions of a topic the cluster tells a client, which then knows them; 0 while nobody tells."""
+    """Ask the cluster for a topic's number of partitions, which the client then knows; 0 if there is no answer."""
     try:
-        found = client.list_topics(topic, timeout=_ASK_TIMEOUT).topics[topic]
+        metadata = client.list_topics(topic, timeout=_ASK_TIMEOUT_S).topics[topic]
     except KafkaException:
         return 0
-    return len(found.partitions) if found.error is None else 0
+    return len(metadata.partitions) if metadata.error is None else 0
 
 
 class Learning:
     """Asks the cluster again and again, in a thread, until a topic has grown to `most` partitions.
 
+    `learned` is called with each number that the cluster answers.
     A client does the same of its own accord, only less often (`topic.metadata.refresh.interval.ms`, five minutes).
     """
 
@@ -60,13 +61,13 @@ class Learning:
         self._thread.start()
 
     def end(self) -> None:
-        """Ask no more; the client may be closed afterwards."""
+        """Stop asking, and wait for the thread; the client may be closed afterwards."""
         self._ended.set()
         self._thread.join()
 
     def _run(self, client: Any, topic: str, most: int, learned: Callable[[int], None]) -> None:
-        found = 0
-        while found < most and not self._ended.wait(_ASK_EVERY):
-            found = known_partitions(client, topic)
-            if found:
-                learned(found)
+        count = 0
+        while count < most and not self._ended.wait(_ASK_INTERVAL_S):
+            count = known_partitions(client, topic)
+            if count:
+                learned(count)

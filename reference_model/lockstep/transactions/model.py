@@ -23,7 +23,12 @@ from kafka_chaos.reference_model.lockstep.transactions.steps import (
 )
 from kafka_chaos.reference_model.transactions import state as machine_state
 from kafka_chaos.reference_model.transactions.coordinator import PREPARED
-from kafka_chaos.reference_model.transactions.partitions import committed, contents, given, last_stable_offset
+from kafka_chaos.reference_model.transactions.partitions import (
+    committed,
+    contents,
+    last_stable_offset,
+    readable_records,
+)
 from kafka_chaos.reference_model.transactions.state import DATA, NONE, ONGOING, Coordinated, Log
 from kafka_chaos.reference_model.tuples import bits
 
@@ -100,7 +105,7 @@ def observe_transactions(state: TransactionsState, config: TransactionsConfig) -
 
 
 def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -> PartitionObservation:
-    mask = given(log, config.rules.reads_below_last_stable_offset)
+    mask = readable_records(log, config.rules.reads_below_last_stable_offset)
     records = [(entry.number, _record(entry.number, state, config)) for entry in log if entry.kind == DATA]
     names = [_MARKERS.get(entry.kind) or _record(entry.number, state, config) for entry in log]
     return PartitionObservation(

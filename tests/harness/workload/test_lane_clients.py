@@ -221,7 +221,7 @@ class FakeLane:
 
 @pytest.fixture
 def phase_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loaded]:
-    monkeypatch.setattr(load_module, "_FIRST_READ_TIMEOUT", 0.2)
+    monkeypatch.setattr(load_module, "_FIRST_READ_TIMEOUT_S", 0.2)
     notices: list[str] = []
     load = PhaseLoad(
         [], bootstrap_servers=NO_CLUSTER, workload=WorkloadSpec(), run_directory=tmp_path, on_notice=notices.append

@@ -25,8 +25,8 @@ from kafka_chaos.reference_model.lane.state import (
     Scope,
     canonical,
     initial_state,
-    parted,
     record_of,
+    split_means,
 )
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.machine import shown
@@ -137,20 +137,20 @@ def test_brokers_in_equal_states_take_equal_steps(kind: str, unclean: bool, vers
 def test_means_are_the_faults_the_reads_and_the_attempts() -> None:
     lane = Lane(lane="means", faults=("kill", "kill", "pause"))
     state = initial_state(lane)
-    rest, means = parted(state, lane)
+    rest, means = split_means(state, lane)
     first, second = state.records
     for fewer in (
         state._replace(faults=("kill", "pause")),
         state._replace(faults=("kill", "kill")),
         state._replace(records=(first._replace(attempts=1), second)),
     ):
-        same, others = parted(fewer, lane)
+        same, others = split_means(fewer, lane)
         assert same == rest
         assert others != means
         assert others & means == others
-    assert parted(state._replace(reads=1), lane)[1] & means == means
+    assert split_means(state._replace(reads=1), lane)[1] & means == means
     one_in_flight = replace(lane, max_in_flight=1)
-    assert parted(fewer, one_in_flight)[0] != parted(state, one_in_flight)[0]
+    assert split_means(fewer, one_in_flight)[0] != split_means(state, one_in_flight)[0]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_fault_that_can_do_more_makes_another_superfluous(
 ) -> None:
     lane = Lane(lane="means", faults=faults)
     state = initial_state(lane)
-    means, fewer = (parted(state._replace(faults=some), lane)[1] for some in (faults, others))
+    means, fewer = (split_means(state._replace(faults=some), lane)[1] for some in (faults, others))
     assert (means & fewer == fewer) is do_as_much
 
 

@@ -154,7 +154,7 @@ def test_a_process_answers_is_not_asked_while_frozen_and_ends_with_the_block(mem
     members.signal(1, signal.SIGCONT)
     assert members._member(process) == MemberObservation(generation=0, has=())
     members.__exit__(None, None, None)
-    assert not Path(f"/proc/{process._process.pid}").exists() or not process.runs
+    assert not Path(f"/proc/{process._process.pid}").exists() or not process.is_running
 
 
 def test_a_process_that_has_died_takes_no_orders_and_its_next_one_has_its_history(members: Members) -> None:
