@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly, Timings
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, TIMINGS_FILE
@@ -90,9 +91,9 @@ def shrunk(rows: Rows, since: float, until: float) -> Rows:
 
 def fault(rows: Rows, kind: str, since: float, until: float, *, broker: str = "broker-1") -> Rows:
     fault_id = f"{kind}-{since:g}"
-    counts_as = "power-loss" if kind.endswith("-disk") else kind
-    rows.lanes[0].setdefault("faults", []).append(counts_as)
-    what = {"fault_id": fault_id, "kind": kind, "model_faults": [counts_as], "resolved": [broker], "lanes": ["a"]}
+    counts_as = [name for name in (COUNTS_AS[kind],) if name is not None]
+    rows.lanes[0].setdefault("faults", []).extend(counts_as)
+    what = {"fault_id": fault_id, "kind": kind, "model_faults": counts_as, "resolved": [broker], "lanes": ["a"]}
     rows.event("fault_requested", **what, ts_ns=at(since))
     rows.event("fault_proven", fault_id=fault_id, evidence={broker: {}}, ts_ns=at(since + 0.1))
     return rows.event("fault_healed", fault_id=fault_id, ts_ns=at(until))
