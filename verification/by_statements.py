@@ -59,8 +59,7 @@ def examine(
     progress(1, PARTS_OF_VERIFICATION, "reading the tables")
     documents.read(engine, run)
     refuse_stray_rows(engine, run)
-    if not run.has_log or run.rows < FILTERED_FROM:
-        _suspect_everything(engine)
+    _choose_suspects(engine, run)
     progress(2, PARTS_OF_VERIFICATION, "counting")
     read = Facts(engine, run)
     facts = {lane.lane: read.of(lane) for lane in run.lanes}
@@ -85,11 +84,14 @@ def examine(
 def unresolved_by(engine: SqlEngine, run: RunDirectory) -> Sequence[Unresolved]:
     """What the relations find in the run, by an engine that does nothing else."""
     documents.read(engine, run)
+    _choose_suspects(engine, run)
     return unresolved(engine, run)
 
 
-def _suspect_everything(engine: SqlEngine) -> None:
-    """Define the views of a prefilter that finds all rows in doubt."""
+def _choose_suspects(engine: SqlEngine, run: RunDirectory) -> None:
+    """Where no prefilter is used, define its views as if it had found all rows in doubt."""
+    if run.has_log and run.rows >= FILTERED_FROM:
+        return
     position = "lane, `partition`, `offset`, producer_id, seq"
     prepare(engine, ["known"])
     for name, sql in {

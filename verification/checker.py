@@ -39,6 +39,8 @@ from kafka_chaos.verification.tables.facts import LaneFacts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from kafka_chaos.verification.cross_check import Checked
+
 
 @pyspark_sockets_ignored()
 def verify(
@@ -115,29 +117,35 @@ def judged_by_spark(
     DuckDB examines the same run while Spark works, if it is not too large, and evaluates the relations between its
     tables, if it can read them. `frames`: tables that take the place of the run's files.
     """
-    from kafka_chaos.verification.cross_check import cross_checked, with_cross_check
+    from kafka_chaos.verification.cross_check import with_cross_check
     from kafka_chaos.verification.engines.spark_engine import Spark
     from kafka_chaos.verification.spark.tuning import tuned
 
     started = time.perf_counter()
     session = session or spark_session(rows=run.rows)
-    with ThreadPoolExecutor(2, thread_name_prefix="duckdb") as threads:
-        checking = threads.submit(cross_checked, run)
+    with ThreadPoolExecutor(1, thread_name_prefix="duckdb") as threads:
         # Spark takes longer to plan all relations than DuckDB to evaluate them.
-        related = threads.submit(_related, run).result if isinstance(run.path, Path) and not frames else None
+        relates = isinstance(run.path, Path) and not frames
+        beside = threads.submit(_by_duckdb, run, relates=relates)
+        related = (lambda: beside.result()[1]) if relates else None
         with tuned(session, run.rows), of_unreadable_files(run), Spark(run, session, frames) as engine:
             by_spark = _judged_once(run, engine, Engine.SPARK, related, write=write)
         progress(5, PARTS_OF_VERIFICATION, "the cross-check by DuckDB")
-        verdict = with_cross_check(by_spark, checking.result(), run.rows)
+        verdict = with_cross_check(by_spark, beside.result()[0], run.rows)
     return _finished(run, verdict, started, write=write, accept_known=accept_known)
 
 
-def _related(run: RunDirectory) -> Sequence[Unresolved]:
+def _by_duckdb(run: RunDirectory, *, relates: bool) -> tuple[Checked, Sequence[Unresolved]]:
+    """The cross-check of a run, and what the relations find, if DuckDB is to evaluate them (`relates`)."""
     from kafka_chaos.verification.by_statements import unresolved_by
+    from kafka_chaos.verification.cross_check import cross_checked
     from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 
+    checked = cross_checked(run)
+    if checked.unresolved is not None or not relates:
+        return checked, checked.unresolved or ()
     with DuckDb(run) as engine:
-        return unresolved_by(engine, run)
+        return checked, unresolved_by(engine, run)
 
 
 def _judged_once(

@@ -4,7 +4,7 @@ Guarantee: one that fails is reported, and never ends the verification. A disagr
 `unknown`, and names both counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.closure.resolve import Unresolved
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 
@@ -26,10 +27,14 @@ _COMPARED = tuple(anomaly for anomaly in ALL_ANOMALIES if not isinstance(anomaly
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """DuckDB's counts by lane and anomaly; `problem`: why it looked at nothing."""
+    """DuckDB's counts by lane and anomaly; `problem`: why it looked at nothing.
+
+    `unresolved`: what the relations find, None if it looked at nothing. Checks that count the same are equal.
+    """
 
     counts: Mapping[tuple[str, AnyAnomaly], int] = field(default_factory=dict)
     problem: str | None = None
+    unresolved: Sequence[Unresolved] | None = field(default=None, compare=False)
 
 
 def cross_checked(run: RunDirectory) -> Checked:
@@ -45,7 +50,9 @@ def cross_checked(run: RunDirectory) -> Checked:
 
     try:
         with DuckDb(run) as engine:
-            return Checked({key: seen.count for key, seen in examine(engine, run).observed.items()})
+            examined = examine(engine, run)
+        counts = {key: seen.count for key, seen in examined.observed.items()}
+        return Checked(counts, unresolved=examined.unresolved)
     except (RunDirectoryError, OSError, ValueError, pa.ArrowException, duckdb.Error) as error:
         # Whatever is wrong with a file, Spark's answer is about what Spark could read.
         return Checked(problem=f"it failed: {type(error).__name__}: {error}")

@@ -58,9 +58,9 @@ class DuckDb:
         kind = "TABLE" if self.run.rows <= MOST_LOADED else "VIEW"
         for name, columns in TABLES.items():
             try:
-                self._connection.execute(f"CREATE {kind} {name} AS {self._select(name, columns)}")
-                by_file = self._select(name, columns, ", parse_filename(filename) AS file")
-                self._connection.execute(f"CREATE VIEW {name}{BY_FILE} AS {by_file}")
+                selected, file, source = self._parts(name, columns)
+                self._connection.execute(f"CREATE {kind} {name} AS SELECT {selected} {source}")
+                self._connection.execute(f"CREATE VIEW {name}{BY_FILE} AS SELECT {selected}, {file} AS file {source}")
             except duckdb.Error:
                 # PyArrow names the file that is broken.
                 for _ in batches_where(self.run.tables[name].files, columns, {}):
@@ -68,12 +68,13 @@ class DuckDb:
                 raise
             self._names.add(name)
 
-    def _select(self, name: str, columns: Sequence[Column], file: str = "") -> str:
+    def _parts(self, name: str, columns: Sequence[Column]) -> tuple[str, str, str]:
+        """A SELECT of a run's table: its columns, the name of a row's file, and what follows them."""
         files = [str(file) for file in self.run.tables[name].files]
         wanted = [column for column in columns if column.name not in UNUSED]
         if not files:
             empty = ", ".join(f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"' for column in wanted)
-            return f"SELECT {empty}{', NULL AS file' if file else ''} WHERE FALSE"
+            return empty, "NULL", "WHERE FALSE"
         listed = _list([_literal(file) for file in files])
         source = f"read_parquet({listed}, union_by_name = true, filename = true, hive_partitioning = false)"
         there = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
@@ -82,7 +83,7 @@ class DuckDb:
             f'AS "{column.name}"'
             for column in wanted
         )
-        return f"SELECT {values}{file} FROM {source}"
+        return values, "parse_filename(filename)", f"FROM {source}"
 
     def add(self, name: str, table: pa.Table) -> None:
         """See `SqlEngine`."""

@@ -11,11 +11,12 @@ from pyspark.sql import functions as F
 
 ROWS_PER_SHUFFLE_PARTITION = 5_000_000
 SMALL = 60_000
-"""Below this many rows, the number of jobs matters: one shuffle partition, no sampling."""
+"""Below this many rows, the number of jobs matters: one shuffle partition."""
 LARGE = 20_000_000
 """From this many rows on, the largest tables that verification makes do not fit into memory side by side."""
 MOST_BROADCAST = "1MB"
-"""A larger table is never sent to all tasks as a whole: compressed, it may have a million rows."""
+"""Spark itself sends no larger file to all tasks as a whole: compressed, it may have a million rows. Of tables that
+verification computes, the engine knows the rows (`spark_engine.MOST_BROADCAST_ROWS`)."""
 MOST_FILES = 1_000_000
 """No table has more files than this."""
 MOST_PARALLEL = 100_000
@@ -31,7 +32,7 @@ _FIXED = {
     # Sums of hashes are meant to wrap around.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",
-    # A task groups hundreds of thousands of runs: past the usual 2^16 keys, each row is looked up in a slower map.
+    # A task groups hundreds of thousands of words: past the usual 2^16 keys, each row is looked up in a slower map.
     "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
     # Sizes are known in advance: adaptive planning of each stage costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
