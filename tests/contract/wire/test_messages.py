@@ -1,4 +1,4 @@
-"""Messages between controllers and brokers: round trips in every version, known bytes, and any bytes at all."""
+"""Requests as a controller sends them: what they say, how they are sent, and what their answers mean."""
 
 import socket
 import threading
@@ -6,8 +6,6 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kafka_chaos.conformance.controllers.requests import (
     PartitionState,
@@ -20,7 +18,6 @@ from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest, LeaderAndIsr
 from kafka_chaos.faults.links.relay.contents import FetchSession, MessageDecoder
 from kafka_chaos.faults.links.relay.frames import read_header
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
-from tests.contract.wire.bodies import FEW, REQUESTS, bodies
 
 TOPIC_ID = uuid.UUID(int=7)
 STATE = PartitionState(
@@ -36,61 +33,11 @@ STATE = PartitionState(
 )
 
 
-def framed(message: Any, version: int, body: bytes) -> memoryview:
-    """A request of these bytes as a link reads it, without its size."""
-    header = message.API_KEY.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\0\1c"
-    return memoryview(header + (b"\0" if message.flexible_version_q(version) else b"") + body)
-
-
 def read(frame: memoryview) -> Any:
     header = read_header(frame)
     assert header is not None
     found = MessageDecoder().request(header, frame, FetchSession())
     return None if found is None else found.body
-
-
-@pytest.mark.parametrize("message", REQUESTS, ids=[message.name for message in REQUESTS])
-@FEW
-@given(data=st.data())
-def test_only_whole_bodies_and_nothing_else_are_read(message: Any, data: st.DataObject) -> None:
-    version = data.draw(st.integers(0, message.max_version))
-    drawn = data.draw(bodies(message, version))
-    whole = bytes(drawn.encode(version=version))
-    assert read(framed(message, version, whole)) == drawn.to_dict(json=False)
-    cut = data.draw(st.integers(0, len(whole) - 1))
-    assert read(framed(message, version, whole[:cut])) is None
-    assert read(framed(message, version, whole + data.draw(st.binary(min_size=1, max_size=8)))) is None
-
-
-def test_the_oldest_leader_and_isr_is_laid_out_as_documented() -> None:
-    request = leader_and_isr(
-        0, Sender(controller=1, controller_epoch=2), [STATE], topic_ids={}, live_leaders=[(3, "b", 9092)]
-    )
-    request.with_header(correlation_id=9, client_id="c")
-    assert bytes(request.encode(header=True, framed=True)).hex(" ", 4) == (
-        # size, api key and version, correlation id, client id; controller, its epoch; one partition of AAA
-        bytes.fromhex("0000005b" + "0004 0000" + "00000009" + "0001 63" + "00000001 00000002" + "00000001 0003 414141")
-        + bytes.fromhex("00000001 00000002 00000003 00000004" + "00000002 00000005 00000006" + "00000007")
-        + bytes.fromhex("00000003 00000005 00000006 00000008" + "00000001 00000003 0001 62 00002384")
-    ).hex(" ", 4)
-
-
-def test_the_newest_leader_and_isr_is_laid_out_as_documented() -> None:
-    sender = Sender(controller=1, controller_epoch=2, broker_epoch=3)
-    request = leader_and_isr(7, sender, [STATE], topic_ids={"AAA": TOPIC_ID})
-    request.type = 1
-    assert (
-        bytes(request.encode()).hex()
-        == (
-            # controller, not of KRaft, its epoch, the broker's epoch, incremental; one topic by name and id
-            bytes.fromhex("00000001 00 00000002 0000000000000003 01" + "02 04 414141" + TOPIC_ID.hex)
-            # one partition: index, controller epoch, leader, leader epoch, ISR, partition epoch, replicas
-            + bytes.fromhex("02 00000001 00000002 00000003 00000004" + "03 00000005 00000006" + "00000007")
-            + bytes.fromhex("04 00000005 00000006 00000008")
-            # adding, removing, new, recovered, no tags: of the partition, of the topic; no live leaders; no tags
-            + bytes.fromhex("01 01 01 00 00" + "00" + "01" + "00")
-        ).hex()
-    )
 
 
 def test_a_topic_without_an_id_goes_with_the_nil_one() -> None:
