@@ -1,5 +1,7 @@
 """The documented behaviours on the model and on real brokers: each scenario is a test."""
 
+from dataclasses import replace
+
 import pytest
 from negative_controls import TRANSACTIONS_WITHOUT
 
@@ -7,7 +9,8 @@ from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.conformance.scenario.registry import all_scenarios
 from kafka_chaos.conformance.scenario.runner import run_scenario
 from kafka_chaos.contract.anomalies import Verdict
-from tests.conformance.scenario.on_model import without_truncation
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 
 pytestmark = pytest.mark.cluster
 
@@ -24,6 +27,12 @@ def test_kafka_and_the_model_agree(scenario_id: str, pool: ClusterPool) -> None:
     assert record.verdict == Verdict.CONFORMS, record.reason
     assert record.acts
     assert all(act.steps and act.expectations for act in record.acts)
+
+
+def without_truncation(config: ClusterConfig, states: frozenset[ClusterState]) -> ClusterModel:
+    """The model with a rule broken: a new follower never truncates."""
+    careless = replace(config.protocol, truncation=lambda log, watermark, leader_log: len(log))
+    return ClusterModel(replace(config, protocol=careless), states=states)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Files of scenarios: every step is checked before a cluster starts, and the model allows what stories expect."""
+"""Files of scenarios: every step is checked before a cluster starts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,27 +8,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from kafka_chaos.conformance.scenario.checks import check_acts
-from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import folders, scenarios_in
 from kafka_chaos.contract.command.errors import UsageFailure
-from tests.conformance.scenario.on_model import ModelPlay, ModelPool, player
-from tests.reference_model.stories.told import playable, varied
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in varied(20) else [pytest.mark.slow]) for name in playable()]
-)
-def test_the_model_of_the_cluster_allows_what_a_story_expects(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    player(monkeypatch)
-    file = tmp_path / "story.yaml"
-    YAML().dump(playable()[name], file)
-    (scenario,) = scenarios_in(file)
-    record = ScenarioRecord(scenario.id, "", scenario.title)
-    scenario.play(ModelPlay(ModelPool(), record))
-    (act,) = record.acts
-    assert act.expectations[-1].text == "In the end all replicas are equal"
 
 
 def test_every_scenario_of_this_project_passes_the_check() -> None:
