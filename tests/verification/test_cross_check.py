@@ -118,6 +118,7 @@ def test_what_is_not_judged_is_not_compared() -> None:
     assert with_cross_check(not_judged, ONE_LOST, 10).verdict == Verdict.CONFORMS
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_run_on_which_both_agree_says_what_was_looked_at(tmp_path: Path, spark: Any) -> None:
     run_dir = rows_of(50, lanes=("a", "b")).write(tmp_path / "run")
@@ -133,7 +134,6 @@ def test_a_bug_in_spark_makes_the_run_unknown(tmp_path: Path, spark: Any, monkey
     from kafka_chaos.verification.engines.spark_engine import Spark
 
     run_dir = rows_of(1000, lost=tuple(range(0, 1000, 2))).write(tmp_path / "run")
-    assert verify(run_dir, spark=spark).verdict == Verdict.VIOLATION
     define = Spark.define
 
     def wrong(self: Spark, name: str, sql: str, *, keep: bool) -> None:

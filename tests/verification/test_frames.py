@@ -26,11 +26,11 @@ def frames_of(run_dir: Path, spark: Any) -> dict[str, Any]:
     return {name: spark.table(f"a_{name}") for name in TABLES if (run_dir / name).exists()}
 
 
-@pytest.mark.parametrize("kind", [pytest.param("conforming", marks=pytest.mark.slow), "violating"])
+@pytest.mark.parametrize("kind", ["conforming", pytest.param("violating", marks=pytest.mark.slow)])
 def test_frames_are_judged_as_a_run_directory_is(tmp_path: Path, spark: Any, kind: str) -> None:
     rows = conforming() if kind == "conforming" else violating()
     run_dir = rows.write(tmp_path / "run", files=2)
-    expected = verify(run_dir, spark=spark)
+    expected = verify(run_dir, engine="duckdb")
     verdict = verify_frames(**frames_of(run_dir, spark), lanes=rows.lanes, metadata=run_dir)
     assert verdict.verdict == expected.verdict == (Verdict.CONFORMS if kind == "conforming" else Verdict.VIOLATION)
     lanes = [lane.to_json() for lane in expected.lanes]
@@ -40,6 +40,7 @@ def test_frames_are_judged_as_a_run_directory_is(tmp_path: Path, spark: Any, kin
     assert verdict.tables["log"].rows_as_read == verdict.tables["log"].rows_by_footer == 40
 
 
+@pytest.mark.slow
 def test_frames_that_are_not_small(tmp_path: Path, spark: Any) -> None:
     shape = LaneShape(lane="retried", records=40_000, partitions=2, info_share=0.01, retry_share=0.01)
     run_dir = write_run(tmp_path / "run", [lane_tables(shape)])
@@ -49,6 +50,7 @@ def test_frames_that_are_not_small(tmp_path: Path, spark: Any) -> None:
     assert {lane.lane: lane.observed for lane in verdict.lanes} == {lane.lane: lane.observed for lane in expected.lanes}
 
 
+@pytest.mark.slow
 def test_frames_without_metadata_name_what_is_not_judged(tmp_path: Path, spark: Any) -> None:
     rows = conforming()
     run_dir = rows.write(tmp_path / "run")

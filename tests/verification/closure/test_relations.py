@@ -563,6 +563,7 @@ def test_every_relation_is_broken_by_some_case() -> None:
         assert any(problem in text for problem in problems), text
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("change", BROKEN_TOGETHER)
 def test_spark_finds_the_same(tmp_path: Path, spark: Any, change: str) -> None:
@@ -582,12 +583,11 @@ def test_what_a_group_hides_is_unknown(tmp_path: Path, name: str) -> None:
     assert GroupAnomaly.OWNED_TWICE in lane.not_judged
 
 
-@pytest.mark.spark
-def test_a_lane_with_a_doubt_is_unknown_for_what_rests_on_it(tmp_path: Path, spark: Any) -> None:
+def test_a_lane_with_a_doubt_is_unknown_for_what_rests_on_it(tmp_path: Path) -> None:
     run = clean()
     BROKEN["no end"][0](run)
     BROKEN["commit without time"][0](run)
-    verdict = verify(written(run, tmp_path / "run"), spark=spark)
+    verdict = verify(written(run, tmp_path / "run"), engine="duckdb")
     assert verdict.verdict == Verdict.UNKNOWN
     assert TransactionAnomaly.ZOMBIE_COMMIT in verdict.lane("once").not_judged
     assert GroupAnomaly.COMMIT_LOST in verdict.lane("in").not_judged

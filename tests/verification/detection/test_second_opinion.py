@@ -13,7 +13,7 @@ from tests.verification.samples.engines import counted, verified_by_both
 from tests.verification.samples.random_histories import random_history, random_unplaced_history
 from tests.verification.samples.run_dirs import write_histories
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
 def assert_agreement(histories: dict[str, LaneHistory], folder: Path, spark: Any) -> int:
@@ -22,7 +22,7 @@ def assert_agreement(histories: dict[str, LaneHistory], folder: Path, spark: Any
     return counted(verified_by_both(write_histories(folder, histories, clients), spark=spark)).total()
 
 
-@pytest.mark.parametrize("final_log", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("final_log", [True, False])
 def test_agreement_on_many_lanes(tmp_path: Path, spark: Any, final_log: bool) -> None:
     random = Random(20)
     lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(100)}
@@ -31,7 +31,6 @@ def test_agreement_on_many_lanes(tmp_path: Path, spark: Any, final_log: bool) ->
     assert assert_agreement(lanes, tmp_path / "run", spark) > 1000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("final_log", [True, False])
 @settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False))
@@ -42,7 +41,6 @@ def test_agreement_shrinks(
     assert_agreement(lanes, tmp_path_factory.mktemp("runs") / "run", spark)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("final_log", [True, False])
 def test_agreement_on_thousands_of_lanes(tmp_path: Path, spark: Any, final_log: bool, seed: int) -> None:

@@ -393,9 +393,11 @@ def test_keys_that_are_text_are_names(tmp_path: Path, keys: list[Any], partition
     )
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("place", [str, pytest.param(Path.as_uri, marks=pytest.mark.slow)], ids=["path", "uri"])
-def test_an_imported_log_is_verified(tmp_path: Path, spark: Any, place: Callable[[Path], str]) -> None:
+@pytest.mark.parametrize(
+    ("place", "engine"),
+    [(str, "duckdb"), pytest.param(Path.as_uri, "spark", marks=[pytest.mark.slow, pytest.mark.spark])],
+)
+def test_an_imported_log_is_verified(tmp_path: Path, place: Callable[[Path], str], engine: str) -> None:
     path = lines(tmp_path / "history.jsonl", *OPERATIONS, "{")
     out = ("--no-transactional", "--out", place(tmp_path / "run"))
     assert run("jepsen", path, *out).exit_code == 64
@@ -404,7 +406,7 @@ def test_an_imported_log_is_verified(tmp_path: Path, spark: Any, place: Callable
     assert run("jepsen", path, *out).exit_code == 0
     assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name, "run"]
     assert "exists already" in run("jepsen", path, *out).output
-    lane = verify(place(tmp_path / "run"), spark=spark).lane("jepsen")
+    lane = verify(place(tmp_path / "run"), engine=engine).lane("jepsen")
     assert {anomaly.value: seen.count for anomaly, seen in lane.observed.items()} == {"phantom": 1}
     assert lane.verdict.value == "violation"
 

@@ -46,9 +46,14 @@ def verified_by_duckdb(run_dir: Path, **options: Any) -> RunVerdict:
 
 def verified_by_both(run_dir: Path, *, spark: Any, **options: Any) -> RunVerdict:
     """The same verdict, after Spark has given it, with the same findings, or has refused with the same words."""
+    assert_both_agree(run_dir, spark=spark, **options)
+    return verified_by_duckdb(run_dir, **options)
+
+
+def assert_both_agree(run_dir: Path, *, spark: Any, **options: Any) -> None:
+    """Spark and DuckDB give the same verdict with the same findings, or refuse with the same words."""
     expected = _told(run_dir, engine="duckdb", **options)
     assert _told(run_dir, spark=spark, **options) == expected
-    return verified_by_duckdb(run_dir, **options)
 
 
 def counted(verdict: RunVerdict) -> Counter[str]:

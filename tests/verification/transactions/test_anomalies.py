@@ -105,6 +105,7 @@ def test_agreement_on_lanes_that_spark_takes_for_large(
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_agreement_beside_plain_lanes(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "SMALL", 100)
