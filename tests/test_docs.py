@@ -77,7 +77,8 @@ def test_an_experiment_or_a_file_of_nodes_of_the_documentation_is_accepted(text:
     elif "families:" in text:
         (tmp_path / "atlas.yaml").write_text(text)
         assert Atlas.of(tmp_path / "atlas.yaml").trials
-    else:
+    elif "chaos@" not in text and "chaos.gitlab-ci.yml" not in text:
+        # Files of CI hosts are read by tests/project/test_ci_of_users.py.
         parse_experiment(text, "documentation.yaml")
 
 

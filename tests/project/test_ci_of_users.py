@@ -1,0 +1,196 @@
+"""GitHub's action and GitLab's job for other projects: their shell steps run here as the hosts run them."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.project.test_ci import ROOT, load
+
+ACTION = ROOT / ".github" / "actions" / "chaos" / "action.yml"
+JOB = ROOT / ".ci" / "chaos.gitlab-ci.yml"
+GUIDE = (ROOT / "docs" / "guides" / "nightly.md").read_text(encoding="utf-8")
+STAND_IN = """#!/bin/sh
+echo "$(basename "$0") $*" >> "$CALLS"
+for word in "$@"; do case $word in *exit-*) word=${word##*exit-}; exit "${word%%.*}" ;; esac; done
+[ "$1" != image ] || echo "kafka-chaos:$3"
+"""
+"""Stands for a program: notes its call, and ends with the exit code that a file's name has, such as exit-2.yaml."""
+
+
+class Machine:
+    """A folder with experiments, and programs that stand for those of a runner."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.calls = folder / "project", folder / "calls"
+        self.folder.mkdir()
+        for program in ("kafka-chaos", "python", "python3", "docker"):
+            path = folder / "bin" / program
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(STAND_IN, encoding="utf-8")
+            path.chmod(0o755)
+        self.home = folder / "home"
+        self.home.mkdir()
+
+    def add(self, *names: str) -> None:
+        for name in names:
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+    def run(self, script: str, **variables: str) -> int:
+        path = f"{self.calls.parent / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        env = {"PATH": path, "HOME": str(self.home), "CALLS": str(self.calls), **variables}
+        return subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", script], cwd=self.folder, env=env, check=False
+        ).returncode
+
+    def called(self) -> list[str]:
+        return self.calls.read_text(encoding="utf-8").splitlines() if self.calls.exists() else []
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def step(name: str) -> Any:
+    return next(step for step in load(ACTION)["runs"]["steps"] if step.get("name") == name)
+
+
+def chaos(machine: Machine, experiments: str = "", suite: str = "", engine: str = "duckdb") -> int:
+    return machine.run(step("chaos")["run"], EXPERIMENTS=experiments, SUITE=suite, ENGINE=engine)
+
+
+def test_each_experiment_is_run_once_with_a_file_of_junit(machine: Machine) -> None:
+    machine.add("chaos/kill.yaml", "chaos/pause.yaml", "other.yaml")
+    assert chaos(machine, "chaos/*.yaml other.yaml", engine="spark") == 0
+    assert machine.called() == [
+        f"kafka-chaos run {path} --engine spark --out chaos-results/runs --junit chaos-results/{junit}.xml"
+        for path, junit in [
+            ("chaos/kill.yaml", "chaos-kill.yaml"),
+            ("chaos/pause.yaml", "chaos-pause.yaml"),
+            ("other.yaml", "other.yaml"),
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        (["exit-0.yaml", "exit-2.yaml"], 2),
+        (["exit-3.yaml", "exit-2.yaml"], 3),
+        (["exit-2.yaml", "exit-1.yaml", "exit-70.yaml"], 1),
+    ],
+)
+def test_all_run_and_a_violation_is_the_gravest_end(machine: Machine, names: list[str], code: int) -> None:
+    machine.add(*names)
+    assert chaos(machine, " ".join(names)) == code
+    assert len(machine.called()) == len(names)
+
+
+def test_what_names_no_experiment_fails_the_job(machine: Machine) -> None:
+    machine.add("exit-0.yaml")
+    assert chaos(machine, "missing/*.yaml exit-0.yaml") == 64
+    assert len(machine.called()) == 1
+    assert chaos(machine) == 64
+
+
+def test_a_suite_is_run_by_pytest_with_the_engine_and_its_own_options(machine: Machine) -> None:
+    assert chaos(machine, suite="tests/chaos -k kill") == 0
+    (call,) = machine.called()
+    assert call.startswith("python -m pytest tests/chaos -k kill --kafka-chaos-engine duckdb ")
+    assert chaos(machine, suite="tests/exit-1.py") == 1
+
+
+def test_images_are_loaded_from_the_cache_and_saved_there_once(machine: Machine) -> None:
+    images = machine.home / ".cache" / "kafka-chaos" / "images"
+    machine.run(step("images")["run"], VERSIONS="4.4.0")
+    saved = images / "kafka-chaos-4.4.0.tar"
+    assert machine.called() == [
+        "kafka-chaos image --kafka-version 4.4.0",
+        f"docker save --output {saved} kafka-chaos:4.4.0",
+    ]
+    saved.touch()
+    machine.calls.unlink()
+    machine.run(step("images")["run"], VERSIONS="4.4.0")
+    assert machine.called() == [f"docker load --quiet --input {saved}", "kafka-chaos image --kafka-version 4.4.0"]
+
+
+def test_the_action_installs_itself_unless_a_package_is_named(machine: Machine) -> None:
+    machine.run(step("install")["run"], GITHUB_ACTION_PATH=str(ACTION.parent), PACKAGE="", SUITE="tests")
+    machine.run(step("install")["run"], GITHUB_ACTION_PATH=str(ACTION.parent), PACKAGE="kafka-chaos==1", SUITE="")
+    installs = [call for call in machine.called() if call.startswith("python")]
+    assert installs == [
+        f"python -m pip install --quiet {ACTION.parent}/../../.. pytest",
+        "python -m pip install --quiet kafka-chaos==1",
+    ]
+    assert (ACTION.parent / "../../.." / "pyproject.toml").resolve() == ROOT / "pyproject.toml"
+
+
+def test_inputs_reach_scripts_as_variables_alone() -> None:
+    """Text that a shell would read as commands can't come in by an input."""
+    for each in load(ACTION)["runs"]["steps"]:
+        assert "${{" not in each.get("run", "")
+    assert not re.search(r"\$\[\[", "".join(job()["script"]))
+
+
+def job() -> Any:
+    _, job = YAML(typ="safe").load_all(JOB.read_text(encoding="utf-8"))
+    return job["kafka-chaos"]
+
+
+def test_the_job_for_gitlab_ends_with_the_gravest_code_too(machine: Machine) -> None:
+    machine.add("a/exit-2.yaml", "a/exit-1.yaml", "a/exit-0.yaml")
+    programs = machine.folder / ".kafka-chaos-venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("python", "kafka-chaos"):
+        (programs / name).symlink_to(machine.calls.parent / "bin" / name)
+    script = "\n".join(job()["script"])
+    assert machine.run(script, EXPERIMENTS="a/*.yaml", ENGINE="duckdb", PACKAGE="kafka-chaos") == 1
+    runs = [call for call in machine.called() if call.startswith("kafka-chaos run")]
+    assert [call.split()[2] for call in runs] == ["a/exit-0.yaml", "a/exit-1.yaml", "a/exit-2.yaml"]
+    assert job()["artifacts"]["when"] == "always"
+
+
+def test_a_user_needs_at_most_eight_lines() -> None:
+    examples = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
+    github = next(text for text in examples if "/.github/actions/chaos@" in text)
+    gitlab = next(text for text in examples if f"/{JOB.relative_to(ROOT)}" in text)
+    for text in (github, gitlab):
+        assert len(text.splitlines()) <= 8
+    (used,) = (each for each in load_text(github)["chaos"]["steps"] if "with" in each)
+    assert used["with"].keys() <= load(ACTION)["inputs"].keys()
+    header, _ = YAML(typ="safe").load_all(JOB.read_text(encoding="utf-8"))
+    assert load_text(gitlab)["include"][0]["inputs"].keys() <= header["spec"]["inputs"].keys()
+
+
+def load_text(text: str) -> Any:
+    return YAML(typ="safe").load(text)
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_the_action_runs_an_experiment_on_brokers(tmp_path: Path) -> None:
+    (tmp_path / "chaos").mkdir()
+    shutil.copy(ROOT / "experiments" / "demo.yaml", tmp_path / "chaos" / "demo.yaml")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    summary = tmp_path / "summary.md"
+    variables = {"EXPERIMENTS": "chaos/*.yaml", "SUITE": "", "ENGINE": "duckdb", "GITHUB_STEP_SUMMARY": str(summary)}
+    script = ["bash", "-eo", "pipefail", "-c", step("chaos")["run"]]
+    ended = subprocess.run(script, cwd=tmp_path, env={**os.environ, "PATH": path, **variables}, check=False)
+    assert ended.returncode == 0
+    results = tmp_path / "chaos-results"
+    assert ElementTree.parse(results / "chaos-demo.yaml.xml").getroot().tag == "testsuites"
+    (verdict,) = results.glob("runs/*/verdict.json")
+    lanes = [lane["lane"] for lane in json.loads(verdict.read_text(encoding="utf-8"))["lanes"]]
+    assert lanes
+    assert all(lane in summary.read_text(encoding="utf-8") for lane in lanes)
