@@ -1,7 +1,7 @@
 """The anomalies, what their judgement rests on, and the statuses a prediction can give them.
 
-The model predicts in these terms, and the verification judges in them. Anomalies of transactions, of groups and of
-recovery are in modules of these names in `lane/`. docs/anomalies.md, which is made from the statements in
+The model predicts in these terms, and the verification judges in them. The other anomalies are in
+`lane/transactions.py`, `lane/groups.py` and `lane/recovery.py`. docs/anomalies.md, which is made from the statements in
 `verification/statements/`, says what each anomaly means, and what counts as one.
 """
 
@@ -20,12 +20,12 @@ WIDEST_LISTED_GAP = 10_000
 class Trait(Flag):
     """What the judgement of an anomaly rests on.
 
-    `BY_LOG`: only the final log shows it. `BY_READS`: without a final log, only reads show it; of transactions, only
-    those of a read_committed consumer. `BY_COMMITS`: it can't occur without an acknowledged commit of an offset.
-    `NOT_AFTER_CLEANUP`: misfires where compaction or retention remove records, even first occurrences, without any
-    fault. `CERTAIN`: a lane is unknown where this is forbidden or required, and its evidence is incomplete.
-    `CERTAIN_IN_TRANSACTIONS`: a transactional lane is unknown where this was not judged, as it is for each anomaly of
-    transactions.
+    `BY_LOG`: only the final log shows it. `BY_READS`: without a final log, only reads show it; an anomaly of
+    transactions, only reads of a read_committed consumer. `BY_COMMITS`: it needs an acknowledged commit of an offset.
+    `NOT_AFTER_CLEANUP`: not judged with compaction or retention, which remove records without any fault. `CERTAIN`:
+    the lane's verdict is `unknown` if this is forbidden or required, and the evidence is incomplete.
+    `CERTAIN_IN_TRANSACTIONS`: the verdict on a transactional lane is `unknown` if this was not judged. Each anomaly of
+    transactions has that effect, without the trait.
     """
 
     BY_LOG = auto()
@@ -39,7 +39,7 @@ class Trait(Flag):
 NO_TRAIT = Trait(0)
 
 
-class AnyName(StrEnum):
+class AnomalyName(StrEnum):
     """The name of an anomaly, with its `meaning` in a few words and its `traits`."""
 
     _value_: str
@@ -47,13 +47,13 @@ class AnyName(StrEnum):
     traits: Trait
 
     def __new__(cls, name: str, meaning: str = "", traits: Trait = NO_TRAIT) -> Self:
-        """Enum calls this with what is stated of a member."""
+        """Enum calls this with the values of a member's definition."""
         self = str.__new__(cls, name)
         self._value_, self.meaning, self.traits = name, meaning, traits
         return self
 
 
-A = TypeVar("A", bound=AnyName)
+A = TypeVar("A", bound=AnomalyName)
 
 
 def those(anomalies: Iterable[A], trait: Trait) -> tuple[A, ...]:
@@ -61,7 +61,7 @@ def those(anomalies: Iterable[A], trait: Trait) -> tuple[A, ...]:
     return tuple(anomaly for anomaly in anomalies if trait in anomaly.traits)
 
 
-class Anomaly(AnyName):
+class Anomaly(AnomalyName):
     """A named deviation between what was produced, consumed and stored."""
 
     LOST_WRITE = (
@@ -115,7 +115,7 @@ class Status(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Per lane and per run, the graver ones last."""
+    """The verdict on a lane or a run. The members are in order of gravity, the gravest last."""
 
     CONFORMS = "conforms"
     UNKNOWN = "unknown"
@@ -127,6 +127,6 @@ class Verdict(StrEnum):
         return ExitCode[self.name]
 
     @classmethod
-    def gravest(cls, verdicts: Iterable[str], *, of_none: str = CONFORMS) -> Verdict:
-        """One verdict for several: violation > unknown > conforms."""
-        return max(map(cls, verdicts), key=list(cls).index, default=cls(of_none))
+    def gravest(cls, verdicts: Iterable[str], *, default: str = CONFORMS) -> Verdict:
+        """The gravest of several verdicts, or `default` if there are none: violation > unknown > conforms."""
+        return max(map(cls, verdicts), key=list(cls).index, default=cls(default))

@@ -34,7 +34,7 @@ DOCUMENTS = (LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_
 
 
 def lanes_document(lanes: Iterable[Lane]) -> dict[str, Any]:
-    """The content of lanes.json, in the lowest version that has everything."""
+    """The content of lanes.json, in the lowest format version that can express these lanes."""
     entries = [lane.to_json() for lane in lanes]
     is_newer = any(key in entry for entry in entries for key in ("transactional", "group", "loop"))
     return {"format_version": WITH_TRANSACTIONS if is_newer else FORMAT_VERSION, "lanes": entries}

@@ -12,8 +12,8 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.signals import new_client
 
-NAME = "record"
-"""The header with a tombstone's name."""
+NAME_HEADER = "record"
+"""The header that holds a record's name if its value can't: a tombstone has none."""
 _POLL = 0.02
 
 
@@ -67,7 +67,7 @@ class Clients:
         configs: Mapping[str, object] | None = None,
         partition: int = 0,
     ) -> None:
-        """Hand a record to a producer, which is created for its first record; `answers` has the answers.
+        """Hand a record to a producer, which is created if it is new. `answers` will have the outcome.
 
         A tombstone has no value, so a header carries the record's name.
         """
@@ -76,14 +76,13 @@ class Clients:
             client = self._producers[producer] = self._make(producer, acks, idempotent, configs or {})
 
         def answered(error: KafkaError | None, message: Message) -> None:
-            offset = message.offset()
-            known = offset if error is None and acks != "0" and offset is not None else None
+            offset = message.offset() if error is None and acks != "0" else None
             with self._lock:
                 name = None if error is None else str(error.name())
-                self._answers.append(Answer(record, producer, known, name, time.monotonic()))
+                self._answers.append(Answer(record, producer, offset, name, time.monotonic()))
 
         value = None if tombstone else record.encode()
-        headers: list[tuple[str, str | bytes | None]] = [(NAME, record.encode())] if tombstone else []
+        headers: list[tuple[str, str | bytes | None]] = [(NAME_HEADER, record.encode())] if tombstone else []
         client.produce(self.topic, value=value, key=key, headers=headers, partition=partition, on_delivery=answered)
 
     def answers(self) -> tuple[Answer, ...]:
@@ -144,7 +143,7 @@ def read_partitions(
     timeout: float = 20.0,
     isolation: str = "read_committed",
 ) -> dict[int, list[tuple[int, str]]]:
-    """The same of several partitions, by number. `isolation` is the consumer's isolation level."""
+    """By partition: (offset, record) of everything from its first offset to its end, read at this isolation level."""
     consumer = new_client(
         Consumer,
         {
@@ -157,7 +156,7 @@ def read_partitions(
             "log_level": 0,
         },
     )
-    found: dict[int, list[tuple[int, str]]] = {number: [] for number in partitions}
+    records: dict[int, list[tuple[int, str]]] = {number: [] for number in partitions}
     unfinished = set(partitions)
     try:
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
@@ -167,18 +166,18 @@ def read_partitions(
                 raise ClusterFailure(f"a consumer of {topic} did not reach the end within {timeout} s")
             error, number = message.error(), message.partition() or 0
             if error is None:
-                found[number].append((message.offset() or 0, (message.value() or b"").decode()))
+                records[number].append((message.offset() or 0, (message.value() or b"").decode()))
             elif error.code() == KafkaError._PARTITION_EOF:
                 unfinished.discard(number)
             elif error.fatal() or not error.retriable():
                 raise ClusterFailure(f"a consumer of {topic} got {error.name()}") from KafkaException(error)
-        return found
+        return records
     finally:
         consumer.close()
 
 
 def commit_an_offset(bootstrap_servers: str, topic: str) -> None:
-    """A consumer group, named as the topic, reads a record of it and commits."""
+    """Let a consumer group, which has the name of the topic, read one record of the topic and commit its offset."""
     consumer = new_client(
         Consumer,
         {"bootstrap.servers": bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest", "log_level": 0},

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from kafka_chaos.conformance.broker_client import FETCH_FROM_ANY, ObservingClient
 from kafka_chaos.conformance.replica import NoReplica, ReplicaFiles, read_replica
-from kafka_chaos.conformance.scenario.clients import NAME, Clients
+from kafka_chaos.conformance.scenario.clients import NAME_HEADER, Clients
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.broker.client import NONE as NO_ERROR
 from kafka_chaos.harness.cluster.broker.client import NOT_LEADER_OR_FOLLOWER
@@ -40,7 +40,7 @@ UNREACHABLE = "unreachable"
 
 def _named(record: Record) -> str:
     """The name of a record in the scenario: its value, or a tombstone's header."""
-    name = record.value if record.value is not None else dict(record.headers).get(NAME)
+    name = record.value if record.value is not None else dict(record.headers).get(NAME_HEADER)
     return (name or b"").decode(errors="replace")
 
 

@@ -32,7 +32,7 @@ class Tally:
     def verdict(self) -> Verdict:
         """The verdict over all runs; of none: unknown."""
         found = (verdict for verdict in Verdict if getattr(self, verdict.value))
-        return Verdict.gravest(found, of_none=Verdict.UNKNOWN)
+        return Verdict.gravest(found, default=Verdict.UNKNOWN)
 
     @property
     def median(self) -> float:
@@ -69,7 +69,7 @@ def tallies(records: Iterable[ScenarioRecord]) -> dict[str, Tally]:
 def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: Sequence[str] = ()) -> dict[str, Any]:
     """All runs as JSON values. `not_run`: ids of runs that were planned but not made; each counts as `unknown`."""
     verdicts = [*(record.verdict for record in records), *(Verdict.UNKNOWN for _ in not_run)]
-    verdict = Verdict.gravest(verdicts, of_none=Verdict.UNKNOWN)
+    verdict = Verdict.gravest(verdicts, default=Verdict.UNKNOWN)
     return {
         "format_version": FORMAT_VERSION,
         "verdict": verdict.value,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kafka_chaos.contract.anomalies import AnyName, Trait
+from kafka_chaos.contract.anomalies import AnomalyName, Trait
 from kafka_chaos.contract.command.errors import LaneError, counted
 from kafka_chaos.contract.lane.settings import check, entries, key
 
@@ -36,7 +36,7 @@ COMMIT_OUTCOMES = ("ok", "fail", "info")
 _WHEN = {AFTER: "commits after processing", BEFORE: "commits before processing", AUTO: "commits automatically"}
 
 
-class GroupAnomaly(AnyName):
+class GroupAnomaly(AnomalyName):
     """A named deviation from what consumer groups and loops promise. docs/anomalies.md says what counts as one."""
 
     PROCESSED_TWICE = "processed_twice", "an input of a loop with two outputs or more", Trait.BY_LOG

@@ -1,7 +1,7 @@
-"""Promises of recovery: the names of what breaks them, and the time-outs of a lane that bounds follow from.
+"""Promises of recovery: the anomalies that break them, and the time-outs of a lane, which give the bounds.
 
-A lane may be unavailable while faults leave too few of its replicas, and for a bounded time after. The bound is no
-promise of Kafka's documentation in one sentence: it is the sum of the documented time-outs that have to pass.
+A lane may be unavailable while faults leave too few of its replicas, and for a bounded time after. No sentence of
+Kafka's documentation states the bound: it is the sum of the documented time-outs that have to pass.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
-from kafka_chaos.contract.anomalies import AnyName
+from kafka_chaos.contract.anomalies import AnomalyName
 from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.settings import check, entries, key
 
 
-class RecoveryAnomaly(AnyName):
+class RecoveryAnomaly(AnomalyName):
     """A named way of not recovering. docs/anomalies.md says what counts as one."""
 
     STALLED_PRODUCER = "stalled_producer", "nothing was acknowledged for longer than the lane's time-outs allow"
@@ -37,7 +37,7 @@ CALLS: Mapping[str, RecoveryAnomaly] = {
     "commit": RecoveryAnomaly.STALLED_CONSUMER,
     "join": RecoveryAnomaly.GROUP_NOT_STABLE,
 }
-"""The calls that drivers of clients note, and what each is when it has no answer for longer than its bound.
+"""The calls that drivers of clients note, each with the anomaly that it is if it takes longer than its bound.
 
 `send`: handing records to a producer, which blocks while its buffer is full; `flush`: waiting for the outcomes of all,
 once the load has ended; `transaction`: what a loop's member does from its first record to its commit or abort;
@@ -48,11 +48,11 @@ DAY_MS = 86_400_000
 
 
 def _ms(meaning: str) -> dict[str, Any]:
-    """A time-out, of a day at most: a lane with a longer one never had to recover."""
+    """A time-out, at most a day: no run lasts as long, so a lane with a longer one would never have to recover."""
     return key(meaning, most=DAY_MS)
 
 
-def _of_client(meaning: str) -> Any:
+def _client_ms(meaning: str) -> Any:
     return field(default=None, metadata=_ms(meaning))
 
 
@@ -60,8 +60,8 @@ def _of_client(meaning: str) -> Any:
 class Timings:
     """The time-outs of a lane's brokers and clients in milliseconds: an entry of `timings.json`.
 
-    Raises `LaneError` for values that none could have. Those of clients are None where nobody knows them: recovery is
-    then not judged for what rests on them.
+    Raises `LaneError` for a value that is no such time-out. The time-outs of clients are None where they are not known:
+    anomalies whose bound needs them are then not judged.
     """
 
     session_ms: int = field(
@@ -77,14 +77,14 @@ class Timings:
             "`transaction.abort.timed.out.transaction.cleanup.interval.ms`: how often time-outs are looked for"
         )
     )
-    reconnect_ms: int | None = _of_client("`reconnect.backoff.max.ms`, and half of it for its jitter")
-    retry_ms: int | None = _of_client("`retry.backoff.max.ms` of the lane's producer")
-    connect_ms: int | None = _of_client("`socket.connection.setup.timeout.ms`: a client gives a connection up")
-    request_ms: int | None = _of_client("`request.timeout.ms`: the lane's producer gives a request up")
-    linger_ms: int | None = _of_client("`linger.ms`, where the lane gives it: its producer waits for more records")
-    fetch_ms: int | None = _of_client("`socket.timeout.ms`: the lane's clients give a request up")
-    delivery_ms: int | None = _of_client("`message.timeout.ms`: the lane's producer gives a record up")
-    recover_within_ms: int | None = _of_client("`recover_within` of the lane, the bound of what its clients wait for")
+    reconnect_ms: int | None = _client_ms("`reconnect.backoff.max.ms`, and half of it for its jitter")
+    retry_ms: int | None = _client_ms("`retry.backoff.max.ms` of the lane's producer")
+    connect_ms: int | None = _client_ms("`socket.connection.setup.timeout.ms`: a client gives a connection up")
+    request_ms: int | None = _client_ms("`request.timeout.ms`: the lane's producer gives a request up")
+    linger_ms: int | None = _client_ms("`linger.ms`, where the lane gives it: its producer waits for more records")
+    fetch_ms: int | None = _client_ms("`socket.timeout.ms`: the lane's clients give a request up")
+    delivery_ms: int | None = _client_ms("`message.timeout.ms`: the lane's producer gives a record up")
+    recover_within_ms: int | None = _client_ms("`recover_within` of the lane, the bound of what its clients wait for")
 
     def __post_init__(self) -> None:
         check(self, "timings.")
@@ -93,9 +93,9 @@ class Timings:
     def from_json(cls, entry: object) -> Timings:
         """The time-outs from an entry of timings.json; unknown keys raise `LaneError`, too."""
         values = entries(cls, entry, "timings")
-        for one in fields(cls):
-            if one.default is MISSING and one.name not in values:
-                raise LaneError(f"timings.{one.name}", None, "milliseconds")
+        for timing in fields(cls):
+            if timing.default is MISSING and timing.name not in values:
+                raise LaneError(f"timings.{timing.name}", None, "milliseconds")
         return cls(**values)
 
     def to_json(self) -> Mapping[str, Any]:
@@ -104,8 +104,8 @@ class Timings:
 
 
 def said_timeouts(said: object) -> Mapping[str, int]:
-    """The time-outs that a client says of itself, by their names here; raises `ValueError` for what is none."""
-    names = [one.name for one in fields(Timings) if one.default is None and one.name != "recover_within_ms"]
+    """The time-outs that a client reports of itself, by their names in `Timings`; others raise `ValueError`."""
+    names = [timing.name for timing in fields(Timings) if timing.default is None and timing.name != "recover_within_ms"]
     if not isinstance(said, Mapping) or not all(
         name in names and type(value) is int and 0 <= value <= DAY_MS for name, value in said.items()
     ):
@@ -126,5 +126,5 @@ USUAL_TIMINGS = Timings(
     fetch_ms=60_000,
     delivery_ms=300_000,
 )
-"""Where nobody changes anything: the defaults of brokers in KRaft mode, whose quorum takes 2 s to miss its leader, 1 s
-to elect one and 1 s to try again; and those of librdkafka."""
+"""The defaults of librdkafka and of brokers in KRaft mode. Their quorum takes 2 s to miss its leader, 1 s to elect
+another and 1 s to try again."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kafka_chaos.contract.anomalies import AnyName, Trait
+from kafka_chaos.contract.anomalies import AnomalyName, Trait
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.settings import check, entries, key
 
@@ -32,7 +32,7 @@ One whose commit nobody ever asked for is aborted, too, even if its producer nev
 """
 
 
-class TransactionAnomaly(AnyName):
+class TransactionAnomaly(AnomalyName):
     """A named deviation from what transactions promise. docs/anomalies.md says what counts as one."""
 
     ABORTED_READ = (

@@ -1,7 +1,7 @@
-"""The parts of kafka-python that are used here, imported without a warning in anybody's session.
+"""The parts of kafka-python that this project uses, imported without a deprecation warning.
 
-On import, kafka-python reads its message definitions by a function that Python 3.11 deprecates. Filters that a session
-has set stay as they are.
+On import, kafka-python reads its message definitions by a function that Python 3.11 deprecates. Only this import is
+silenced: the warning filters of the program that imports this module stay as they are.
 """
 
 import warnings
@@ -10,7 +10,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.errors import InvalidReceiveError
     from kafka.net.sasl.scram import ScramClient
-    from kafka.protocol import admin, consumer, metadata, producer, sasl  # Define all messages, also unnamed ones.
+    from kafka.protocol import admin, consumer, metadata, producer, sasl  # Importing these defines every message.
     from kafka.protocol.admin import DescribeQuorumRequest
     from kafka.protocol.admin.topics import (
         AlterPartitionReassignmentsRequest,

@@ -20,4 +20,4 @@ def test_the_gravest_verdict_counts(verdicts: list[str], gravest: Verdict) -> No
 
 
 def test_no_verdict_is_what_the_caller_says() -> None:
-    assert Verdict.gravest([], of_none=Verdict.UNKNOWN) is Verdict.UNKNOWN
+    assert Verdict.gravest([], default=Verdict.UNKNOWN) is Verdict.UNKNOWN

@@ -1,7 +1,7 @@
 """The story of scenarios on a terminal: a sentence per step, what it changed, and what must hold.
 
-Without a terminal it prints whole lines only, so that a CI log stays readable. Of repeated runs it prints the first in
-full, and every later one that does not conform; the others get a line each.
+Without a terminal it prints whole lines only, so that a CI log stays readable. Of repeated runs it prints in full the
+first, and each later run that does not conform; a later run that conforms gets one line.
 """
 
 import json
@@ -34,11 +34,11 @@ _LONGEST_VALUE = 1200
 
 
 class ConsoleReporter:
-    """A listener that prints; as a context manager it ends the status line with the runs."""
+    """A listener that prints. As a context manager it shows a status line until all runs are over."""
 
     def __init__(self, out: Console, *, runs: int = 1, repeat: int = 1) -> None:
         self._out = out
-        self._runs, self._begun, self._act = runs, 0, ""
+        self._total_runs, self._runs_begun, self._act = runs, 0, ""
         self._repeat = repeat
         self._waiting = Waiting("starting", console=out)
         self._run = 0
@@ -53,7 +53,7 @@ class ConsoleReporter:
         self._waiting.__exit__()
 
     def __call__(self, kind: str, what: Any) -> None:
-        """Print what happened, or of a later run hold it back until its verdict is known."""
+        """Print an event. The events of a scenario's later runs are held back until the run's verdict is known."""
         if kind == "scenario":
             self._run = self._run + 1 if what.id == self._scenario else 1
             self._scenario = what.id
@@ -68,7 +68,7 @@ class ConsoleReporter:
     def _print_later_run(self, record: ScenarioRecord) -> None:
         held, self._held = self._held, []
         if record.verdict == "conforms":
-            self._print(Text.assemble(f"{record.scenario}, {self._of()}: ", _verdict(record)))
+            self._print(Text.assemble(f"{record.scenario}, {self._run_of_scenario()}: ", _verdict(record)))
             return
         for kind, what in held:
             self._print_event(kind, what)
@@ -92,7 +92,7 @@ class ConsoleReporter:
                 self._print("")
 
     def _print_scenario(self, scenario: Scenario) -> None:
-        run = f" ({self._of()})" if self._repeat > 1 else ""
+        run = f" ({self._run_of_scenario()})" if self._repeat > 1 else ""
         source = f"Documented in: {scenario.source.document.title}, “{scenario.source.section}”"
         self._print(Text.assemble((scenario.id, "bold"), run))
         self._print(Text(scenario.title, "bold"), indent=2)
@@ -106,13 +106,13 @@ class ConsoleReporter:
         self._print(Rule(Text(title, "bold"), align="left", style="dim"))
 
     def _print_step(self, act: ActRecord, step: StepRecord) -> None:
-        before = next((one.observation for one in reversed(act.steps) if one.number < step.number), None)
+        before = next((earlier.observation for earlier in reversed(act.steps) if earlier.number < step.number), None)
         states = "1 state" if step.states == 1 else f"{step.states} states"
         timing = f"  {step.seconds:.1f} s, {states} allowed"
         self._print("")
         self._print(Text.assemble((f"{step.number:3}. ", "dim"), (step.sentence, "bold"), (timing, "dim")))
-        is_new = before is None or before.group != step.observation.group
-        changes = [*tell_change(act, before, step.observation), *(group_lines(step) if is_new else ())]
+        group_changed = before is None or before.group != step.observation.group
+        changes = [*tell_change(act, before, step.observation), *(group_lines(step) if group_changed else ())]
         for change in changes:
             self._print(Text(change), indent=_INDENT)
         for difference in step.differences:
@@ -136,19 +136,19 @@ class ConsoleReporter:
             self._print(Text(_compact(line), "cyan"), indent=_INDENT)
 
     def _show_status(self, kind: str, what: Any) -> None:
-        """Show the next part; its own time counts from here."""
+        """Show on the status line which part of a run begins, and count its seconds from here."""
         if kind == "scenario":
-            self._begun, self._act, step = self._begun + 1, "its cluster", ""
+            self._runs_begun, self._act, step = self._runs_begun + 1, "its cluster", ""
         elif kind == "act":
             self._act, step = what.name, ""
         elif kind == "step":
             step = f", after step {what[1].number}"
         else:
             return
-        of = f"{self._begun} of {self._runs}: " if self._runs > 1 else ""
+        of = f"{self._runs_begun} of {self._total_runs}: " if self._total_runs > 1 else ""
         self._waiting.begin(f"{of}{self._scenario}: {self._act}{step}")
 
-    def _of(self) -> str:
+    def _run_of_scenario(self) -> str:
         return f"run {self._run} of {self._repeat}"
 
     def _print(self, what: RenderableType, *, indent: int = 0) -> None:
@@ -200,8 +200,8 @@ def table_rows(value: Any) -> Sequence[Mapping[str, Any]] | None:
 def text_lines(value: Any) -> list[str] | None:
     """A JSON value as quoted lines if it is a text of several lines or a list of sentences, else None."""
     if isinstance(value, str):
-        found = value.strip("\n").splitlines()
-        return found if len(found) > 1 else None
+        lines = value.strip("\n").splitlines()
+        return lines if len(lines) > 1 else None
     if isinstance(value, list) and value and all(isinstance(line, str) and " " in line for line in value):
         return value
     return None
