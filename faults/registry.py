@@ -43,29 +43,29 @@ class FaultKindError(EnvironmentFailure):
 @cache
 def fault_kinds() -> Mapping[str, type[Fault]]:
     """The classes of all installed fault kinds by name, this project's first; raises `FaultKindError`."""
-    found = {kind.kind: EntryPoint(kind.kind, f"{kind.__module__}:{kind.__name__}", GROUP) for kind in _own()}
-    for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
-        # An editable installation keeps the entry points of its day, when own kinds were among them.
-        if entry.name in found and entry.value.startswith(f"{GROUP}."):
+    entries = {kind.kind: EntryPoint(kind.kind, f"{kind.__module__}:{kind.__name__}", GROUP) for kind in _own()}
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        # An editable installation that is older than the search for modules still has own kinds as entry points.
+        if entry.name in entries and entry.value.startswith(f"{GROUP}."):
             continue
-        other = found.setdefault(entry.name, entry)
+        other = entries.setdefault(entry.name, entry)
         if other.value != entry.value:
             raise FaultKindError(
                 f"fault kind {entry.name} comes from {_origin(other)} and from {_origin(entry)}: remove one of them"
             )
-    return {name: _load(entry) for name, entry in found.items()}
+    return {name: _load(entry) for name, entry in entries.items()}
 
 
 def _own() -> list[type[Fault]]:
     """The kinds of this project, by name: each is a class of a module in the folder of its family."""
-    modules = [one.name for one in walk_packages(faults.__path__, f"{GROUP}.") if one.name.count(".") == _DEPTH]
-    classes = [one for name in modules for one in vars(import_module(name)).values() if isinstance(one, type)]
-    kinds = {one for one in classes if issubclass(one, Fault) and "kind" in vars(one)}
+    modules = [info.name for info in walk_packages(faults.__path__, f"{GROUP}.") if info.name.count(".") == _DEPTH]
+    classes = [value for name in modules for value in vars(import_module(name)).values() if isinstance(value, type)]
+    kinds = {kind for kind in classes if issubclass(kind, Fault) and "kind" in vars(kind)}
     return sorted(kinds, key=lambda kind: kind.kind)
 
 
 def fault_kind(name: str) -> type[Fault]:
-    """The class of an installed fault kind; raises `ValueError` for any other name, with those that are near."""
+    """The class of an installed fault kind; raises `ValueError` for any other name, with similar names."""
     known = fault_kinds()
     if name in FORMER_KINDS and name not in known:
         raise ValueError(f"{name!r} is a fault kind no more: {FORMER_KINDS[name]}")
@@ -87,7 +87,7 @@ def describe_evidence(kind: str, evidence: Mapping[str, Any]) -> str:
     The kind's `describe_evidence` chooses the words. Keys and values are shown if the kind has no such method, or if
     the method cannot describe this evidence, for example because an older version wrote it.
     """
-    per_container = [_described(kind, one) if isinstance(one, Mapping) else None for one in evidence.values()]
+    per_container = [_described(kind, value) if isinstance(value, Mapping) else None for value in evidence.values()]
     if len(per_container) == 1 and per_container[0] is not None:
         return per_container[0]
     named = zip(evidence.items(), per_container, strict=True)

@@ -23,7 +23,7 @@ class ClientKill(Fault):
     holds: ClassVar[str] = DOWN
     hits_clients: ClassVar[bool] = True
     crashes_members: ClassVar[bool] = True
-    # The model expects nothing of brokers: that of a member counts among the `crashes` of the lane's group instead.
+    # The model expects nothing of brokers: a killed member counts among the `crashes` of its lane's group instead.
     appearance: ClassVar[Appearance] = Appearance("#a13a6a", "#ec92b8", Pattern.CROSSES)
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
@@ -37,7 +37,7 @@ class ClientKill(Fault):
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """How it ended."""
+        """Which process ended, and by which signal."""
         return f"process {evidence['Pid']} gone by {signal.Signals(-int(evidence['ExitCode'])).name}"
 
 
@@ -94,8 +94,8 @@ _KERNEL_CONFIG = Path("/proc/config.gz")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionReset(Fault):
     """Reset every connection that clients have to the targets, once, with all that is on its way (TCP RST, to both
-    sides). Where the engine passes on what clients send, they see it closed. They connect again at will; duration means
-    nothing. Its proof: the connections that there were, counted, and none of them is left."""
+    sides). Where the container engine relays connections, clients see theirs closed instead. They connect again at
+    will; duration means nothing. Its proof: how many connections there were, and that none of them is left."""
 
     kind: ClassVar[str] = "connection-reset"
     only_brokers: ClassVar[bool] = True
@@ -106,7 +106,7 @@ class ConnectionReset(Fault):
 
     @staticmethod
     def unavailable() -> str | None:
-        """Only some kernels end the connections of others; those that show how they were built tell."""
+        """Why the kernel can't reset connections of other processes; None if it can, or hides how it was built."""
         if engine_elsewhere() is not None or not _KERNEL_CONFIG.is_file():
             return None
         with gzip.open(_KERNEL_CONFIG, "rt", encoding="utf-8", errors="replace") as lines:

@@ -1,4 +1,4 @@
-"""The kinds by which a topic changes under load, and nothing ends: replicas move to other brokers, or partitions are
+"""Kinds that change a topic under load without ending any process: replicas move to other brokers, or partitions are
 added.
 
 `reassignment` is what an operator does to empty a broker, or to spread load. The new replica copies the log from its
@@ -16,8 +16,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge
 
 from kafka_chaos.contract.command.errors import counted, first_of
-from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, inside_of, topics_of
-from kafka_chaos.faults.cluster import Partition as Place
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, Partition, inside_of, topics_of
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect, mark
 
 _FOLDERS = 'for directory; do ls "$directory" 2>/dev/null; done; true'
@@ -31,17 +30,17 @@ class _Move:
     replicas: tuple[int, ...]
 
     def heir_of(self, broker: int) -> int:
-        """Who takes a broker's place among the replicas: perhaps itself."""
+        """The broker that gets a broker's place among the replicas; the same broker if its replica stays."""
         return dict(zip(self.before.replicas, self.replicas, strict=True))[broker]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment(Fault):
-    """Move the replicas of lanes' partitions that the targets hold to brokers that hold none of these partitions, with
+    """Move replicas of lanes' partitions from the targets to brokers without a replica of the same partition, with
     AlterPartitionReassignments. Each new replica takes the place of the old one among the partition's replicas, and
     copies the log from its start. With `lane`, the partitions of that lane alone move. They stay where they are when
     the fault ends. Its proof: in the metadata, each of these partitions has the new replica in its ISR and the old one
-    no longer among its replicas, and targets that run have deleted the old ones' files."""
+    no longer among its replicas, and targets that run have deleted the files of their old replicas."""
 
     lane: str | None = None
     kind: ClassVar[str] = "reassignment"
@@ -50,13 +49,13 @@ class Reassignment(Fault):
     leaves_nodes_alone: ClassVar[bool] = True
     since: ClassVar[tuple[str, str]] = ("2.4", "replicas move by AlterPartitionReassignments (KIP-455)")
     proof_timeout: ClassVar[float] = 60.0
-    # A replica leaves the ISR, and if it leads is replaced by a member of the ISR while it runs on. Other than there,
-    # it never comes back; the new one, which does, begins empty.
+    # A replica leaves the ISR, and if it leads is replaced by a member of the ISR while it runs on. Unlike after an
+    # expired session, it never comes back: the new replica joins in its place, and begins with an empty log.
     counts_as: ClassVar[str] = "session-expiry"
     appearance: ClassVar[Appearance] = Appearance("#6b4f9e", "#b9a3e3", Pattern.DOTS)
 
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
-        """Whether brokers run that can take something from every target."""
+        """Whether running brokers can take a replica from every target."""
         leaving = {broker for move in self._moves(cluster, nodes).values() for broker in move.before.replicas}
         return all(node.number in leaving for node in nodes)
 
@@ -69,7 +68,7 @@ class Reassignment(Fault):
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """All replicas of the targets are elsewhere."""
-        moves: Mapping[Place, _Move] = cluster.noted.get(mark(self), {})
+        moves: Mapping[Partition, _Move] = cluster.noted.get(mark(self), {})
         now = cluster.leadership() if moves else {}
         return all_took_effect({node.name: _moved(cluster, node, moves, now) for node in nodes})
 
@@ -79,19 +78,19 @@ class Reassignment(Fault):
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """Which partitions have a replica where now."""
+        """Which partitions moved a replica, and to which broker."""
         moved = evidence["moved"]
-        told = [f"{one['partition']} to broker {one['heir']}" for one in moved]
+        moves = [f"{move['partition']} to broker {move['heir']}" for move in moved]
         files = "its own are deleted" if evidence["files_deleted"] else "it is down, and keeps its own files"
-        return f"replicas of {counted(len(moved), 'partition')} moved: {first_of(told)}; {files}"
+        return f"replicas of {counted(len(moved), 'partition')} moved: {first_of(moves)}; {files}"
 
-    def _moves(self, cluster: ClusterControl, nodes: Nodes) -> dict[Place, _Move]:
-        """The moves to make. A partition of which some replica has no place to go to, or that moves already, stays."""
+    def _moves(self, cluster: ClusterControl, nodes: Nodes) -> dict[Partition, _Move]:
+        """The moves to make. A partition stays if it moves already, or if too few brokers are free."""
         topics = topics_of(cluster, self.lane)
         targets = {node.number for node in nodes}
-        already, moves = cluster.moving(), {}
+        moving, moves = cluster.moving(), {}
         for place, state in sorted(cluster.leadership().items()):
-            if already is not None and place not in already and place[0] in topics and targets & set(state.replicas):
+            if moving is not None and place not in moving and place[0] in topics and targets & set(state.replicas):
                 free = [
                     number
                     for number, node in sorted(cluster.brokers.items())
@@ -105,8 +104,8 @@ class Reassignment(Fault):
 def _replaced(
     replicas: Sequence[int], targets: set[int], free: Sequence[int], partition: int
 ) -> tuple[int, ...] | None:
-    """The replicas with others in the places of the targets, spread by the partition's number; None where too few
-    brokers are free."""
+    """The replicas with free brokers in place of the targets; None if too few are free. The partition's number selects
+    the first free broker, so that the load is spread."""
     leaving = [broker for broker in replicas if broker in targets]
     if len(leaving) > len(free):
         return None
@@ -115,7 +114,7 @@ def _replaced(
 
 
 def _moved(
-    cluster: ClusterControl, node: NodeControl, moves: Mapping[Place, _Move], now: Mapping[Place, Leadership]
+    cluster: ClusterControl, node: NodeControl, moves: Mapping[Partition, _Move], now: Mapping[Partition, Leadership]
 ) -> Proof:
     held = {place: move for place, move in moves.items() if node.number in move.before.replicas}
     if not held:
@@ -137,14 +136,14 @@ def _moved(
 
 
 def _folders(cluster: ClusterControl, node: NodeControl) -> set[str] | None:
-    """The names in its log directories; None where nothing can be run inside: it may keep files until it is back."""
+    """The names in a broker's log directories; None while it is down or frozen: then it can delete no files."""
     state = node.state()
     if not state["Running"] or state["Paused"]:
         return None
     return set(inside_of(node).must_execute("sh", "-c", _FOLDERS, "sh", *cluster.log_directories).split())
 
 
-New = Mapping[Place, tuple[int, ...]]
+NewPartitions = Mapping[Partition, tuple[int, ...]]
 """The replicas of each new partition, its leader first."""
 
 
@@ -178,7 +177,7 @@ class PartitionGrowth(Fault):
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """The new partitions are there, led, and in sync."""
-        new: New = cluster.noted.get(mark(self), {})
+        new: NewPartitions = cluster.noted.get(mark(self), {})
         now = cluster.leadership() if new else {}
         return all_took_effect({node.name: _led(node, new, now) for node in nodes})
 
@@ -186,27 +185,27 @@ class PartitionGrowth(Fault):
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """Which new partitions a target was to lead, and who leads them."""
         added = evidence["added"]
-        told = [f"{one['partition']} (leader {one['leader']})" for one in added]
+        told = [f"{partition['partition']} (leader {partition['leader']})" for partition in added]
         return f"{counted(len(added), 'new partition')}{': ' if told else ''}{first_of(told)}"
 
-    def _new(self, cluster: ClusterControl, nodes: Nodes) -> dict[Place, tuple[int, ...]]:
+    def _new(self, cluster: ClusterControl, nodes: Nodes) -> dict[Partition, tuple[int, ...]]:
         """The partitions to add, of those topics for whose replicas enough brokers run."""
         topics = topics_of(cluster, self.lane)
         running = [number for number, node in sorted(cluster.brokers.items()) if node.is_running()]
         leaders = [node.number for node in nodes if node.number in running]
-        places, found = cluster.leadership(), {}
+        places, new = cluster.leadership(), {}
         for topic in topics:
             numbers = [number for name, number in places if name == topic]
             count = len(places[topic, 0].replicas) if numbers else 0
             if leaders and 0 < count <= len(running):
                 for step in range(self.add):
                     first = running.index(leaders[step % len(leaders)])
-                    replicas = tuple(running[(first + place) % len(running)] for place in range(count))
-                    found[topic, max(numbers) + 1 + step] = replicas
-        return found
+                    replicas = tuple(running[(first + rank) % len(running)] for rank in range(count))
+                    new[topic, max(numbers) + 1 + step] = replicas
+        return new
 
 
-def _led(node: NodeControl, new: New, now: Mapping[Place, Leadership]) -> Proof:
+def _led(node: NodeControl, new: NewPartitions, now: Mapping[Partition, Leadership]) -> Proof:
     if not new:
         return Proof(False, {}, "there was no topic, or too few brokers ran")
     missing = [

@@ -68,10 +68,10 @@ def trace_command(
 
 
 def _check_names(apis: Sequence[str]) -> None:
-    from kafka_chaos.faults.links.relay.frames import no_api
+    from kafka_chaos.faults.links.relay.frames import unknown_api
 
     for api in apis:
-        if (refusal := no_api(api)) is not None:
+        if (refusal := unknown_api(api)) is not None:
             raise UsageFailure(f"--api: {refusal}")
 
 

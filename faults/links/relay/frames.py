@@ -20,7 +20,7 @@ API_NAMES: dict[int, str] = {key.value: key.name for key in ApiKey}
 API_KEYS = {name: key for key, name in API_NAMES.items()}
 
 
-def no_api(name: str) -> str | None:
+def unknown_api(name: str) -> str | None:
     """The message that no request has this name, with similar names; None if a request has it."""
     if name in API_KEYS:
         return None

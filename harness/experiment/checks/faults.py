@@ -250,7 +250,7 @@ def _cut(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """The limits of a link, and of clients that go past one."""
-    from kafka_chaos.faults.links.relay.frames import no_api
+    from kafka_chaos.faults.links.relay.frames import unknown_api
 
     keys = parameters(fault)
     if not fault.needs_links:
@@ -270,7 +270,7 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     if cluster.security != "plaintext":
         yield ("fault",), f"{fault.kind} reads requests, and {cluster.security} encrypts them: expected plaintext"
     api = keys.get("api")
-    if api is not None and (refusal := no_api(api)) is not None:
+    if api is not None and (refusal := unknown_api(api)) is not None:
         yield ("api",), refusal
 
 
