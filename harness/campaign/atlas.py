@@ -1,4 +1,4 @@
-"""The policy of `atlas`, and its plan: a YAML file with clients, clusters, lanes, and the faults of each family.
+"""The policy of the command `atlas`, and its plan: YAML with clients, clusters, lanes, and the faults of each family.
 
 A run has one cluster, one family of faults, and up to `lanes_per_run` lanes: those that were tried least.
 """
@@ -26,7 +26,7 @@ from kafka_chaos.harness.run.shared_cluster import topic_name
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A cell to be tried, with the lane's keys. `family`: the key in the file of its faults."""
+    """A cell to be tried, with the lane's keys. `family`: the name of its faults in the plan."""
 
     cell: Cell
     family: str
@@ -36,7 +36,7 @@ class Trial:
 class Atlas(BaseModel):
     """A plan: every combination of its cluster, family, client and lane is a valid experiment.
 
-    `lanes`, `workload` and the faults of `families` are those of an experiment.
+    `lanes`, `workload` and the faults of `families` have the keys of an experiment file.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -85,25 +85,25 @@ class Atlas(BaseModel):
         return lacking(self.clients)
 
     def policy(self, record: Path, seeds: random.Random) -> Policy[None]:
-        """Try what the runs in the record tried least, one run after the other; the first is due."""
+        """Try what the runs in the record tried least, run after run. The first is made whatever the budget is."""
         for number in itertools.count():
             tried = Counter(run.cell for run in read_record(record))
             yield Attempt(self.next_run(tried, seeds.randrange(2**31)), Path(self._source).stem, is_due=number == 0)
 
     def next_run(self, tried: Mapping[Cell, int], seed: int) -> Experiment:
-        """The experiment with the cells that were tried least; among equals, all of a cluster one after the other."""
+        """The experiment with the cells that were tried least. Those of one cluster come one after the other."""
         chance = random.Random(seed)
         order = {cluster: number for number, cluster in enumerate(self.clusters)}
         trials = sorted(
             self.trials, key=lambda trial: (tried.get(trial.cell, 0), order[trial.cell.cluster], chance.random())
         )
         first = trials[0]
-        beside = [trial for trial in trials if (trial.cell.cluster, trial.family) == (first.cell.cluster, first.family)]
-        lanes = [trial.lane for trial in beside[: self.lanes_per_run]]
+        group = [trial for trial in trials if (trial.cell.cluster, trial.family) == (first.cell.cluster, first.family)]
+        lanes = [trial.lane for trial in group[: self.lanes_per_run]]
         return self.experiment(first.cell.cluster, first.family, lanes, seed)
 
     def experiment(self, cluster: str, family: str, lanes: Iterable[Mapping[str, Any]], seed: int) -> Experiment:
-        """The experiment of these lanes; raises `UsageFailure` if it is none."""
+        """The experiment of these lanes; raises `UsageFailure` if they make no valid one."""
         version, _, mode = cluster.partition("/")
         values = {
             "name": f"{self.name}-{family}",

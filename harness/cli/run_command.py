@@ -108,14 +108,14 @@ def run_command(
             if value is not None:
                 raise UsageFailure(f"{option}: expected together with --attach")
     run = partial(run, root=out, accept_known=accept_known)
-    others = chosen_listeners(junit=junit, events=events)
+    chosen = chosen_listeners(junit=junit, events=events)
     if as_json:
-        result = run(listeners=[lambda event: click.echo(json.dumps(event.to_json())), *others])
+        result = run(listeners=[lambda event: click.echo(json.dumps(event.to_json())), *chosen])
         click.echo(json.dumps({"run_dir": str(result.path), **result.verdict.to_json()}))
     elif quiet:
-        result = run(listeners=[_print_kept, *others])
+        result = run(listeners=[_print_kept_cluster, *chosen])
     else:
-        result = _run_in_terminal(run, others)
+        result = _run_in_terminal(run, chosen)
     sys.exit(result.verdict.outcome.exit_code)
 
 
@@ -136,13 +136,13 @@ def _attached_cluster(
     return Attached(servers, configs)
 
 
-def _run_in_terminal(run: Callable[..., RunResult], others: Sequence[Listener]) -> RunResult:
+def _run_in_terminal(run: Callable[..., RunResult], chosen: Sequence[Listener]) -> RunResult:
     """Run the experiment, show its progress and its verdict on the terminal, and return the result."""
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
 
     terminal = console()
     with TerminalListener(terminal) as listener:
-        result = run(listeners=[listener, *others])
+        result = run(listeners=[listener, *chosen])
     terminal.print(result_table(result.verdict, result.gaps))
     for lane in result.verdict.lanes:
         for reason in lane.reasons:
@@ -151,7 +151,7 @@ def _run_in_terminal(run: Callable[..., RunResult], others: Sequence[Listener]) 
     return result
 
 
-def _print_kept(event: Event) -> None:
+def _print_kept_cluster(event: Event) -> None:
     from kafka_chaos.contract.events import ClusterKept
     from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
 

@@ -63,7 +63,7 @@ class PlannedFault:
 
 @dataclass(frozen=True, slots=True)
 class PlannedLane:
-    """One topic and one producer configuration; `settings` has the given keys of an experiment's lane."""
+    """One topic and one producer configuration; `settings`: the keys of an experiment's lane that the test sets."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
@@ -95,7 +95,7 @@ class Load:
         return {"duration": float(keys.pop("seconds")), **keys}
 
 
-load = Load
+load = Load  # In lower case like `lane` and `kill`, since a test calls it beside them.
 
 
 def fault(kind: str, target: str, **keys: Any) -> PlannedFault:
@@ -131,13 +131,13 @@ def lane(name: str, **keys: Any) -> PlannedLane:
     `keys` are those of a lane in an experiment file, but None is as if not given. The defaults: acks=all without
     idempotence, one partition, three replicas (fewer if the cluster has fewer brokers), min.insync.replicas 1.
     `topic_configs` takes Kafka's keys, `producer_configs` and `consumer_configs` those of the `client`; `assume` lists
-    keys of theirs that the model does not know and that may have any value. `transactional`, `group` and `loop`
+    keys that the model does not know: the anomalies that they touch are not judged. `transactional`, `group` and `loop`
     take mappings, such as `{"size": 10, "timeout_ms": 10_000}`, `{"commits": "before"}` and
     `{"source": "orders", "offsets": "after"}`.
     """
     __tracebackhide__ = True
-    given_name: object = name
-    if not isinstance(given_name, str) or not given_name:
+    any_name: object = name  # A test without type checks may pass anything.
+    if not isinstance(any_name, str) or not any_name:
         raise ValueError(f"name: {name!r} is not valid: expected the lane's name, as in lane('orders')")
     for key in keys:
         if key not in LANE_KEYS:
@@ -145,12 +145,12 @@ def lane(name: str, **keys: Any) -> PlannedLane:
     acks = keys.get("acks")
     if acks is not None and str(acks) not in ACKS:
         raise ValueError(f"acks: {acks!r} is not valid: expected 0, 1 or 'all'")
-    given = {key: dict(value) if isinstance(value, Mapping) else value for key, value in keys.items()}
-    return PlannedLane(name, {key: value for key, value in given.items() if value is not None})
+    settings = {key: dict(value) if isinstance(value, Mapping) else value for key, value in keys.items()}
+    return PlannedLane(name, {key: value for key, value in settings.items() if value is not None})
 
 
-_KEYS = (Parameter(key, Parameter.KEYWORD_ONLY, default=None) for key in LANE_KEYS)
-lane.__signature__ = Signature([Parameter("name", Parameter.POSITIONAL_OR_KEYWORD), *_KEYS])  # type: ignore[attr-defined]
+_KEYWORDS = (Parameter(key, Parameter.KEYWORD_ONLY, default=None) for key in LANE_KEYS)
+lane.__signature__ = Signature([Parameter("name", Parameter.POSITIONAL_OR_KEYWORD), *_KEYWORDS])  # type: ignore[attr-defined]
 
 
 def _seconds(name: str, value: object, *, at_least: float) -> float:

@@ -31,8 +31,8 @@ STATES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One lane and one anomaly. `predicted`: the status in this run. `count` is None where the anomaly was not judged;
-    `note` says why, or what the status for these faults is where that differs."""
+    """One lane and one anomaly. `predicted`: the status in this run. `count` is None where the anomaly was not judged,
+    and `note` says why. Otherwise `note` has the status for these faults in general, if that is another."""
 
     anomaly: AnyAnomaly
     predicted: str
@@ -49,7 +49,7 @@ class Cell:
 
     @property
     def notable(self) -> bool:
-        """Whether the cell says more than that a forbidden anomaly did not show."""
+        """Whether the cell is more than a forbidden anomaly that did not occur, or was not judged."""
         return self.state not in {"clean", "not-judged"}
 
 
@@ -64,15 +64,15 @@ class Row:
     reasons: tuple[str, ...] = ()
 
     def cell(self, anomaly: AnyAnomaly) -> Cell:
-        """The cell of an anomaly; one of a family that the lane does not have is not judged there."""
-        kind = "transactions" if isinstance(anomaly, TransactionAnomaly) else "group or loop that shows it"
-        kind = "bound of recovery" if isinstance(anomaly, RecoveryAnomaly) else kind
-        without = Cell(anomaly, "", None, "not-judged", f"the lane has no {kind}")
+        """The cell of an anomaly. An anomaly that the lane can't show, such as of transactions, is not judged."""
+        family = "transactions" if isinstance(anomaly, TransactionAnomaly) else "group or loop that shows it"
+        lacking = "bound of recovery" if isinstance(anomaly, RecoveryAnomaly) else family
+        without = Cell(anomaly, "", None, "not-judged", f"the lane has no {lacking}")
         return next((cell for cell in self.cells if cell.anomaly == anomaly), without)
 
 
 def columns(table: Sequence[Row]) -> list[AnyAnomaly]:
-    """The anomalies that are looked for in some lane; those of all lanes where there is no lane."""
+    """The anomalies that were looked for in some lane; without lanes, those that every lane may have."""
     named = {*Anomaly, *(cell.anomaly for row in table for cell in row.cells)}
     return [anomaly for anomaly in ALL_ANOMALIES if anomaly in named]
 
@@ -157,7 +157,7 @@ def _row(evidence: Evidence, name: str) -> Row:
 
 
 def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list[AnyAnomaly]:
-    """The anomalies of the lane: those of transactions and groups where it has some, or where the verdict names one."""
+    """A lane's anomalies: those of transactions and groups only if it has any, or if the verdict names them."""
     named = {*as_dict(entry.get("predicted")), *as_dict(entry.get("anomalies")), *as_dict(entry.get("not_judged"))}
     lane, expected = evidence.lanes.get(name, {}), set[AnyAnomaly](Anomaly)
     for key, anomalies in {"transactional": TransactionAnomaly, "group": OF_GROUPS, "loop": GroupAnomaly}.items():
@@ -166,30 +166,30 @@ def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list
 
 
 def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: AnyAnomaly, verdict: Verdict) -> Cell:
-    seen = as_dict(as_dict(entry.get("anomalies")).get(anomaly))
-    given = as_dict(evidence.predictions_of(name).get(anomaly))
+    observed = as_dict(as_dict(entry.get("anomalies")).get(anomaly))
+    prediction = as_dict(evidence.predictions_of(name).get(anomaly))
     predicted = str(
-        seen.get("status") or as_dict(entry.get("predicted")).get(anomaly) or given.get("status") or "unknown"
+        observed.get("status") or as_dict(entry.get("predicted")).get(anomaly) or prediction.get("status") or "unknown"
     )
     why_not = as_dict(entry.get("not_judged")).get(anomaly)
     if why_not is not None:
         return Cell(anomaly, predicted, None, "not-judged", str(why_not))
-    found = int(seen.get("count") or 0)
+    count = int(observed.get("count") or 0)
     in_this_run = str(as_dict(entry.get("in_this_run")).get(anomaly) or predicted)
     note = f"in this run; for these faults it is {predicted}" if in_this_run != predicted else ""
     # Without a final log, an unseen record may only be unread: unknown, not a violation.
     unread = anomaly is Anomaly.UNSEEN and not evidence.tables.get("log")
-    state = _state(in_this_run, found, verdict, unread=unread)
-    # Only a violation: in a verdict of an older version, `unexplained` means what is `unobserved` now.
-    if state == "confirmed" and verdict is Verdict.VIOLATION and as_dict(seen.get("causes")).get(Cause.UNEXPLAINED):
+    state = _state(in_this_run, count, verdict, unread=unread)
+    # Only in a violation: verdicts of older versions say `unexplained` for what is `unobserved` now.
+    if state == "confirmed" and verdict is Verdict.VIOLATION and as_dict(observed.get("causes")).get(Cause.UNEXPLAINED):
         state, note = "violation", "no behaviour of the model explains all of these"
-    return Cell(anomaly, in_this_run, found, state, note)
+    return Cell(anomaly, in_this_run, count, state, note)
 
 
-def _state(predicted: str, found: int, verdict: Verdict, *, unread: bool) -> str:
-    """How `verification.judge` counts it: without a violation in the lane, a deviation is a doubt."""
+def _state(predicted: str, count: int, verdict: Verdict, *, unread: bool) -> str:
+    """A cell's state, as `verification/judging/` decides: a deviation in a lane without a violation is a doubt."""
     in_doubt = verdict is not Verdict.VIOLATION
-    if found:
+    if count:
         if predicted in {Status.PERMITTED, Status.REQUIRED}:
             return "confirmed"
         return "doubtful" if in_doubt or unread else "violation"

@@ -27,7 +27,7 @@ from kafka_chaos.harness.experiment.timings import patience_of, timings_document
 from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
 from kafka_chaos.harness.run.observing.collection import collect_logs, emit_broker_events, leader_ends
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
-from kafka_chaos.harness.run.observing.late_requests import late_ends
+from kafka_chaos.harness.run.observing.late_requests import late_end_txns
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.workload.application.handles import Application
@@ -146,7 +146,7 @@ class Stages:
             yield
         finally:
             cluster.links.trace_to(None)
-        for event in late_ends(self.run.directory.path, self.transactional_ids):
+        for event in late_end_txns(self.run.directory.path, self.transactional_ids):
             self.run.events.emit(event)
 
     @property

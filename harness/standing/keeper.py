@@ -1,7 +1,7 @@
-"""The process that keeps a standing cluster: links, disks and faults by hand live in it, and go with it.
+"""The process that keeps a standing cluster, with its links, its disks and the faults that were injected by hand.
 
-Guarantee: it does what one command asks after the other; a command that ends before its job does ends the job. SIGTERM
-heals and removes everything. Commands that only look, such as `state`, do not ask it.
+Guarantee: it does one job of a command after the other, and ends a job whose command has ended. SIGTERM heals and
+removes everything. Commands that only look, such as `state`, do not ask it.
 """
 
 from __future__ import annotations
@@ -46,60 +46,60 @@ _A_DAY = 86_400
 
 
 class Keeper:
-    """Breaks, heals and runs on a cluster what commands ask for, over `note`'s socket."""
+    """Does the jobs of commands on a standing cluster, which `note` describes: break, heal, run an experiment."""
 
     def __init__(self, note: Standing, cluster: Cluster, injector: Injector, view: ClusterView[Any]) -> None:
         self._note, self._cluster, self._injector, self._view = note, cluster, injector, view
         self._faults: dict[str, Occurrence] = {}
-        self._asking: Connection[Any, Any] | None = None
+        self._command: Connection[Any, Any] | None = None
         self.ended = False
 
     def serve(self, listener: Listener) -> None:
         """Do one job after the other, until `ended`."""
         while not self.ended:
-            # An interrupt is for the job that there is, and may come when that has just ended.
+            # An interrupt is meant for the present job, and may come just after that has ended.
             with suppress(KeyboardInterrupt):
                 while not self.ended:
                     # A command may end before it is heard or answered.
-                    with suppress(EOFError, OSError), listener.accept() as asking:
+                    with suppress(EOFError, OSError), listener.accept() as command:
                         try:
-                            self._asking = asking
-                            asking.send(self._answer(*asking.recv()))
+                            self._command = command
+                            command.send(self._answer(*command.recv()))
                         finally:
-                            self._asking = None
+                            self._command = None
 
     def end(self, *_: object) -> None:
-        """Interrupt the job that there is, and serve no other; a handler of SIGTERM."""
+        """Interrupt the present job, and serve no other; a handler of SIGTERM."""
         self.ended = True
         raise KeyboardInterrupt
 
     def see(self, event: Event) -> None:
         """Pass an event to the command whose job it is. Called from several threads."""
-        if (asking := self._asking) is not None:
+        if (command := self._command) is not None:
             try:
-                asking.send(event)
+                command.send(event)
             except OSError:
                 os.kill(os.getpid(), signal.SIGINT)
 
     def _answer(self, what: str, arguments: Mapping[str, Any]) -> object:
-        """The result of a job, or the error that it ended with, as commands know errors."""
+        """The result of a job, or the error that ended it, with the exit code of the command."""
         try:
             jobs: dict[str, Callable[..., object]] = {"break": self._break, "heal": self._heal, "run": self._run}
             return jobs[what](**arguments)
         except Exception as error:  # noqa: BLE001 - whatever it is, the cluster stays and the command is told
-            known = error if isinstance(error, KafkaChaosError) else failure_of(error)
-            if known is None:
+            expected = error if isinstance(error, KafkaChaosError) else failure_of(error)
+            if expected is None:
                 traceback.print_exc()
-            failure = KafkaChaosError(str(known or f"internal error: {error!r}"))
-            failure.exit_code = ExitCode.BUG if known is None else known.exit_code
+            failure = KafkaChaosError(str(expected or f"internal error: {error!r}"))
+            failure.exit_code = ExitCode.BUG if expected is None else expected.exit_code
             return failure
 
     def _break(self, *, fault: str, target: str, keys: Mapping[str, Any]) -> bool:
-        """Break something until it is healed; whether it was proven."""
+        """Inject a fault, which lasts until it is healed; return whether it was proven."""
         admin = self._cluster.admin()
         entry = {**keys, "fault": fault, "target": target, "at": 0, "duration": _A_DAY}
         topics = {topic: admin.partitions(topic) for topic in admin.topics()}
-        # The fault is the only one of an experiment on the topics that there are: the same rules check it.
+        # The rules of experiments check the fault, as the only one of an experiment on the existing topics.
         lanes = [
             {
                 "lane": topic,
@@ -124,7 +124,7 @@ class Keeper:
         return occurrence.proven
 
     def _heal(self, *, faults: tuple[str, ...]) -> list[str]:
-        """Heal these faults, or all without any, the latest first; what was healed."""
+        """Heal these faults, or all if none is named, the latest first; return the ids of those healed."""
         for fault_id in faults:
             if fault_id not in self._faults:
                 raise UsageFailure(f"{fault_id}: no such fault; there are: {', '.join(self._faults) or 'none'}")
@@ -191,7 +191,7 @@ def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool) -> int:
 
 
 def main() -> None:
-    """`python -m kafka_chaos.harness.standing.keeper NAME ASKED`: what is asked for, as JSON."""
+    """`python -m kafka_chaos.harness.standing.keeper NAME ARGUMENTS`: the other arguments of `keep`, as JSON."""
     end_on_signals()
     run_and_exit(lambda: keep(sys.argv[1], **json.loads(sys.argv[2])))
 

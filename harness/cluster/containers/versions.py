@@ -12,7 +12,7 @@ from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, USUAL_VERS
 class KafkaVersion:
     """A release on Maven Central that has been fetched and started, in each of its `modes`.
 
-    All run on Java 17. `extra_jars`: what its artifacts do not bring, or bring in a version that does not run there, as
+    All run on Java 17. `extra_jars`: jars that its artifacts lack, or have in a version that does not run on it, as
     group:artifact:version.
     """
 
@@ -22,7 +22,7 @@ class KafkaVersion:
     extra_jars: tuple[str, ...]
 
     def at_least(self, number: str) -> bool:
-        """Whether it is this version or a later one, by as many parts as `number` has."""
+        """Whether it is this version or a later one; only the parts that `number` has are compared."""
         wanted = _parts(number)
         return _parts(self.number)[: len(wanted)] >= wanted
 
@@ -59,8 +59,8 @@ class KafkaVersion:
 
 
 VERSIONS = {
-    number: KafkaVersion(number, tuple(of["modes"]), of.get("scala", "2.13"), tuple(of.get("extra_jars", ())))
-    for number, of in toml_of(__package__, "versions.toml").items()
+    number: KafkaVersion(number, tuple(entry["modes"]), entry.get("scala", "2.13"), tuple(entry.get("extra_jars", ())))
+    for number, entry in toml_of(__package__, "versions.toml").items()
 }
 
 
@@ -82,7 +82,7 @@ def known_version(number: str) -> KafkaVersion:
 
 
 def cluster_named(text: str) -> dict[str, str]:
-    """The keys of a cluster for a version with its metadata mode, written `VERSION/MODE`; raises `UsageFailure`."""
+    """The `cluster` of an experiment for `VERSION/MODE`, a version and its metadata mode; raises `UsageFailure`."""
     number, slash, mode = text.partition("/")
     if not slash or mode not in METADATA_MODES:
         raise UsageFailure(f"{quoted(text)}: expected VERSION/MODE, such as 4.2.0/kraft or 3.9.1/zookeeper")
@@ -98,7 +98,7 @@ def check_version(number: str, mode: str) -> KafkaVersion:
         refused = f"has no ZooKeeper: set metadata_mode to {KRAFT}, or choose"
     else:
         refused = "can't be run in KRaft mode here: expected"
-    able = ", ".join(one.number for one in VERSIONS.values() if mode in one.modes)
+    able = ", ".join(other.number for other in VERSIONS.values() if mode in other.modes)
     raise UsageFailure(f"version {quoted(number)} of Kafka {refused} one of {able}")
 
 

@@ -18,12 +18,12 @@ from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, LANES_FILE, PREDICTION_FILE, VERDICT_FILE
 from kafka_chaos.verification.inputs.documents.reading import parsed, parsed_yaml, read_object
 
-_LACKS = {
+_LOST_BY_FILE = {
     PREDICTION_FILE: "the model's traces",
     EXPERIMENT_FILE: "configuration, versions and seed",
     EVENTS_FILE: "phases, faults, leader and ISR changes",
 }
-_TABLE_LACKS = {
+_LOST_BY_TABLE = {
     "produced": "rates, latencies, outcomes and gaps",
     "findings": "where in the log an anomaly is",
     "log": "the ends of the partitions",
@@ -33,9 +33,9 @@ _OF_SOME_LANES = {
     "assignments": ("who held which partition", ("group", "loop")),
     "commits": ("commits of offsets over time", ("group", "loop")),
 }
-"""Tables that only some lanes have: what lacks without them, and the keys in lanes.json of these lanes."""
-EVENTS_READ = 200_000
-"""Most events that are read; progress is not counted."""
+"""Tables that only some lanes have: what a report can't show without them, and these lanes' keys in lanes.json."""
+MOST_EVENTS = 200_000
+"""The most events that are read, without those of progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class RunFiles:
 
     @property
     def recorded(self) -> Mapping[str, Any]:
-        """The run's additions to the experiment: run_id, versions, started."""
+        """The run's additions to the experiment: run_id, versions, started. Older runs have them at the top level."""
         recorded = self.experiment.get("recorded")
         return recorded if isinstance(recorded, dict) else self.experiment
 
@@ -81,7 +81,7 @@ class Evidence(RunFiles):
     def predictions_of(self, lane: str) -> Mapping[str, Any]:
         """The entries of prediction.json for a lane, by anomaly."""
         entry = as_dict(self.predicted.get(lane))
-        return {name: one for part in PREDICTED_IN for name, one in as_dict(entry.get(part)).items()}
+        return {name: prediction for part in PREDICTED_IN for name, prediction in as_dict(entry.get(part)).items()}
 
     @property
     def run_id(self) -> str:
@@ -96,11 +96,11 @@ def read_evidence(run_dir: Path) -> Evidence:
     verdict, judged, document = read_verdict(run_dir / VERDICT_FILE)
     lanes = named_entries(run_dir / LANES_FILE)[0]
     missing: list[str] = []
-    predicting, asked = run_dir / PREDICTION_FILE, run_dir / EXPERIMENT_FILE
-    prediction = _optional_object(predicting, _optional_text(predicting, missing), parsed, missing)
-    text = _optional_text(asked, missing)
-    tables = {name: tuple(sorted((run_dir / name).glob("*.parquet"))) for name in (*_TABLE_LACKS, *_OF_SOME_LANES)}
-    lacks = _TABLE_LACKS | {
+    prediction_file, experiment_file = run_dir / PREDICTION_FILE, run_dir / EXPERIMENT_FILE
+    prediction = _optional_object(prediction_file, _optional_text(prediction_file, missing), parsed, missing)
+    text = _optional_text(experiment_file, missing)
+    tables = {name: tuple(sorted((run_dir / name).glob("*.parquet"))) for name in (*_LOST_BY_TABLE, *_OF_SOME_LANES)}
+    lacks = _LOST_BY_TABLE | {
         name: lack
         for name, (lack, keys) in _OF_SOME_LANES.items()
         if any(lane.get(key) for lane in lanes.values() for key in keys)
@@ -113,18 +113,18 @@ def read_evidence(run_dir: Path) -> Evidence:
         judged=judged,
         lanes=_with_clients(lanes, events),
         predicted=as_dict(prediction.get("lanes")),
-        experiment=_optional_object(asked, text, parsed_yaml, missing),
+        experiment=_optional_object(experiment_file, text, parsed_yaml, missing),
         experiment_text=text,
         events=events,
         tables=tables,
         verified_tables=as_dict(document.get("tables")),
-        cross_check=as_dict(document.get("cross_check") or document.get("second_look")),
+        cross_check=as_dict(document.get("cross_check") or document.get("second_look")),  # Its former name.
         missing=tuple(missing),
     )
 
 
 def _with_clients(lanes: Mapping[str, Mapping[str, Any]], events: Iterable[Event]) -> dict[str, Mapping[str, Any]]:
-    """The lanes, each with the `client` that its processes said they are, or else that lanes.json names."""
+    """The lanes, each with its `client`: as its processes reported it, or else as lanes.json declares it."""
     declared = {name: named(lane["client"]) for name, lane in lanes.items() if isinstance(lane.get("client"), Mapping)}
     started = [event for event in events if isinstance(event, ClientStarted)]
     clients = declared | {event.lane: f"{event.client} {event.version}" for event in started}
@@ -146,19 +146,19 @@ def named_entries(path: Path) -> tuple[dict[str, Mapping[str, Any]], Mapping[str
     entries = document.get("lanes")
     if not isinstance(entries, list):
         raise UsageFailure(f"{path}: lanes: expected a list")
-    named: dict[str, Mapping[str, Any]] = {}
+    by_lane: dict[str, Mapping[str, Any]] = {}
     for index, entry in enumerate(entries):
         if not isinstance(entry, dict) or not isinstance(entry.get("lane"), str):
             raise UsageFailure(f"{path}: lanes[{index}]: expected an object with the key lane")
-        named[entry["lane"]] = entry
-    return named, document
+        by_lane[entry["lane"]] = entry
+    return by_lane, document
 
 
 def _optional_text(path: Path, missing: list[str]) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        missing.append(f"{path.name}: no {_LACKS[path.name]}")
+        missing.append(f"{path.name}: no {_LOST_BY_FILE[path.name]}")
         return ""
 
 
@@ -166,19 +166,19 @@ def _optional_object(path: Path, text: str, parse: Callable[[str], Any], missing
     try:
         return as_dict(parse(text)) if text else {}
     except ValueError:
-        missing.append(f"{path.name} is not valid {path.suffix[1:].upper()}: no {_LACKS[path.name]}")
+        missing.append(f"{path.name} is not valid {path.suffix[1:].upper()}: no {_LOST_BY_FILE[path.name]}")
         return {}
 
 
 def _read_events(lines: Iterable[str], missing: list[str]) -> list[Event]:
-    """The events in order of time, without progress; lines that are none, as a crash cuts them off, are counted."""
+    """The events in order of time, without progress. `missing` tells of other lines, such as one that a crash cut."""
     events: list[Event] = []
     broken = 0
     for line in lines:
         if '"type": "progress"' in line or not line.strip():
             continue
-        if len(events) == EVENTS_READ:
-            missing.append(f"events.jsonl: only the first {EVENTS_READ:,} events are shown")
+        if len(events) == MOST_EVENTS:
+            missing.append(f"events.jsonl: only the first {MOST_EVENTS:,} events are shown")
             break
         try:
             event = event_of(as_dict(parsed(line)))

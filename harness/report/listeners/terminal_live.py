@@ -11,7 +11,7 @@ from rich.text import Text
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.events import Event
-from kafka_chaos.harness.report.listeners.waiting import Doing, duration
+from kafka_chaos.harness.report.listeners.waiting import Activity, duration
 
 _RATE_OVER = 1.0
 _OTHER_LINES = 10
@@ -65,7 +65,7 @@ class LiveView:
     def __init__(self, console: Console, above: Callable[[], str] | None = None, doing: str = "starting") -> None:
         self._console = console
         self._above = above
-        self._doing = Doing(doing)
+        self._activity = Activity(doing)
         self._phase: str | None = None
         self._lanes: tuple[str, ...] = ()
         self._leaders: dict[str, dict[int, int | None]] = {}
@@ -80,9 +80,9 @@ class LiveView:
         """Take in one event."""
         match event:
             case event_types.Step():
-                self._doing = Doing(event.text, event.seconds, event.ts_ns)
+                self._activity = Activity(event.text, event.seconds, event.ts_ns)
             case event_types.StepProgress():
-                self._doing.reach(event.done, event.total, event.what)
+                self._activity.reach(event.done, event.total, event.what)
             case event_types.RunStarted():
                 self._faults = {}
             case event_types.PhaseStarted():
@@ -109,7 +109,7 @@ class LiveView:
     def render(self) -> RenderableType:
         """The view as it is now."""
         parts: list[RenderableType] = [] if self._above is None else [Text(self._above(), "dim")]
-        parts.append(self._doing.render())
+        parts.append(self._activity.render())
         healed = [one for one in self._faults.values() if one.state == "healed"]
         parts += [one.render() for one in self._faults.values() if one not in healed[:-_HEALED_SHOWN]]
         if self._lanes:

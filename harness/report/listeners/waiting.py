@@ -1,6 +1,6 @@
-"""The progress of a command as a line on a terminal: its step, the time so far, how far it is, and how long still.
+"""The progress of a command as a line on a terminal: its step, how far it is, the time so far, and the time left.
 
-Elsewhere nothing of it is printed, but the lines that commands say.
+Without a terminal only the lines of `Waiting.say` are printed.
 """
 
 import time
@@ -17,8 +17,8 @@ from kafka_chaos.contract.command.progress import reporting_to
 
 
 @dataclass
-class Doing:
-    """Something that takes time. `seconds`: how long in all, where that is known."""
+class Activity:
+    """Something that takes time. `seconds`: how long it takes, where that is known."""
 
     text: str
     seconds: float | None = None
@@ -28,7 +28,7 @@ class Doing:
     what: str = ""
 
     def reach(self, done: int, total: int, what: str) -> None:
-        """Note how far it is: what comes now is one part of `total`."""
+        """Note that `done` of `total` parts are complete, and that the next is `what`."""
         self.done, self.total, self.what = done, total, what
 
     def render(self) -> Text:
@@ -40,11 +40,11 @@ class Doing:
 
 
 class Waiting:
-    """Shows the line on standard error, if that is a terminal, as a context manager; `text` is what begins with it."""
+    """A context manager that shows the line on standard error, if that is a terminal. `text`: the first step."""
 
     def __init__(self, text: str = "", *, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
-        self._doing = Doing(text)
+        self._activity = Activity(text)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -58,19 +58,19 @@ class Waiting:
         self._stack.close()
 
     def say(self, text: str) -> None:
-        """Print a line on standard error. What it says begins now."""
+        """Print a line on standard error, and begin the step that it names."""
         click.echo(f"kafka-chaos: {text}", err=True)
         self.begin(text)
 
     def begin(self, text: str) -> None:
-        """Show that this begins now, without a line of its own."""
-        self._doing = Doing(text)
+        """Begin a step without printing a line."""
+        self._activity = Activity(text)
 
     def _hear(self, done: int, total: int, what: str) -> None:
-        self._doing.reach(done, total, what)
+        self._activity.reach(done, total, what)
 
     def _render(self) -> Text:
-        return self._doing.render() if self._doing.text else Text()
+        return self._activity.render() if self._activity.text else Text()
 
 
 def duration(seconds: float) -> str:

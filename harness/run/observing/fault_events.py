@@ -12,7 +12,7 @@ from kafka_chaos.harness.event_bus import EventBus
 
 @dataclass
 class FaultEvents(Observer):
-    """Observes an injector for the lanes of one phase; fault ids contain the phase's name."""
+    """Observes an injector for the lanes of one phase, whose name is part of the fault ids."""
 
     events: EventBus
     _: KW_ONLY
@@ -29,7 +29,7 @@ class FaultEvents(Observer):
                 lanes=tuple(lane for lane in self.lanes if concerns(fault, lane)),
                 parameters=parameters(fault),
                 model_faults=fault.model_faults(len(resolved)),
-                at=None if late is None else fault.at,
+                at=None if late is None else fault.at,  # Faults of lock-step phases have no time.
                 duration=None if late is None else fault.duration,
                 late=None if late is None else round(late, 3),
             )

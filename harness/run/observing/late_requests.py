@@ -19,12 +19,12 @@ from kafka_chaos.contract.run_directory import TRACE_FILE
 _NS = 1e9
 
 
-def late_ends(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectPrecondition]:
+def late_end_txns(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectPrecondition]:
     """One event per EndTxn that came late; `lanes` are by transactional id. The tables must be written."""
-    beginnings = _beginnings(run_directory)
-    for transactional_id, sent in sorted(_ends(run_directory).items()):
-        for late, again, arrived in _late(sent) if transactional_id in lanes else ():
-            began = [beginning for beginning in beginnings.get(transactional_id, ()) if beginning[0] <= late["ns"]]
+    incarnations = _incarnations(run_directory)
+    for transactional_id, sent in sorted(_end_txns(run_directory).items()):
+        for late, again, arrived in _overtaken(sent) if transactional_id in lanes else ():
+            began = [begun for begun in incarnations.get(transactional_id, ()) if begun[0] <= late["ns"]]
             if not began:
                 continue
             yield DefectPrecondition(
@@ -40,7 +40,7 @@ def late_ends(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectP
             )
 
 
-def _ends(run_directory: Path) -> Mapping[str, list[dict[str, Any]]]:
+def _end_txns(run_directory: Path) -> Mapping[str, list[dict[str, Any]]]:
     """The EndTxn requests of each transactional id, in the order in which they were sent."""
     ends = defaultdict(list)
     with (run_directory / TRACE_FILE).open(encoding="utf-8") as trace:
@@ -50,8 +50,8 @@ def _ends(run_directory: Path) -> Mapping[str, list[dict[str, Any]]]:
     return {name: sorted(lines, key=lambda line: int(line["ns"])) for name, lines in ends.items()}
 
 
-def _late(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
-    """Each request that arrived after the next one was sent: it, that one, and when it arrived."""
+def _overtaken(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
+    """Each request that arrived after the next one was sent: both requests, and when the first one arrived."""
     for late, again in pairwise(sent):
         fault = late.get("fault") or {}
         arrived = fault.get("until_ns") if fault.get("side") == "request" else None
@@ -59,11 +59,11 @@ def _late(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str
             yield late, again, arrived
 
 
-def _beginnings(run_directory: Path) -> Mapping[str, set[tuple[int, int]]]:
-    """By transactional id: when each incarnation began, and its producer_id."""
-    found: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
+def _incarnations(run_directory: Path) -> Mapping[str, set[tuple[int, int]]]:
+    """By transactional id: when each incarnation of the producer began, and its producer id."""
+    incarnations: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
     for path in (run_directory / "transactions").glob("*.parquet"):
         for row in pq.read_table(path, columns=["transactional_id", "producer_id", "initialised_ns"]).to_pylist():
             if row["initialised_ns"] is not None:
-                found[row["transactional_id"]].add((int(row["initialised_ns"]), int(row["producer_id"])))
-    return found
+                incarnations[row["transactional_id"]].add((int(row["initialised_ns"]), int(row["producer_id"])))
+    return incarnations

@@ -14,7 +14,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
 from kafka_chaos.harness.cli.trace_command import trace_command
 from kafka_chaos.harness.report.inputs.trace import around_faults, read_trace
-from kafka_chaos.harness.run.observing.late_requests import late_ends
+from kafka_chaos.harness.run.observing.late_requests import late_end_txns
 
 MS = 1_000_000
 START = 5_000_000_000
@@ -135,15 +135,15 @@ def test_an_end_that_arrives_after_it_was_sent_again_is_the_precondition_of_a_de
     for row, began in zip(rows, (1000, 5000), strict=True):
         row |= {"initialised_ns": START + began * MS, "begin_ns": START + began * MS, "outcome": "committed"}
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(TRANSACTIONS)), folder / "0.parquet")
-    (event,) = late_ends(run, {"late-0": "late"})
+    (event,) = late_end_txns(run, {"late-0": "late"})
     assert (event.defect, event.lane, event.producer_id) == ("KAFKA-17754", "late", 0)
     assert event.evidence == (
         "an EndTxn request of late-0 (correlation id 3000) arrived 4.0 s late, 2.5 s after it had been sent again"
     )
-    assert not list(late_ends(run, {"control-0": "control"}))
+    assert not list(late_end_txns(run, {"control-0": "control"}))
 
 
 def test_an_end_that_nobody_sent_again_is_none(run: Path) -> None:
     kept = [one for one in LINES if one["correlation_id"] not in (4500, 6900)]
     (run / TRACE_FILE).write_text("".join(json.dumps(one) + "\n" for one in kept))
-    assert not list(late_ends(run, {"late-0": "late"}))
+    assert not list(late_end_txns(run, {"late-0": "late"}))
