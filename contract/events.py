@@ -223,6 +223,17 @@ class LeaderElected(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BrokerSessionEnded(Event):
+    """The session of the broker `broker` ended, by the log of the controller, node `controller`: others lead instead.
+
+    Most follow from faults. On a machine with too much to do, a session may end by itself.
+    """
+
+    broker: int
+    controller: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class PartitionOffline(Event):
     """The controller, broker `controller`, left a partition without a leader, as its own log says.
 

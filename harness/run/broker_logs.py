@@ -1,5 +1,6 @@
 """Reads the nodes' own logs: elections with their epochs, epochs without a leader, changes of the ISR with the number
-of the partition's state, truncations with reasons and what they dropped, and transactions that are blocked.
+of the partition's state, truncations with reasons and what they dropped, transactions that are blocked, and sessions of
+brokers that ended.
 
 The words of each version are in broker_logs.toml. Guarantee: each event has the time of its log line.
 """
@@ -13,6 +14,7 @@ from typing import Any
 
 from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.events import (
+    BrokerSessionEnded,
     DefectPrecondition,
     Event,
     LeaderElected,
@@ -28,7 +30,16 @@ _PATTERNS = {
     for kind, patterns in toml_of(__package__, "broker_logs.toml").items()
 }
 _BLOCKED = re.compile(r"TransactionalId (?P<id>\S+) failed transition to state \w+\(.*?\btxnState=\w+")
-_MARKS = ("runcating", " starts at ", "artitionState(", "(Leader:", "partitionEpoch: ", "ISR updated to ")
+_MARKS = (
+    "runcating",
+    " starts at ",
+    "artitionState(",
+    "(Leader:",
+    "partitionEpoch: ",
+    "ISR updated to ",
+    "deleted brokers",
+    "its session",
+)
 
 
 def read_broker_log(
@@ -73,6 +84,10 @@ def read_broker_log(
             for kind, patterns in _PATTERNS.items()
             if (seen := next((one for pattern in patterns if (one := pattern.search(line))), None))
         }
+        if ended := found.get("session"):
+            ts_ns = _nanoseconds(ended["time"]) + monotonic_at_epoch_ns
+            for gone in _brokers(f"{ended['gone']},{ended.groupdict().get('bounced') or ''}"):
+                yield BrokerSessionEnded(ts_ns=ts_ns, broker=gone, controller=broker)
         if (change := found.get("changed")) and change["topic"] in lanes:
             state = PartitionChanged(
                 ts_ns=_nanoseconds(change["time"]) + monotonic_at_epoch_ns,

@@ -1,8 +1,8 @@
-"""Elections that no fault of the run can have caused, and the findings that they may explain.
+"""Elections and ends of sessions that no fault of the run can have caused, and the findings that they may explain.
 
 Guarantee: what the model permits only where brokers' sessions end, in a lane whose faults end none, is no violation if
-leaders were elected all the same: on a machine with too much to do, a session may end by itself. The lane is then
-unknown. What is forbidden even so stays a violation. Pure Python, no Spark.
+leaders were elected or sessions ended all the same: on a machine with too much to do, a session may end by itself. The
+lane is then unknown. What is forbidden even so stays a violation. Pure Python, no Spark.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
 from kafka_chaos.verification.inputs.documents.events import SESSION_EXPIRY
 from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -39,21 +40,27 @@ def unplanned(run: RunDirectory, lane: Lane) -> list[LeaderElected]:
 
 
 def permitted_by_them(run: RunDirectory, lane: Lane) -> Mapping[AnyAnomaly, str]:
-    """The anomalies that these elections may explain, each with why."""
+    """The anomalies that these elections, or sessions that no fault ended, may explain, each with why."""
     from kafka_chaos.reference_model.predict.cache import predict_cached
     from kafka_chaos.reference_model.search import ScopeNotExhausted
 
     won = unplanned(run, lane)
-    if not won:
+    session_ns = run.timings.get(lane.lane, USUAL_TIMINGS).session_ms * 1_000_000
+    ends = run.events.unplanned_ends(lane.lane, session_ns)
+    if ends:
+        why = f"the session of broker {ends[0].broker} ended, and no fault of the run explains it"
+    elif won:
+        first = min(won, key=lambda election: election.ts_ns)
+        where = f"partition {first.partition} in leader epoch {first.leader_epoch}"
+        elected = f"broker {first.broker} became leader of {where}"
+        why = f"{elected}, and no fault of the run had been requested that may cause it"
+    else:
         return {}
-    sessions = min(MOST_SESSIONS, len({one.leader_epoch for one in won}))
-    first = min(won, key=lambda one: one.ts_ns)
-    elected = f"broker {first.broker} became leader of partition {first.partition} in leader epoch {first.leader_epoch}"
-    why = f"{elected}, and no fault of the run had been requested that may cause it"
+    sessions = min(MOST_SESSIONS, max(len(ends), len({election.leader_epoch for election in won})))
     try:
-        found = predict_cached(replace(lane, faults=(*lane.faults, *(SESSION_EXPIRY,) * sessions)))
+        prediction = predict_cached(replace(lane, faults=(*lane.faults, *(SESSION_EXPIRY,) * sessions)))
     except ScopeNotExhausted:
         return dict.fromkeys(lane.anomalies, why)
-    parts = (found.anomalies, found.transactions, found.groups)
-    answers = {str(one): answer for part in parts for one, answer in part.items()}
-    return {one: why for one in lane.anomalies if one in answers and answers[one].status != Status.FORBIDDEN}
+    parts = (prediction.anomalies, prediction.transactions, prediction.groups)
+    answers = {str(anomaly): answer for part in parts for anomaly, answer in part.items()}
+    return {name: why for name in lane.anomalies if name in answers and answers[name].status != Status.FORBIDDEN}

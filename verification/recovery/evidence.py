@@ -19,6 +19,7 @@ from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly
 from kafka_chaos.contract.ledger import RecoveryLedger
 from kafka_chaos.contract.run_directory import TIMINGS_FILE
 from kafka_chaos.reference_model.recovery import BREAKS_CONNECTIONS, Bound, bounds_of
+from kafka_chaos.verification.inputs.documents.events import SESSION_EXPIRY
 from kafka_chaos.verification.inputs.documents.faults import LEADER_TRANSFER, FaultRecord
 from kafka_chaos.verification.inputs.documents.reading import is_given
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -218,9 +219,25 @@ class Recovery:
 
     @cached_property
     def _faults(self) -> list[FaultRecord]:
-        known = self.run.events.concerning(self.lane.lane)
+        """The faults of the run, and sessions that ended without one: the time-outs that follow are the same.
+
+        Such a broker was not heard of for its session, which does not count; from then on others serve.
+        """
+        events, name = self.run.events, self.lane.lane
+        session_ns = self.run.timings[name].session_ms * 1_000_000
+        unplanned = [
+            FaultRecord(
+                f"unplanned-{number}",
+                SESSION_EXPIRY,
+                resolved=(f"broker-{end.broker}",),
+                requested=[end.ts_ns - session_ns],
+                healed=[end.ts_ns],
+            )
+            for number, end in enumerate(events.unplanned_ends(name, session_ns))
+        ]
         # The faults of a lock-step phase have events of their own.
-        return [fault for fault in known if fault.requested and fault.kind != LOCKSTEP]
+        planned = [fault for fault in events.concerning(name) if fault.requested and fault.kind != LOCKSTEP]
+        return [*planned, *unplanned]
 
 
 def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:

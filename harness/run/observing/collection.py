@@ -7,6 +7,7 @@ from pathlib import Path
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import (
+    BrokerSessionEnded,
     DefectPrecondition,
     LeaderElected,
     LogTruncated,
@@ -75,7 +76,7 @@ def emit_broker_events(
                 monotonic_at_epoch_ns=monotonic_at_epoch_ns,
                 transactional_ids=transactional_ids,
             ):
-                if isinstance(event, DefectPrecondition):
+                if isinstance(event, DefectPrecondition | BrokerSessionEnded):
                     events.emit(event)
                     continue
                 assert isinstance(event, LeaderElected | LogTruncated | PartitionOffline | PartitionChanged)

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.events import (
+    BrokerSessionEnded,
     DefectPrecondition,
     Event,
     LeaderElected,
@@ -216,3 +217,27 @@ def test_a_coordinator_that_refuses_the_next_state_of_a_transactional_id_says_so
     assert blocked.ts_ns == 1795848520_081_000_000 - 1_000
     assert "failed transition to state TxnTransitMetadata(producerId=1003" in blocked.evidence
     assert not events_of(LOG.splitlines(), **of, monotonic_at_epoch_ns=0)
+
+
+@pytest.mark.parametrize(
+    ("line", "brokers"),
+    [
+        # 4.3.1, and 3.3 to 3.9.
+        ("[QuorumController id=103] Fencing broker 3 at epoch 18 because its session has timed out.", [3]),
+        ("[QuorumController id=1] Fencing broker 2 because its session has timed out.", [2]),
+        # 2.0 and later, and before.
+        ("[Controller id=2] Newly added brokers: , deleted brokers: 3, bounced brokers: , all live brokers: 1", [3]),
+        (
+            "[Controller id=2] Newly added brokers: , deleted brokers: , bounced brokers: 1,3, all live brokers: ",
+            [1, 3],
+        ),
+        ("[Controller id=2] Newly added brokers: 3, deleted brokers: , bounced brokers: , all live brokers: 2,3", []),
+        ("[BrokerChangeListener on Controller 1]: Newly added brokers: , deleted brokers: 2, all live brokers: 1", [2]),
+    ],
+)
+def test_ends_of_brokers_sessions_become_events(line: str, brokers: list[int]) -> None:
+    lines = [f"[2026-11-28 10:26:19,186] INFO {line} (KafkaController)"]
+    events = read_broker_log(lines, broker=4, lanes=(), monotonic_at_epoch_ns=0)
+    ended = [event for event in events if isinstance(event, BrokerSessionEnded)]
+    assert [(event.broker, event.controller) for event in ended] == [(broker, 4) for broker in brokers]
+    assert all(event.ts_ns % 60_000_000_000 == 19_186_000_000 for event in ended)

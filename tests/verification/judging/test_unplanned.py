@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.events import LeaderElected
+from kafka_chaos.contract.events import BrokerSessionEnded, LeaderElected
 from kafka_chaos.contract.lane.families import Cause
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.events import Events, Phase
@@ -94,3 +94,25 @@ def test_they_permit_nothing_that_no_behaviour_explains() -> None:
 def test_what_is_forbidden_all_the_same_stays_a_violation(directory: RunDirectory, lane: Lane) -> None:
     found = verdict_of(directory, lane=lane, counts=LOST)
     assert found.verdict == Verdict.VIOLATION
+
+
+@pytest.mark.parametrize(
+    ("end", "verdict"),
+    [
+        # Broker 2 was not hit.
+        (BrokerSessionEnded(ts_ns=350, broker=2, controller=3), Verdict.UNKNOWN),
+        # The fault ended this session: what is forbidden amid it is a violation.
+        (BrokerSessionEnded(ts_ns=350, broker=1, controller=3), Verdict.VIOLATION),
+        # Before the load of the lane.
+        (BrokerSessionEnded(ts_ns=50, broker=2, controller=3), Verdict.VIOLATION),
+    ],
+)
+def test_a_session_that_no_fault_ended_explains_what_ends_of_sessions_permit(
+    end: BrokerSessionEnded, verdict: Verdict
+) -> None:
+    directory = run_with(faults=(replace(KILL, resolved=("broker-1",)),))
+    directory = replace(directory, events=replace(directory.events, ended_sessions=(end,)))
+    lane = verdict_of(directory, lane=LOSING, counts=LOST)
+    assert lane.verdict == verdict
+    told = "but the session of broker 2 ended, and no fault of the run explains it" in " ".join(lane.reasons)
+    assert told == (verdict == Verdict.UNKNOWN)

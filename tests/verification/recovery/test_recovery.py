@@ -295,6 +295,31 @@ def test_in_kraft_mode_a_majority_of_controllers_has_to_be_left(
     assert found_there == ({PRODUCER: 1} if is_found else {})
 
 
+@pytest.mark.parametrize(
+    ("broker", "ended", "lasts", "is_found"),
+    [
+        # Nobody tells of a session: the kill broke connections at once, and nothing else happened.
+        (None, 0, BROKEN + 2, True),
+        (2, 55, BROKEN + 2, False),
+        # With the session that it was not heard of, an outage of 35.5 s would be within the bound.
+        (2, 55, HANGING + 2, False),
+        (2, 55, HANGING + 5, True),
+        # The session of the broker that was killed, one long before, and one after.
+        (1, 52, BROKEN + 2, True),
+        (2, 10, BROKEN + 2, True),
+        (2, 70, BROKEN + 2, True),
+    ],
+)
+def test_a_session_that_no_fault_ended_widens_the_bound_as_a_fault_does(
+    tmp_path: Path, verified: Verified, broker: int | None, ended: float, lasts: float, is_found: bool
+) -> None:
+    rows = silent(healthy(acks="all", min_insync_replicas=2), 50, 50 + lasts)
+    fault(rows, "kill", 49.5, 51)
+    if broker is not None:
+        rows.event("broker_session_ended", broker=broker, controller=3, ts_ns=at(ended))
+    assert found(judged(rows, tmp_path / "run", verified)) == ({PRODUCER: 1} if is_found else {})
+
+
 def test_a_broker_that_left_the_isr_without_a_fault_excuses_the_lane(tmp_path: Path, verified: Verified) -> None:
     """Seen on a machine with too much to do: the new leader lost its session, too."""
     rows = silent(healthy(acks="all", min_insync_replicas=2), 50, 50 + BROKEN + 2)

@@ -36,6 +36,7 @@ Others = (
     | contract.ReaderEnded
     | contract.ConfigurationUnread
     | contract.HarnessPaused
+    | contract.BrokerSessionEnded
     | contract.CallNoted
 )
 
@@ -78,12 +79,14 @@ class _Reader:
     passing: dict[str, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
     calls: dict[str, dict[tuple[str, str, int], contract.CallNoted]] = field(default_factory=dict)
     timeouts: dict[str, dict[str, int]] = field(default_factory=dict)
+    ended_sessions: list[contract.BrokerSessionEnded] = field(default_factory=list)
     begun_ns: int | None = None
 
     def events(self) -> Events:
         """What was read."""
         found: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(Events)}
         found |= {"faults": tuple(self.faults.values()), "pauses": tuple(self.pauses)}
+        found["ended_sessions"] = tuple(self.ended_sessions)
         return Events(**{**found, "calls": {lane: tuple(calls.values()) for lane, calls in self.calls.items()}})
 
     def take(self, event: contract.Event) -> None:
@@ -117,6 +120,8 @@ class _Reader:
                 if self.begun_ns is not None and pause[0] < self.begun_ns:
                     raise ValueError(f"seconds is {event.seconds}, expected a pause within the run")
                 self.pauses.append(pause)
+            case contract.BrokerSessionEnded():
+                self.ended_sessions.append(event)
             case contract.ConfigurationUnread():
                 unread = f"the run may not read the configuration {', '.join(event.configurations)}"
                 self._doubt_all(f"{unread}: the prediction may be that of another cluster")

@@ -10,7 +10,7 @@ from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.reference_model.protocol.quorum import has_majority
-from kafka_chaos.verification.inputs.documents.faults import FaultRecord
+from kafka_chaos.verification.inputs.documents.faults import MISTIMED, FaultRecord
 
 Place = tuple[str, int]
 """Lane and partition."""
@@ -62,6 +62,7 @@ class Events:
     lane and partition what the cluster kept of it. `passing`: by lane the consumers that come and go, with
     when each began and ended to read (None: nobody says).
     `calls`: by lane those of its clients that took a second or more. `timeouts`: by lane what its clients said.
+    `ended_sessions`: those of brokers that ended, whether or not by a fault.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -79,6 +80,7 @@ class Events:
     passing: Mapping[str, Mapping[str, tuple[int, int | None]]] = field(default_factory=dict)
     calls: Mapping[str, Sequence[contract.CallNoted]] = field(default_factory=dict)
     timeouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    ended_sessions: tuple[contract.BrokerSessionEnded, ...] = ()
     begun_ns: int | None = None
 
     def concerning(self, lane: str) -> list[FaultRecord]:
@@ -88,6 +90,21 @@ class Events:
     def elected(self, lane: str, partition: int) -> list[LeaderElected]:
         """The elections of a partition."""
         return [one for one in self.changes.get((lane, partition), ()) if isinstance(one, LeaderElected)]
+
+    def unplanned_ends(self, lane: str, session_ns: int) -> list[contract.BrokerSessionEnded]:
+        """The ends of brokers' sessions, of `session_ns`, that came in the lane's phases and that no fault explains.
+
+        None where others may have broken things at any time, or where nobody knows when controllers logged them.
+        """
+        phases, faults = self.phases_of(lane).values(), self.faults or ()
+        if self.outside.get(lane) or self.steps(lane) or any(fault.kind in MISTIMED for fault in faults):
+            return []
+        return [
+            end
+            for end in self.ended_sessions
+            if any(phase.started_ns <= end.ts_ns <= (phase.ended_ns or end.ts_ns) for phase in phases)
+            and not any(fault.may_end_session(f"broker-{end.broker}", end.ts_ns, session_ns) for fault in faults)
+        ]
 
     def steps(self, lane: str) -> tuple[str, ...]:
         """The steps of the lock-step phase that the lane went through; empty if it went through none, or not so."""

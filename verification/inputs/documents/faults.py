@@ -61,6 +61,14 @@ class FaultRecord:
         """Whether no follower can hang by it: brokers go on replicating."""
         return self.of_client or self.kind in _SPARES_FOLLOWERS
 
+    def may_end_session(self, broker: str, at_ns: int, session_ns: int) -> bool:
+        """Whether a broker's session may have ended at this moment by this fault: it hit the broker, or what several
+        brokers need, and was not healed for longer than a session lasts."""
+        if not self.requested or at_ns < self.requested[0] or (self.healed and at_ns > self.healed[-1] + session_ns):
+            return False
+        hits_others = not self.brokers or len(self.brokers) < len(set(self.resolved))
+        return broker in self.brokers or hits_others or "partition" in self.counts_as
+
     @property
     def counts_as(self) -> tuple[str, ...]:
         """The model's kinds that it amounts to, one for each broker that it hit."""
