@@ -1,56 +1,57 @@
 """A consumer for a user's application: a `confluent_kafka.Consumer` that records everything it receives.
 
 A name in the history denotes one uninterrupted assignment: an assignment, a seek, and a position that was reset
-(`auto.offset.reset`, KIP-320) each begin a new one; a position that went back otherwise does not (`member.py`). In a
-lane with a group, or in a loop, its assignments and its commits are recorded, too.
+(`auto.offset.reset`, KIP-320) each begin a new one; a position that went back otherwise does not. In a lane with a
+group, or in a loop, its assignments and its commits are recorded, too.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.application.member import Callbacks, Member
 from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.clients.following import behind
-from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, RowBuffer
+from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
+from kafka_chaos.harness.workload.groups.assignment import Assignment
+from kafka_chaos.harness.workload.groups.commits import Commits
 from kafka_chaos.harness.workload.tables import LoadTables
 
 Rebalanced = Callable[[Any, Any], None]
 _RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 
 
-class ConsumerRecorder:
+class ConsumerRecorder(Readers):
     """Records what all consumers of one lane's application receive; `has_groups`: what their groups do, too."""
 
     def __init__(
         self, lane: LaneSpec, tables: LoadTables, *, has_groups: bool = False, calls: Calls | None = None
     ) -> None:
-        self.tables = tables
-        self.has_groups = has_groups
-        self.calls = calls or Calls()
+        super().__init__()
         self.begins_at_0 = lane.transactional is None and lane.cleanup_policy is None
         self.clients: list[RecordingConsumer] = []
         self.group_ids: set[str] = set()
-        self.lane = lane.lane
         self.topic = lane.topic_name
-        self.consumed = 0
         self.codec = IdentityCodec(lane.lane)
-        self._rows = RowBuffer(CONSUMED_SCHEMA, tables.consumed)
-        self._last_ns = 0
-        self._position: dict[int, int] = {}
-        self._lock = threading.Lock()
+        self._lane = lane.lane
+        self._tables = tables
+        self._has_groups = has_groups
+        self._calls = calls
 
     def client(self, configs: Mapping[str, object]) -> RecordingConsumer:
         """Add a client."""
-        client = RecordingConsumer(self, configs, f"{self.lane}-application-{len(self.clients) + 1}")
+        of_group: dict[str, Any] = {}
+        if self._has_groups:
+            isolation = str(configs.get("isolation.level", READ_COMMITTED))
+            of_group = {"group": str(configs["group.id"]), "isolation": isolation}
+        rows = ConsumedRows(self._tables, lane=self._lane, readers=self, calls=self._calls, **of_group)
+        client = RecordingConsumer(self, configs, rows, f"{self._lane}-application-{len(self.clients) + 1}")
         self.clients.append(client)
         self.group_ids.add(str(configs["group.id"]))
         return client
@@ -58,60 +59,38 @@ class ConsumerRecorder:
     def finish(self) -> None:
         """The application has ended: what its clients left open has no end in the history."""
         for client in self.clients:
-            client.member.ended()
+            client.ended()
         self.clients = []
 
-    def member_with(self, metadata: object) -> Member | None:
-        """The member whose group metadata these are."""
-        return next((client.member for client in self.clients if client.member.metadata() == metadata), None)
+    def member_with(self, metadata: object) -> RecordingConsumer | None:
+        """The client whose group metadata these are."""
+        return next((client for client in self.clients if client.consumer_group_metadata() == metadata), None)
 
-    def behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        """The partitions that were not read to their end: (read, end) by number."""
+    def reaches(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
+        """The same, but nobody takes back what was read: it may be another client's next."""
         with self._lock:
-            return behind(self._position, ends)
-
-    def record(self, name: str, message: Any) -> None:
-        """Record a message that a client received."""
-        with self._lock:
-            self._last_ns = max(self._last_ns + 1, time.monotonic_ns())
-            producer_id, seq = self.codec.carried(message.value(), message.headers())
-            self._rows.add(
-                {
-                    "lane": self.lane,
-                    "consumer": name,
-                    "partition": message.partition(),
-                    "offset": message.offset(),
-                    "producer_id": producer_id,
-                    "seq": seq,
-                    "leader_epoch": message.leader_epoch(),
-                    "poll_ns": self._last_ns,
-                }
-            )
-            self.consumed += 1
-            end = message.offset() + 1
-            self._position[message.partition()] = max(self._position.get(message.partition(), 0), end)
+            for number, at in offsets:
+                self._at[number] = None, max(at, self._at.get(number, (None, 0))[1])
 
 
 class RecordingConsumer:
     """Behaves as a `confluent_kafka.Consumer`; other methods are passed on to the client."""
 
-    def __init__(self, recorder: ConsumerRecorder, configs: Mapping[str, object], name: str) -> None:
+    def __init__(
+        self, recorder: ConsumerRecorder, configs: Mapping[str, object], rows: ConsumedRows, name: str
+    ) -> None:
         """`name` begins the names of its assignments."""
         self._recorder = recorder
+        self._rows: ConsumedRows | None = rows
         self._resets_to = str(configs.get("auto.offset.reset", "latest"))
         self._last: dict[int, Any] = {}
-        observed = Callbacks(configs)
-        self._client = new_client(Consumer, observed.configs)
-        self.member = observed.member = Member(
-            self._client,
-            configs,
-            name=name,
-            lane=recorder.lane,
-            topic=recorder.topic,
-            tables=recorder.tables,
-            has_groups=recorder.has_groups,
-            calls=recorder.calls,
-        )
+        self._next: dict[int, int] = {}
+        self._asked: list[tuple[int, dict[int, int]]] = []
+        self._on_commit: Any = configs.get("on_commit")
+        self._error_cb: Any = configs.get("error_cb")
+        self._client: Any = new_client(Consumer, {**configs, "on_commit": self._committed, "error_cb": self._disturbed})
+        self._assignment = Assignment(name, self._client, self._tell)
+        self._commits = Commits(self._client, recorder.topic, self._assignment, self._tell)
 
     def subscribe(
         self,
@@ -123,8 +102,7 @@ class RecordingConsumer:
         """As `confluent_kafka.Consumer.subscribe`; callbacks get this consumer."""
 
         def assigned(_: Any, partitions: Any) -> None:
-            self._last = {}
-            self.member.given(partitions)
+            self._given(partitions)
             if on_assign is not None:
                 on_assign(self, partitions)
 
@@ -132,7 +110,10 @@ class RecordingConsumer:
             def take(_: Any, partitions: Any) -> None:
                 if callback is not None:
                     callback(self, partitions)
-                self.member.taken(partitions)
+                gone = self._own(partitions)
+                self._assignment.taken(gone)
+                for partition in gone:
+                    self._next.pop(partition, None)
 
             return take
 
@@ -141,14 +122,13 @@ class RecordingConsumer:
 
     def assign(self, partitions: Sequence[Any]) -> None:
         """As `confluent_kafka.Consumer.assign`."""
-        self._last = {}
-        self.member.replaced(partitions)
+        self._assignment.taken(self._assignment.held - set(self._own(partitions)))
+        self._given(partitions)
         self._client.assign(list(partitions))
 
     def incremental_assign(self, partitions: Sequence[Any]) -> None:
         """As `confluent_kafka.Consumer.incremental_assign`."""
-        self._last = {}
-        self.member.given(partitions)
+        self._given(partitions)
         self._client.incremental_assign(list(partitions))
 
     def seek(self, partition: Any) -> None:
@@ -168,23 +148,61 @@ class RecordingConsumer:
         self._take(messages)
         return list(messages)
 
-    def commit(self, *values: Any, **named: Any) -> Any:
+    def commit(
+        self, message: Any = None, offsets: Sequence[TopicPartition] | None = None, asynchronous: bool = True
+    ) -> Any:
         """As `confluent_kafka.Consumer.commit`."""
-        return self.member.commit(*values, **named)
+        commits, places = self._commits, self._places(message, offsets)
+        number, errors = commits.asks(places), commits.errors
+        given = {"message": message, "offsets": offsets}
+        named: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        if asynchronous:
+            self._asked.append((number, places))
+        try:
+            answers = self._client.commit(**named, asynchronous=asynchronous)
+        except KafkaException as failure:
+            self._asked = [one for one in self._asked if one[0] != number]
+            commits.learns(number, dict.fromkeys(places, failure.args[0]), certain=commits.errors == errors)
+            raise
+        if not asynchronous:
+            failed = {one.partition: one.error for one in answers or () if one.error is not None}
+            commits.learns(number, failed, certain=commits.errors == errors)
+        return answers
+
+    def commits_in_transaction(
+        self, offsets: Sequence[TopicPartition], *, producer_id: int, transaction: int
+    ) -> AbstractContextManager[None]:
+        """The block sends these offsets to a transaction."""
+        places = self._places(None, offsets)
+        return self._commits.in_transaction(places, producer_id=producer_id, transaction=transaction)
 
     def close(self) -> None:
         """As `confluent_kafka.Consumer.close`."""
         self._client.close()
-        self.member.closed()
+        self._assignment.taken(self._assignment.held)
+
+    def ended(self) -> None:
+        """The application has ended: nothing more is recorded."""
+        rows, self._rows = self._rows, None
+        if rows is not None:
+            rows.ends()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
+
+    def _tell(self, kind: str, **values: Any) -> None:
+        if self._rows is not None:
+            self._rows.takes(kind, values)
+
+    def _given(self, partitions: Iterable[TopicPartition]) -> None:
+        self._last = {}
+        self._assignment.given(self._own(partitions))
 
     def _take(self, messages: Iterable[Any]) -> None:
         for message in messages:
             if message is not None and message.error() is None and message.topic() == self._recorder.topic:
                 self._take_one(message)
-        self.member.polled()
+        self._commits.positions.reaches(self._next)
 
     def _take_one(self, message: Any) -> None:
         partition, offset = message.partition(), message.offset()
@@ -192,8 +210,11 @@ class RecordingConsumer:
         if last is not None and offset <= last.offset() and self._was_reset(message, last):
             self._back()
         self._last[partition] = message
-        self.member.receives(partition, offset)
-        self._recorder.record(self.member.name, message)
+        self._next[partition] = offset + 1
+        if self._rows is not None:
+            identity = self._recorder.codec.carried(message.value(), message.headers())
+            self._rows.reads_one(self._assignment.name, message, identity)
+            self._rows.stands([(partition, offset + 1)])
 
     def _was_reset(self, message: Any, last: Any) -> bool:
         """Whether a position that went back was reset: to the start of the log or, after a truncation, to its end,
@@ -206,5 +227,35 @@ class RecordingConsumer:
         return epoch is None or before is None or epoch > before
 
     def _back(self) -> None:
-        self._last = {}
-        self.member.sought()
+        self._last, self._next = {}, {}
+        self._assignment.sought()
+
+    def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+        """The client's callback: the answer to what was asked for, or to a commit of the client's own."""
+        own = [one for one in partitions if one.topic == self._recorder.topic]
+        answered = {one.partition: one.offset for one in own if one.offset >= 0}
+        asked = next((asked for asked in self._asked if asked[1] == answered), None)
+        if asked is None:
+            self._commits.automatic(error, own)
+        else:
+            self._asked.remove(asked)
+            failed = {one.partition: found for one in partitions if (found := one.error or error) is not None}
+            self._commits.learns(asked[0], failed, certain=False)
+        if self._on_commit is not None:
+            self._on_commit(error, partitions)
+
+    def _disturbed(self, error: KafkaError) -> None:
+        self._commits.errors += 1
+        if self._error_cb is not None:
+            self._error_cb(error)
+
+    def _own(self, partitions: Iterable[TopicPartition]) -> list[int]:
+        return [one.partition for one in partitions if one.topic == self._recorder.topic]
+
+    def _places(self, message: Any, offsets: Sequence[TopicPartition] | None) -> dict[int, int]:
+        topic = self._recorder.topic
+        if message is not None:
+            return {message.partition(): message.offset() + 1} if message.topic() == topic else {}
+        if offsets is not None:
+            return {one.partition: one.offset for one in offsets if one.topic == topic and one.offset >= 0}
+        return dict(self._next)

@@ -15,7 +15,6 @@ from kafka_chaos.harness.workload.application.handles import (
     ProducerHandle,
 )
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
-from kafka_chaos.harness.workload.clients.following import await_end, short_of_end
 from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.groups.work import committed_by
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -47,11 +46,9 @@ class ApplicationMembers:
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait until the function has read to these ends, at most `timeout` seconds; then it is over."""
-        left = await_end(
-            lambda: self._inputs.behind(ends), timeout=timeout, cancelled=cancelled, goes_on=self._thread.is_alive
-        )
-        if left:
-            self._load.on_notice(f"{self._what} {short_of_end(left)}")
+        goes_on = self._thread.is_alive
+        if problem := self._inputs.short_of(ends, timeout=timeout, cancelled=cancelled, goes_on=goes_on):
+            self._load.on_notice(f"{self._what} {problem}")
         self._thread.end()
 
     def leave(self) -> None:

@@ -122,7 +122,9 @@ class RecordingProducer:
             with self._noted("send_offsets_to_transaction"):
                 send()
         else:
-            member.in_transaction(positions, send, producer_id=self._rows.producer_id, transaction=self._number)
+            of = {"producer_id": self._rows.producer_id, "transaction": self._number}
+            with member.commits_in_transaction(positions, **of):
+                send()
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.commit_transaction`."""

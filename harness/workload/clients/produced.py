@@ -326,3 +326,35 @@ class ProducedRows:
 def view(column: array[int]) -> Ints:
     """A column of a chunk as an array of NumPy that shares its memory."""
     return np.frombuffer(column, dtype=np.int64)
+
+
+def take_outcome(
+    rows: ProducedRows,
+    outcome: str,
+    seq: list[int],
+    offset: list[int | None] | None = None,
+    error: str | None = None,
+    ns: list[int] | None = None,
+) -> None:
+    """Take the event `outcome` of a process; `ns`: when it learned that of each record. Raises `ProtocolBreach`."""
+    seqs, learned = whole_numbers("seq", seq), Outcome(outcome)
+    if (error is None) != (learned is Outcome.OK):
+        raise ProtocolBreach(f"the outcome {learned} {'with an' if error else 'without its'} error")
+    offsets = None
+    if offset is not None:
+        offsets = whole_numbers("offset", [-1 if one is None else one for one in offset])
+        given = offsets[np.array([one is not None for one in offset], dtype=np.bool_)]
+        if len(offsets) != len(seqs) or (given < 0).any():
+            raise ProtocolBreach("an offset for every seq, of at least 0 or null, was expected")
+    known_ns = None if ns is None else whole_numbers("ns", ns)
+    if known_ns is not None and len(known_ns) != len(seqs):
+        raise ProtocolBreach("a time for every seq was expected")
+    rows.learn(seqs, learned, offsets=offsets, error=error, ns=known_ns)
+
+
+def whole_numbers(name: str, values: object) -> Ints:
+    """A list of whole numbers out of an event; raises `ProtocolBreach` for anything else."""
+    found = np.array(values if isinstance(values, list) else None)
+    if found.ndim != 1 or (found.size and found.dtype.kind != "i"):
+        raise ProtocolBreach(f"{name}: a list of whole numbers was expected")
+    return found.astype(np.int64)

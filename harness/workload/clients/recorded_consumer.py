@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.clients.following import Follower, short_of_end
+from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.partitions import known_partitions
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -74,20 +74,16 @@ class RecordedConsumer(Follower):
         self._worker = Worker(self._run, name=f"consumer-{self._member}")
         self._worker.start()
 
-    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """The same; raises what its thread raised."""
-        super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
-        self._worker.raise_error()
-
     def goes_on(self) -> bool:
-        """Whether its thread does."""
+        """Whether its thread does; raises what the thread raised."""
+        self._worker.raise_error()
         return self._worker.is_alive()
 
-    def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
-        """Report it."""
+    def falls_short(self, problem: str) -> None:
+        """The same, and report it."""
         isolation = f"{self._isolation} " if self._isolation else ""
-        self._on_error(f"the {isolation}consumer of lane {self.lane} {short_of_end(left)}")
-        self.breaks(short_of_end(left))
+        self._on_error(f"the {isolation}consumer of lane {self.lane} {problem}")
+        super().falls_short(problem)
 
     def breaks(self, problem: str) -> None:
         """The same."""
@@ -128,7 +124,7 @@ class RecordedConsumer(Follower):
         for message in messages:
             error = message.error()
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                self.position[message.partition()] = message.offset()
+                self._rows.stands([(message.partition(), message.offset())])
             elif error is not None:
                 self._on_error(f"{self.name}: {error.name()}")
                 if error.code() in _POSITION_LOST:

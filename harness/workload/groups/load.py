@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
-from kafka_chaos.harness.workload.clients.following import await_end, short_of_end
+from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import Producing
-from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
+from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_JOIN, ORDER_LEAVE, REPLACE_ME
 from kafka_chaos.harness.workload.groups.work import GroupWork, Planned, StartMember, committed_by
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
@@ -28,7 +29,7 @@ _MOST_REPLACED = 20
 _NEVER = float("inf")
 
 
-class GroupLoad(Progress, Producing):
+class GroupLoad(Readers, Producing):
     """The members of one group, looked after by a thread of their own; those of a loop write its lane.
 
     `start` begins members of another client: one that has a problem is ended, and none takes its place. A problem of
@@ -36,7 +37,7 @@ class GroupLoad(Progress, Producing):
     """
 
     def __init__(self, work: GroupWork, start: StartMember | None = None) -> None:
-        Progress.__init__(self)
+        Readers.__init__(self)
         Producing.__init__(self)
         self.reads = work.read.lane
         """The lane that it reads."""
@@ -105,16 +106,17 @@ class GroupLoad(Progress, Producing):
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait until the members have processed all partitions to their ends, at most `timeout` seconds."""
         self._plan = []
+        super().drain(ends, timeout=timeout, cancelled=cancelled)
 
-        def goes_on() -> bool:
-            self.raise_error()
-            return not self.failed_for_good
+    def goes_on(self) -> bool:
+        """Whether some member does; raises what went wrong with one."""
+        self.raise_error()
+        return not self.failed_for_good
 
-        left = await_end(lambda: self.behind(ends), timeout=timeout, cancelled=cancelled, goes_on=goes_on)
-        if left:
-            problem = short_of_end(left)
-            self._on_notice(f"the group {self._work.group_id} {problem}")
-            self.breaks(problem)
+    def falls_short(self, problem: str) -> None:
+        """Report it; that is a problem of members that are another client's."""
+        self._on_notice(f"the group {self._work.group_id} {problem}")
+        self.breaks(problem)
 
     def leave(self) -> None:
         """Let every member leave in order; one that does not is killed. No member is replaced any more."""
@@ -222,20 +224,21 @@ class GroupLoad(Progress, Producing):
         work, calls = self._work, self._calls
         settings = work.member(place, next(self._numbers))
         name, output = settings.name, settings.output
-        if output is not None:
+        common: Any = {
+            "group": work.group_id,
+            "lane": self.reads,
+            "isolation": READ_COMMITTED,
+            "readers": self,
+            "calls": calls,
+            "on_change": partial(self._on_change, name),
+        }
+        if output is None:
+            rows = ConsumedRows(self._tables, **common)
+        else:
             self.rows.append(
                 ProducedRows(self._tables, lane=output.lane, producer_id=output.producer_id, reserves=False)
             )
-        rows = MemberRows(
-            group=work.group_id,
-            lane=self.reads,
-            isolation=READ_COMMITTED,
-            output=None if output is None else self.rows[-1],
-            transactional_id=None if output is None else output.configs.get("transactional.id"),
-            tables=self._tables,
-            progress=self,
-            calls=calls,
-            on_change=partial(self._on_change, name),
-        )
+            transactional_id = output.configs.get("transactional.id")
+            rows = LoopRows(self._tables, output=self.rows[-1], transactional_id=transactional_id, **common)
         member = self._members[place] = (self._start or work.start_own)(settings, rows)
         return member

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import ASSIGNMENTS, TABLES, TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.files import UNFINISHED
-from kafka_chaos.contract.lane.transactions import IN_DOUBT, ISOLATION_LEVELS
+from kafka_chaos.contract.lane.transactions import IN_DOUBT
 from kafka_chaos.harness.workload.history.manifest import write_manifest
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, reservations_in
 from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, last_number, write_parquet
@@ -42,7 +42,7 @@ def recover(run_directory: Path) -> int:
     }
     if ids:
         _append(missing_transactions(run_directory, ids), run_directory / "transactions")
-    if ids or assigned:
+    if assigned:
         _append(missing_assignments(run_directory, assigned), run_directory / "assignments")
     for name in TABLES:
         for unfinished in (run_directory / name).glob(UNFINISHED):
@@ -107,19 +107,10 @@ def missing_transactions(run_directory: Path, transactional_ids: Mapping[tuple[s
 
 
 def missing_assignments(run_directory: Path, assigned: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """A row for every partition that a consumer with an isolation level in its name read, and that has no row.
-
-    The same of those that were `assigned` to members of groups.
-    """
+    """A row for every partition that was `assigned` to a consumer, and that has no row."""
     key = ["lane", "consumer", "partition"]
     known = _known(run_directory / "assignments", key)
     rows = [dict(row) for row in assigned if tuple(row[name] for name in key) not in known]
-    for row in _first(run_directory / "consumed", key, "poll_ns"):
-        member = row["consumer"].rpartition("-")[0]
-        isolation = next((level for level in ISOLATION_LEVELS if member == f"{row['lane']}-{level}"), None)
-        if isolation is not None and tuple(row[name] for name in key) not in known:
-            named = {name: row[name] for name in key}
-            rows.append({**named, "member": member, "isolation": isolation, "start_ns": row["poll_ns_min"]})
     return pa.Table.from_pylist(rows, schema=arrow_schema(ASSIGNMENTS))
 
 

@@ -4,10 +4,10 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_chaos.harness.workload.clients.following import Follower, short_of_end
+from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.produced import ProtocolBreach
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
-from kafka_chaos.harness.workload.processes.producer import Start, whole_numbers
+from kafka_chaos.harness.workload.processes.producer import Start
 
 _LEAVES_WITHIN = 10.0
 
@@ -39,10 +39,6 @@ class ProcessConsumer(Follower):
     def goes_on(self) -> bool:
         """Whether its process does."""
         return not self._has_ended.is_set()
-
-    def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
-        """That is a problem of the process."""
-        self.breaks(short_of_end(left))
 
     def breaks(self, problem: str) -> None:
         """The same."""
@@ -92,24 +88,14 @@ class ProcessConsumer(Follower):
         self._has_ended.set()
 
     def _stands(self, offsets: list[list[int]]) -> None:
+        position = self.position
         for number, at in offsets:
-            if not self.position[number] <= at:
-                raise ProtocolBreach(f"it stands at offset {at}, and has read up to {self.position[number]}")
-            self.position[number] = at
+            if not position[number] <= at:
+                raise ProtocolBreach(f"it stands at offset {at}, and has read up to {position[number]}")
+        self._rows.stands(offsets)
 
-    def _read(
-        self,
-        partition: list[int],
-        offset: list[int],
-        producer_id: list[int],
-        seq: list[int],
-        leader_epoch: list[int | None] | None = None,
-    ) -> None:
-        columns = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
-        found = {name: whole_numbers(name, values) for name, values in columns.items()}
-        lengths = {len(values) for values in (*columns.values(), leader_epoch or offset)}
-        if lengths != {len(offset)} or (found["offset"] < 0).any():
-            raise ProtocolBreach("columns of one length, and offsets of at least 0, were expected")
-        if unknown := set(found["partition"].tolist()) - self.position.keys():
+    def _read(self, **values: Any) -> None:
+        if unknown := set(values["partition"]) - self.position.keys():
             raise ProtocolBreach(f"there is no partition {min(unknown)}")
-        self.reads(partition, offset, producer_id, seq, leader_epoch)
+        self._rows.said_to_read(consumer=self.name, **values)
+        self._have_read(values["partition"], values["offset"])

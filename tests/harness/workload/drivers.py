@@ -24,11 +24,12 @@ from kafka_chaos.harness.workload.application import producer as application_pro
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.clients import recorded_consumer, recorded_producer
+from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
+from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
@@ -202,9 +203,7 @@ def _by_number(
 
 def _loop(rows: ProducedRows, tables: Any, spans: Sequence[int], fates: Fates, *, is_transactional: bool) -> int:
     """A loop's member tells of each record what it was made of, and dies amid its last transaction."""
-    member = MemberRows(
-        group="g", lane="in", isolation="read_committed", tables=tables, progress=Progress(), output=rows
-    )
+    member = LoopRows(tables, output=rows, group="g", lane="in", isolation="read_committed", readers=Readers())
     first = 0
     for number, span in enumerate(spans):
         seqs = range(first, first + span)
@@ -297,13 +296,13 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
                     client.assign([])
             told += [f"partition {number} {read} of {end}" for number, (read, end) in recorder.behind(ends).items()]
         else:
-            progress = Progress()
-            member = MemberRows(group="g", lane="orders", isolation="any", tables=tables, progress=progress)
+            readers = Readers()
+            member = ConsumedRows(tables, group="g", lane="orders", isolation="any", readers=readers)
             for event in _events(polls, consumer="g-0", ns=7):
                 member.takes(event.pop("event"), event)
             at_end = {partition: offset + 1 for poll in polls for partition, offset, _ in poll}
             member.takes("at_end", {"offsets": list(at_end.items())})
-            told += [f"partition {number} {read} of {end}" for number, (read, end) in progress.behind(ends).items()]
+            told += [f"partition {number} {read} of {end}" for number, (read, end) in readers.behind(ends).items()]
             member.ends()
         tables.close()
         return sorted(rows_in(folder / "consumed"), key=lambda row: row["poll_ns"]), told
@@ -318,8 +317,8 @@ def _events(polls: Sequence[Sequence[Read]], consumer: str = "", ns: int = 0) ->
         if number or consumer:
             more = {"member": "m", "generation": number, "partitions": [0, 1], "ns": ns} if consumer else {}
             yield {"event": "assigned", **of, **more}
-        partitions, offsets, identities = zip(*poll, strict=True)
-        producer_ids, seqs = zip(*identities, strict=True)
+        partitions, offsets, identities = map(list, zip(*poll, strict=True))
+        producer_ids, seqs = map(list, zip(*identities, strict=True))
         columns = {"partition": partitions, "offset": offsets, "producer_id": producer_ids, "seq": seqs}
         at = {"ns": ns + 100 * number} if consumer else {}
         yield {"event": "read", **of, **columns, "leader_epoch": [4] * len(poll), **at}

@@ -13,9 +13,10 @@ from kafka_chaos.contract.events import CallNoted
 from kafka_chaos.contract.lane.recovery import CALLS
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.clients.calls import Calls
+from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
+from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.processes.transactions import ProcessTransactions
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -184,12 +185,12 @@ def test_what_a_member_asks_for_is_a_call_until_it_is_answered_or_dies(
     lanes = [LaneSpec(lane="in"), LaneSpec(lane="out", loop={"source": "in"})]  # type: ignore[arg-type]
     tables = LoadTables(tmp_path, lanes)
     kind, values = told
-    rows = MemberRows(
+    rows = LoopRows(
+        tables,
         group="g",
         lane="in",
         isolation="read_committed",
-        tables=tables,
-        progress=Progress(),
+        readers=Readers(),
         output=ProducedRows(tables, lane="out", producer_id=0),
         transactional_id="out-0",
         calls=calls,

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,6 @@ class Reader(Follower):
 
     def goes_on(self) -> bool:
         return True
-
-    def falls_short(self, left: Mapping[int, tuple[int, int]]) -> None:
-        self.breaks(f"short of {left}")
 
     def breaks(self, problem: str) -> None:
         self.problems.append(problem)
@@ -148,6 +145,9 @@ def test_each_reads_to_the_end(tables: LoadTables, tmp_path: Path) -> None:
     never: dict[str, Any] = {"timeout": 0.0, "cancelled": threading.Event()}
     for one in (first, second):
         one.drain({0: 3, 1: 0}, **never)
-    assert (first.problems, second.problems) == (["short of {0: (2, 3)}"], [])
+    assert (first.problems, second.problems) == (
+        ["did not reach the end: partition 0 was read up to offset 2 of 3"],
+        [],
+    )
     tables.close()
     assert {row["consumer"] for row in rows_in(tmp_path / "consumed")} == {"a-1", "a-consumer-1-1"}

@@ -85,7 +85,9 @@ def test_members_that_break_the_protocol_end_the_group_and_not_the_run(group: An
     wait_until(lambda: made.load.failed_for_good, "both members to have failed", timeout=30)
     made.load.raise_error()
     made.load.drain({0: 5}, timeout=30, cancelled=made.load._ending)
-    assert sorted(one.partition(" said")[0] for one in made.problems) == ["orders-group-0", "orders-group-1"]
+    assert sorted(made.problems) == [
+        f"orders-group-{number} a member has no event 'red': it said '{{\"event\": \"red\"}}'" for number in (0, 1)
+    ]
     assert made.begun == ["orders-group-0", "orders-group-1"], "nobody takes their places"
     assert made.load.processes() == []
 

@@ -8,8 +8,9 @@ import pytest
 
 from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.groups.rows import MemberRows, Progress
+from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
@@ -23,20 +24,15 @@ class Written:
     def __init__(self, folder: Path, told: list[tuple[str, Row]], *, is_loop: bool = False) -> None:
         lanes = [LaneSpec(lane="in"), LaneSpec(lane="out", loop={"source": "in"})]  # type: ignore[arg-type]
         tables = LoadTables(folder, lanes)
-        self.progress = Progress()
+        self.readers = Readers()
         self.output = ProducedRows(tables, lane="out", producer_id=2)
-        self.rows = MemberRows(
-            group="g",
-            lane="in",
-            isolation="read_committed",
-            tables=tables,
-            progress=self.progress,
-            output=self.output if is_loop else None,
-            transactional_id="out-0",
-        )
+        of: Row = {"group": "g", "lane": "in", "isolation": "read_committed", "readers": self.readers}
+        self.rows = ConsumedRows(tables, **of)
+        if is_loop:
+            self.rows = LoopRows(tables, output=self.output, transactional_id="out-0", **of)
         for kind, values in told:
             self.rows.takes(kind, values)
-        self.behind = self.progress.behind({0: 6, 1: 2})
+        self.behind = self.readers.behind({0: 6, 1: 2})
         self.rows.ends()
         tables.close()
         self._folder = folder
@@ -94,7 +90,7 @@ def test_every_thing_that_is_told_has_its_row(tmp_path: Path) -> None:
         {**read, "partition": 0, "offset": 5, "seq": 50, "leader_epoch": 2, "poll_ns": 20},
         {**read, "partition": 1, "offset": 1, "seq": 51, "leader_epoch": None, "poll_ns": 21},
     ]
-    assert written.progress.consumed == 2
+    assert written.readers.consumed == 2
 
 
 def test_a_loop_s_transactions_have_rows_and_their_records_count(tmp_path: Path) -> None:
@@ -132,13 +128,13 @@ def test_the_end_is_reached_only_by_who_has_the_partition_still(tmp_path: Path) 
     back: tuple[str, Row] = ("given_back", {"consumer": "g-0-1", "partitions": [1], "ns": 50})
     assert Written(tmp_path / "c", [ASSIGNED, at_end, back]).behind == {1: (0, 2)}
     written = Written(tmp_path / "d", [ASSIGNED, at_end])
-    assert written.progress.behind({0: 6, 1: 2}) == {0: (0, 6), 1: (0, 2)}, "a dead member holds nothing"
+    assert written.readers.behind({0: 6, 1: 2}) == {0: (0, 6), 1: (0, 2)}, "a dead member holds nothing"
 
 
 def test_what_was_assigned_when_the_harness_died_is_recovered(tmp_path: Path) -> None:
     lanes = [LaneSpec(lane="in", group={})]  # type: ignore[arg-type]
     tables = LoadTables(tmp_path, lanes)
-    rows = MemberRows(group="g", lane="in", isolation="read_committed", tables=tables, progress=Progress())
+    rows = ConsumedRows(tables, group="g", lane="in", isolation="read_committed", readers=Readers())
     rows.takes(*ASSIGNED)
     rows.takes("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50})
     tables.close()

@@ -17,12 +17,7 @@ from kafka_chaos.harness.workload.history.reservations import (
     ReservedSeqs,
     reservations_in,
 )
-from kafka_chaos.harness.workload.history.writer import (
-    CONSUMED_SCHEMA,
-    PRODUCED_SCHEMA,
-    TRANSACTIONS_SCHEMA,
-    HistoryWriter,
-)
+from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, TRANSACTIONS_SCHEMA, HistoryWriter
 from tests.harness.workload.history.rows import produced
 
 
@@ -146,10 +141,12 @@ def test_reserved_records_without_a_row_become_info_after_a_crash(tmp_path: Path
 
 
 def test_transactions_and_assignments_without_a_row_get_one_after_a_crash(tmp_path: Path) -> None:
-    writers = {name: HistoryWriter(tmp_path / name) for name in ("produced", "consumed", "transactions", "assignments")}
+    writers = {name: HistoryWriter(tmp_path / name) for name in ("produced", "transactions", "assignments")}
     reservations = Reservations(tmp_path)
     reserved = {"lane": "a", "first_seq": 0, "count": 4, "ns": 11}
     reservations.write({**reserved, "producer_id": 0, "transactional_id": "a-0"})
+    reader = {"lane": "a", "consumer": "a-read_committed-1", "partition": 2, "member": "a-read_committed"}
+    reservations.assigned([{**reader, "isolation": "read_committed", "start_ns": 200}])
     reservations.close()
     sent = {"lane": "a", "producer_id": 0, "outcome": "ok"}
     rows = [{**sent, "seq": seq, "invoke_ns": 100 + seq, "transaction": seq // 2} for seq in range(4)]
@@ -157,9 +154,6 @@ def test_transactions_and_assignments_without_a_row_get_one_after_a_crash(tmp_pa
     ended = {"lane": "a", "producer_id": 0, "transaction": 0, "transactional_id": "a-0", "begin_ns": 99}
     committed = [{**ended, "end_ns": 105, "outcome": "committed"}]
     writers["transactions"].write(pa.Table.from_pylist(committed, schema=TRANSACTIONS_SCHEMA))
-    read = {"lane": "a", "consumer": "a-read_committed-1", "partition": 2, "producer_id": 0}
-    seen = [{**read, "offset": number, "seq": number, "poll_ns": 200 + number} for number in range(2)]
-    writers["consumed"].write(pa.Table.from_pylist(seen, schema=CONSUMED_SCHEMA))
     for writer in writers.values():
         writer.close()
     assert recover(tmp_path) == 0

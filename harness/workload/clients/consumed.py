@@ -1,0 +1,267 @@
+"""The rows of a lane's consumers: assignments, records read and commits, whatever drives the consumers.
+
+A name in the history denotes one uninterrupted assignment: after a rebalance, a seek or a lost position, what is read
+has a new name. A consumer that dies leaves its assignments without an end, and its last commit without an answer
+(`info`).
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from kafka_chaos.harness.workload.clients.calls import Calls
+from kafka_chaos.harness.workload.clients.produced import ProtocolBreach, whole_numbers
+from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, RowBuffer, consumed_rows
+from kafka_chaos.harness.workload.tables import LoadTables
+
+_TICK = 0.05
+
+
+class Readers:
+    """The consumers that read a lane together, one or several: how far they are, and the wait for its end.
+
+    `consumed`: the records read so far. Threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self.consumed = 0
+        self._at: dict[int, tuple[object, int]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def position(self) -> dict[int, int]:
+        """The next offset to read, by partition."""
+        with self._lock:
+            return {number: offset for number, (_, offset) in self._at.items()}
+
+    def behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+        """The partitions that were not read to their end: (next offset to read, end offset) by number."""
+        at = self.position
+        return {number: (at.get(number, 0), end) for number, end in ends.items() if at.get(number, 0) < end}
+
+    def counts(self, records: int) -> None:
+        """So many more records were read."""
+        with self._lock:
+            self.consumed += records
+
+    def has_joined(self) -> None:
+        """One of them was given partitions."""
+
+    def reaches(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
+        """One of them stands at these offsets: (partition, offset)."""
+        with self._lock:
+            self._at.update({partition: (reader, offset) for partition, offset in offsets})
+
+    def loses(self, reader: object, partitions: Collection[int] | None = None) -> None:
+        """One of them has lost partitions, or all that it had: where it stood says nothing any more."""
+        with self._lock:
+            for partition, (owner, _) in list(self._at.items()):
+                if owner is reader and (partitions is None or partition in partitions):
+                    del self._at[partition]
+
+    def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until all partitions are read to their ends, at most `timeout` seconds."""
+        if problem := self.short_of(ends, timeout=timeout, cancelled=cancelled, goes_on=self.goes_on):
+            self.falls_short(problem)
+
+    def short_of(
+        self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event, goes_on: Callable[[], bool]
+    ) -> str:
+        """The same; returns in words where they did not reach the end, nothing if they did.
+
+        After `timeout` seconds, or once `goes_on` is False, the run continues: the verdict says what can't be judged.
+        """
+        deadline = time.monotonic() + timeout
+        while (left := self.behind(ends)) and time.monotonic() <= deadline and not cancelled.is_set() and goes_on():
+            cancelled.wait(_TICK)
+        places = [f"partition {number} was read up to offset {read} of {end}" for number, (read, end) in left.items()]
+        return f"did not reach the end: {', '.join(places)}" if places else ""
+
+    def goes_on(self) -> bool:
+        """Whether they may still read more; raises what went wrong with them."""
+        return True
+
+    def falls_short(self, problem: str) -> None:
+        """They did not reach the end: report the `problem`."""
+        raise NotImplementedError
+
+
+class ConsumedRows:
+    """The rows of one consumer of `lane`, which is one of its `readers`; what it says is taken by `takes`.
+
+    `group`: the one that it is a member of, whose commits are recorded, too. `isolation`: its `isolation.level`, for
+    the rows of its assignments; None: there are none. `on_change` learns when a member freezes and thaws. `calls` notes
+    commits that take long.
+    """
+
+    def __init__(
+        self,
+        tables: LoadTables,
+        *,
+        lane: str,
+        readers: Readers,
+        isolation: str | None = None,
+        group: str | None = None,
+        calls: Calls | None = None,
+        on_change: Callable[[str], None] = lambda change: None,
+    ) -> None:
+        self.lane = lane
+        self.readers = readers
+        self.last_ns = 0
+        self._tables = tables
+        self._isolation = isolation
+        self._of = {"lane": lane, "group": group}
+        self._assignments = None if isolation is None else tables.assignments
+        self._commits = None if group is None else tables.commits
+        self._calls = calls or Calls()
+        self._lane_of_calls = lane
+        self._on_change = on_change
+        self._held: dict[tuple[str, int], dict[str, Any]] = {}
+        self._asked: dict[int, list[dict[str, Any]]] = {}
+        self._called: dict[object, int] = {}
+        self._single: RowBuffer | None = None
+        self._takers: dict[str, Callable[..., None]] = {
+            "assigned": self.assigned,
+            "given_back": self.given_back,
+            "at_end": self.stands,
+            "read": self.said_to_read,
+            "commit": self._commit,
+            "committed": self._committed,
+            "changes": self._changes,
+        }
+
+    def takes(self, kind: str, values: dict[str, Any]) -> None:
+        """Take an event of a member of a group; see `Taker`."""
+        if kind not in self._takers:
+            raise ProtocolBreach(f"a member has no event {kind!r}")
+        self._takers[kind](**values)
+
+    def ends(self) -> None:
+        """The consumer has ended: what has no row by now gets one."""
+        self.readers.loses(self)
+        for row in self._held.values():
+            self._add_assignment(row)
+        self._held = {}
+        for commit in self._asked.values():
+            self._add_commits(commit, {}, None, "info")
+        self._asked = {}
+        for call in list(self._called):
+            self._answered(call)
+
+    def assigned(self, consumer: str, member: str, generation: int | None, partitions: Sequence[int], ns: int) -> None:
+        """It has these partitions from now on, under the name `consumer`."""
+        self.readers.loses(self)
+        self.adds(consumer, member, partitions, ns, generation)
+        self.readers.has_joined()
+
+    def adds(
+        self, consumer: str, member: str, partitions: Sequence[int], ns: int, generation: int | None = None
+    ) -> None:
+        """It has these partitions beside those of the assignment `consumer`."""
+        named = {**self._of, "consumer": consumer, "member": member, "generation": generation}
+        rows: list[dict[str, Any]] = [
+            {**named, "partition": one, "isolation": self._isolation, "start_ns": ns} for one in partitions
+        ]
+        self._held |= {(consumer, row["partition"]): row for row in rows}
+        if self._assignments is not None:
+            self._tables.reservations.assigned(rows)
+
+    def given_back(self, consumer: str, partitions: Sequence[int], ns: int) -> None:
+        """It has these partitions no longer."""
+        self.readers.loses(self, partitions)
+        for partition in partitions:
+            self._add_assignment({**self._held.pop((consumer, partition)), "end_ns": ns})
+
+    def held(self, consumer: str) -> list[int]:
+        """The partitions of the assignment of this name."""
+        return [partition for name, partition in self._held if name == consumer]
+
+    def stands(self, offsets: Sequence[Sequence[int]]) -> None:
+        """It has processed what it was given up to these offsets."""
+        self.readers.reaches(self, offsets)
+
+    def reads(
+        self,
+        consumer: str,
+        partition: Sequence[int],
+        offset: Sequence[int],
+        producer_id: Sequence[int],
+        seq: Sequence[int],
+        leader_epoch: Sequence[int | None] | None = None,
+        ns: int | None = None,
+    ) -> None:
+        """It was given a batch, column by column, at `ns` or now."""
+        first_ns = max(self.last_ns + 1, time.monotonic_ns()) if ns is None else ns
+        self.last_ns = first_ns + len(offset) - 1
+        read = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
+        self._tables.consumed.write(consumed_rows(self.lane, consumer, first_ns, **read, leader_epoch=leader_epoch))
+        self.readers.counts(len(offset))
+
+    def reads_one(self, consumer: str, message: Any, identity: tuple[int, int]) -> None:
+        """It was given a single message: rows that come one by one are gathered until the writer wants them."""
+        if self._single is None:
+            self._single = RowBuffer(CONSUMED_SCHEMA, self._tables.consumed)
+        self.last_ns = max(self.last_ns + 1, time.monotonic_ns())
+        named = {"lane": self.lane, "consumer": consumer, "producer_id": identity[0], "seq": identity[1]}
+        at = {"partition": message.partition(), "offset": message.offset(), "leader_epoch": message.leader_epoch()}
+        self._single.add({**named, **at, "poll_ns": self.last_ns})
+        self.readers.counts(1)
+
+    def said_to_read(
+        self,
+        consumer: str,
+        partition: list[int],
+        offset: list[int],
+        producer_id: list[int],
+        seq: list[int],
+        leader_epoch: list[int | None] | None = None,
+        ns: int | None = None,
+    ) -> None:
+        """A process says what it was given: columns that may hold anything. Raises `ProtocolBreach`."""
+        columns = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
+        lengths = {len(whole_numbers(name, column)) for name, column in columns.items()}
+        if lengths | {len(leader_epoch or offset)} != {len(offset)} or min(offset, default=0) < 0:
+            raise ProtocolBreach("columns of one length, and offsets of at least 0, were expected")
+        self.reads(consumer, partition, offset, producer_id, seq, leader_epoch, ns)
+
+    def _begins_call(self, key: object, client: str, call: str) -> None:
+        self._called[key] = self._calls.begins(self._lane_of_calls, client, call)
+
+    def _answered(self, key: object) -> None:
+        self._calls.ends(self._called.pop(key))
+
+    def _changes(self, change: str) -> None:
+        self._on_change(change)
+
+    def _add_assignment(self, row: dict[str, Any]) -> None:
+        if self._assignments is not None:
+            self._assignments.add(row)
+
+    def _commit(
+        self,
+        number: int,
+        consumer: str,
+        offsets: list[list[int]],
+        producer_id: int | None,
+        transaction: int | None,
+        ns: int,
+    ) -> None:
+        asked = {**self._of, "consumer": consumer, "invoke_ns": ns}
+        asked |= {"producer_id": producer_id, "transaction": transaction}
+        self._begins_call(number, consumer, "commit" if transaction is None else "send_offsets_to_transaction")
+        self._asked[number] = [{**asked, "partition": partition, "offset": offset} for partition, offset in offsets]
+
+    def _committed(self, number: int, errors: list[tuple[int, str, str]], ns: int) -> None:
+        failed = {partition: (outcome, error) for partition, outcome, error in errors}
+        self._answered(number)
+        self._add_commits(self._asked.pop(number), failed, ns, "ok")
+
+    def _add_commits(
+        self, rows: list[dict[str, Any]], failed: Mapping[int, tuple[str, str]], ns: int | None, otherwise: str
+    ) -> None:
+        if self._commits is None:
+            return
+        for row in rows:
+            outcome, error = failed.get(row["partition"], (otherwise, None))
+            self._commits.add({**row, "complete_ns": ns, "outcome": outcome, "error": error})
