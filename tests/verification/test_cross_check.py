@@ -52,7 +52,11 @@ def test_lost_records_and_missing_offsets_are_counted(tmp_path: Path) -> None:
     assert cross_checked(run) == Checked({("a", Anomaly.LOST_WRITE): 1, ("a", Anomaly.OFFSET_GAP): 1})
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "sample",
+    [pytest.param(one, marks=[] if "every" in one.__name__ else [pytest.mark.slow]) for one in SAMPLES],
+    ids=lambda one: one.__name__,
+)
 def test_what_duckdb_judged_alone_it_counts_again(tmp_path: Path, sample: Any) -> None:
     folder = sample(tmp_path / "run")
     run = open_run(folder)

@@ -113,6 +113,10 @@ RECORDED: tuple[Sample, ...] = (
     *(of_groups(seed) for seed in range(65, 71)),
 )
 
+PLANTED = (*SAMPLES, *RECORDED[-4:])
+"""What other tests plant by day, and four of six random runs of groups."""
+BY_DAY = [pytest.param(one, marks=[pytest.mark.slow] if one in PLANTED else []) for one in RECORDED]
+
 
 def answer(run_dir: Path) -> list[Any]:
     """Of verdict.json what each lane is said to be, and the rows of findings/."""
@@ -124,7 +128,7 @@ def answer(run_dir: Path) -> list[Any]:
 
 
 @pytest.mark.usefixtures("everything_forbidden")
-@pytest.mark.parametrize("sample", RECORDED, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("sample", BY_DAY, ids=lambda one: one.__name__)
 def test_an_engine_gives_the_recorded_answer(tmp_path: Path, verified: Verified, sample: Sample) -> None:
     run_dir = sample(tmp_path / "run")
     verified(run_dir)

@@ -10,12 +10,12 @@ from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.lane.transactions import Transactional
+from kafka_chaos.verification import verify
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.known_defects import explaining_outages
 from kafka_chaos.verification.recovery.outages import Outage
-from tests.verification.samples.engines import verified_by_duckdb
 from tests.verification.samples.run_dirs import Rows
 
 
@@ -99,7 +99,7 @@ def renewed(client: str = "java 2.8.2", epochs: tuple[int, ...] = (0, 1), **fail
 def test_a_record_in_two_epochs_of_a_java_producer_needs_one_that_failed_while_it_was_in_doubt(
     tmp_path: Path, rows: Rows, named: bool
 ) -> None:
-    (lane,) = verified_by_duckdb(rows.write(tmp_path)).lanes
+    (lane,) = verify(rows.write(tmp_path), engine="duckdb").lanes
     assert lane.observed[Anomaly.DUPLICATE].count == 1
     assert lane.known_defects == (("KAFKA-14397",) if named else ())
 
@@ -141,6 +141,6 @@ def replaced(client: str = "sarama 1.43.3", **election: Any) -> Rows:
 def test_a_consumer_that_read_on_had_read_other_records_where_it_missed_some(
     tmp_path: Path, rows: Rows, defects: tuple[str, ...]
 ) -> None:
-    (lane,) = verified_by_duckdb(rows.write(tmp_path)).lanes
+    (lane,) = verify(rows.write(tmp_path), engine="duckdb").lanes
     assert lane.observed[Anomaly.UNSEEN].count in (1, 2)
     assert lane.known_defects == defects

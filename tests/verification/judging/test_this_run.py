@@ -212,6 +212,11 @@ def test_an_axiom_holds_where_no_broker_lost_its_end_and_stayed_in_the_isr() -> 
     assert judged(states(USUAL), counts=counts).ruled_out == dict.fromkeys(AXIOMATIC, Status.FORBIDDEN)
     assert judged(states(USUAL), counts={Anomaly.UNSEEN: 1}).ruled_out == {Anomaly.UNSEEN: Status.FORBIDDEN}
     assert judged(states(USUAL)[:1] + states(USUAL)[2:], counts=counts).ruled_out == {}
+
+
+@pytest.mark.slow
+def test_an_axiom_is_open_where_the_last_broker_in_the_isr_lost_its_power() -> None:
+    counts = dict.fromkeys(AXIOMATIC, 1)
     alone: States = [(1, WHOLE), (15, WITHOUT), (18, (3,)), (50, WHOLE)]
     pause = replace(FAULT, fault_id="pause", kind="pause", model_faults=("pause",), requested=[10 * MS])
     others = replace(pause, resolved=("broker-1", "broker-2"))
