@@ -20,7 +20,7 @@ from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,7 +16,7 @@ TROUBLE = ClusterFailure("a file was being written")
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lockstep, "SETTLE_TIMEOUT", 2.0)
+    monkeypatch.setattr(lockstep, "SETTLE_TIMEOUT", 1.5)
 
 
 def taken(observed: Iterator[Any], allowed: set[str]) -> Any:

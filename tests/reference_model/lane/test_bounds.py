@@ -45,8 +45,11 @@ ENTRIES = 3
 @pytest.mark.parametrize(
     "lane",
     [
-        Lane(lane="unclean", acks="1", unclean_leader_election=True, faults=("partition", "kill")),
-        Lane(lane="power", acks="1", faults=("power-loss", "pause")),
+        pytest.param(
+            Lane(lane="unclean", acks="1", unclean_leader_election=True, faults=("partition", "kill")),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(Lane(lane="power", acks="1", faults=("power-loss", "pause")), marks=pytest.mark.slow),
         pytest.param(
             Lane(
                 lane="kip101", acks="1", unclean_leader_election=True, kafka_version="1.1.1", faults=("kill", "pause")
@@ -94,7 +97,7 @@ def test_truncation_to_the_last_common_epoch_keeps_what_is_common(variant: str, 
 @pytest.mark.parametrize("kind", FAULT_KINDS)
 @pytest.mark.parametrize("unclean", [False, True])
 @pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
-@pytest.mark.parametrize("acks", ["1", "all"])
+@pytest.mark.parametrize("acks", [pytest.param("1", marks=pytest.mark.slow), "all"])
 def test_one_entry_is_lost_as_it_is_among_others(kind: str, unclean: bool, version: str, acks: str) -> None:
     lane = Lane(
         lane="load",

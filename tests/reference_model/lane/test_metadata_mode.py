@@ -135,7 +135,7 @@ def test_controllers_in_kraft_mode_take_no_notice_of_unclean_election_before_3_9
 @pytest.mark.parametrize(
     "faults", [("power-loss",), ("kill",), pytest.param(("kill", "pause"), marks=pytest.mark.slow)], ids=str
 )
-@pytest.mark.parametrize("unclean", [False, True])
+@pytest.mark.parametrize("unclean", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_with_a_minimum_of_one_eligible_replicas_change_nothing(
     monkeypatch: pytest.MonkeyPatch, unclean: bool, faults: tuple[str, ...]
 ) -> None:

@@ -60,6 +60,11 @@ LANES = [
         kafka_version="4.3.1",
     ),
 ]
+AT_NIGHT = ("acks0", "one in flight", "idempotent, clean", "eligible")
+"""Lanes that differ in one setting from one of the day's."""
+EACH_LANE = pytest.mark.parametrize(
+    "lane", [pytest.param(one, id=one.lane, marks=[pytest.mark.slow] if one.lane in AT_NIGHT else []) for one in LANES]
+)
 
 
 def search_in_full(lane: Lane, same: Callable[[LaneState], LaneState]) -> Search[LaneState]:
@@ -81,7 +86,7 @@ def permitted(lane: Lane) -> dict[Anomaly, tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("faults", MIXES, ids=str)
-@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
+@EACH_LANE
 def test_the_search_finds_what_a_full_one_finds_by_as_few_faults_and_steps(lane: Lane, faults: tuple[str, ...]) -> None:
     lane = replace(lane, faults=faults)
     search = search_in_full(lane, lambda state: canonical(state, lane))
@@ -100,7 +105,7 @@ def test_the_search_finds_what_a_full_one_finds_by_as_few_faults_and_steps(lane:
 
 
 @pytest.mark.parametrize("faults", [("kill",), ("session-expiry",), ("power-loss",)], ids=str)
-@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
+@EACH_LANE
 def test_states_that_count_as_one_show_what_they_show_alone(lane: Lane, faults: tuple[str, ...]) -> None:
     """Nothing is canonical here: broker names, leader epochs and idle zombies all make a difference."""
     lane = replace(lane, faults=faults)
@@ -179,7 +184,7 @@ def test_a_fault_that_can_do_more_makes_another_superfluous(
     ("stronger", "weaker"), [("power-loss", "kill"), ("partition", "pause"), ("partition", "session-expiry")]
 )
 @pytest.mark.parametrize("role", [FOLLOWER, LEADER, ZOMBIE, FROZEN_LEADER])
-@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
+@EACH_LANE
 def test_what_a_fault_can_do_one_that_makes_it_superfluous_can_do(
     lane: Lane, stronger: str, weaker: str, role: int
 ) -> None:
@@ -216,7 +221,7 @@ def brokers_of(state: LaneState, marked: tuple[int, int] | None) -> Hashable:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("lane", LANES, ids=lambda lane: lane.lane)
+@EACH_LANE
 def test_brokers_do_nothing_that_they_do_not_do_without_a_producer(lane: Lane, faults: tuple[str, ...]) -> None:
     lane = replace(lane, faults=faults)
     count = sum(Scope().attempts_of(lane))

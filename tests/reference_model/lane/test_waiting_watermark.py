@@ -100,7 +100,9 @@ def predicted(lane: Lane) -> set[Anomaly]:
 
 
 CONFIGURATIONS = [
-    pytest.param(name, unclean, id=f"{name}{'-unclean' * unclean}") for name in LANES for unclean in (False, True)
+    pytest.param(name, unclean, id=f"{name}{'-unclean' * unclean}", marks=[] if unclean else [pytest.mark.slow])
+    for name in LANES
+    for unclean in (False, True)
 ]
 OF_READS = {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}
 EVERY_MIX = [pytest.param(faults, id="+".join(faults)) for faults in (*((kind,) for kind in FAULT_KINDS), KILLS)]

@@ -142,7 +142,7 @@ remove_disks("test-disks")
         ("fail", 1),
     ],
 )
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
 def test_whenever_the_process_is_killed_the_journal_suffices(step: str, count: int, when: str, folder: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(folder), step, when, str(count)], check=False, timeout=60)
     assert done.returncode == -9, "it was killed on the way"

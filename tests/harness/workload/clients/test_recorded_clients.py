@@ -157,6 +157,7 @@ def shrunken_topic(make_topic: Callable[..., str], cluster: Cluster, admin: Clus
     admin.await_full_isr([topic])
 
 
+@pytest.mark.slow
 def test_a_refusal_before_the_append_fails_for_certain_only_without_retries(
     produce: Produce, shrunken_topic: str, tmp_path: Path
 ) -> None:
@@ -182,6 +183,7 @@ def test_what_the_client_itself_refuses_fails_for_certain(
     }
 
 
+@pytest.mark.slow
 def test_a_time_out_after_the_send_is_uncertain_and_the_record_may_be_there(
     produce: Produce, make_topic: Callable[..., str], tmp_path: Path, cluster: Cluster, admin: ClusterAdmin
 ) -> None:

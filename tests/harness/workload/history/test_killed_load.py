@@ -20,7 +20,7 @@ from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.harness.workload.history.reservations import RESERVED
 from tests.parquet import rows_in
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 SECOND_NS = 1_000_000_000
 REPORTS_NS = 20_000_000
@@ -29,7 +29,7 @@ MOMENTS = [round(_random.uniform(0.0, 6.0), 3) for _ in range(25)]
 """Seconds after the first acknowledgements."""
 
 
-@pytest.mark.parametrize("after", [MOMENTS[0], *(pytest.param(at, marks=pytest.mark.slow) for at in MOMENTS[1:])])
+@pytest.mark.parametrize("after", MOMENTS)
 def test_a_killed_load_keeps_all_but_its_last_second(
     after: float, cluster: Cluster, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
