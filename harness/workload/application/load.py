@@ -23,14 +23,14 @@ _INTERVAL = 0.05
 
 
 class ApplicationMembers:
-    """The consumers of a function of the application, which read the lane `read`: as a group, if they have one."""
+    """The consumers that a function of the application runs on the lane `read`, with their group if they have one."""
 
     _thread: ApplicationThread
 
     def __init__(self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str, has_groups: bool):
         """`what` names the function; `has_groups`: whether assignments and commits are recorded, too."""
         self.reads = read.lane
-        """The lane that they read."""
+        """The name of the lane that they read."""
         self._read = read
         self._load = load
         self._what = what
@@ -38,7 +38,7 @@ class ApplicationMembers:
         self._inputs = ConsumerRecorder(read, load.tables, has_groups=has_groups, calls=load.calls)
 
     def starts(self) -> None:
-        """The load has begun; nothing is planned for an application."""
+        """The load has begun. The harness plans no joins, leaves or crashes for an application."""
 
     def raise_error(self) -> None:
         """Raise what the function raised."""
@@ -52,7 +52,7 @@ class ApplicationMembers:
         self._thread.end()
 
     def leave(self) -> None:
-        """The function has returned: its clients have left, or never will."""
+        """The function has returned: its clients have left their groups by now, or never will."""
         self._inputs.finish()
 
     def committed(self) -> dict[str, dict[int, int]]:
@@ -78,7 +78,7 @@ class ApplicationConsuming(ApplicationMembers):
         has_groups: bool = False,
     ) -> None:
         if lane.group is not None:
-            _left_alone(lane.lane, "group", lane.group)
+            _refuse_planned_changes(lane.lane, "group", lane.group)
         what = f"the consumer function of lane {lane.lane}"
         super().__init__(lane, load, what=what, group_id=group_of(lane.lane), has_groups=has_groups)
         handle = ConsumerHandle(lane, load, self._inputs)
@@ -91,7 +91,7 @@ class ApplicationConsuming(ApplicationMembers):
         return self._inputs.consumed
 
     def committed(self) -> dict[str, dict[int, int]]:
-        """The same, where the lane has a group."""
+        """The committed offsets by group and partition, if the lane has a group."""
         return {} if self._read.group is None else super().committed()
 
 
@@ -124,17 +124,17 @@ class ApplicationProducing(ProducerRecorder, Producing):
 
 
 class ApplicationLooping(ApplicationMembers, ApplicationProducing):
-    """A lane whose loop is a function of the application. It goes on until its source is at its end."""
+    """A lane whose loop is a function of the application. The function reads its source to the end."""
 
     def __init__(
         self, lane: LaneSpec, source: LaneSpec, function: Callable[[LoopHandle], object], load: LoadSettings
     ) -> None:
         loop = lane.loop
         assert loop is not None
-        _left_alone(lane.lane, "loop", loop.group)
+        _refuse_planned_changes(lane.lane, "loop", loop.group)
         what, group_id = f"the producer function of lane {lane.lane}", loop_group_of(lane.lane)
         ApplicationMembers.__init__(self, source, load, what=what, group_id=group_id, has_groups=True)
-        any_function = cast("Callable[[ProducerHandle], object]", function)
+        any_function = cast("Callable[[ProducerHandle], object]", function)  # `_handle` gives it a LoopHandle.
         ApplicationProducing.__init__(self, lane, any_function, load, inputs=self._inputs)
 
     def _handle(self, lane: LaneSpec, load: LoadSettings) -> ProducerHandle:
@@ -151,7 +151,7 @@ class ApplicationLooping(ApplicationMembers, ApplicationProducing):
         return 0
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """The same; then every record gets an outcome."""
+        """Wait until the function has read its source to these ends, then until every record has an outcome."""
         super().drain(ends, timeout=timeout, cancelled=cancelled)
         super().finish(timeout, cancelled)
 
@@ -162,7 +162,7 @@ class ApplicationLooping(ApplicationMembers, ApplicationProducing):
         self._inputs.finish()
 
 
-def _left_alone(lane: str, key: str, group: Group) -> None:
+def _refuse_planned_changes(lane: str, key: str, group: Group) -> None:
     for name in ("crashes", "freezes", "joins", "leaves"):
         if getattr(group, name):
             raise UsageFailure(

@@ -5,21 +5,21 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE, ORDER_JOIN = "freeze", "crash", "leave", "join"
-"""Later orders to a member: stop polling for a while, die, or leave in order; and to begin one."""
+"""What a group's plan orders after `begin`: a member stops polling for a while, dies or leaves, or a new one joins."""
 
 MEMBER = "member"
 """The role of members, those of loops included."""
 
 REPLACE_ME = 3
-"""The exit code of a member of which a client failed for good: another one takes its place."""
+"""The exit code of a member that ends since its client failed for good: a new member takes its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSettings:
     """The output of a loop: the lane that it writes, and how.
 
-    `offsets` as in `Loop`; `size` and `abort` as in `Transactional`. `configs` are the producer's, with transactions
-    including its `transactional.id`.
+    `offsets` as in `Loop`; `size` and `abort` as in `Transactional`. `configs` are the producer's; with transactions
+    they have its `transactional.id`.
     """
 
     lane: str
@@ -37,7 +37,7 @@ class OutputSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """A member of `group`, which reads `lane`. `name` begins the names of its assignments.
+    """A member of `group`, which reads `lane`. The names of its assignments begin with `name`.
 
     `commits` as in `Group`; in a loop, the `output` says when it commits. `freeze_seconds`: how long it does not poll
     when it is told to freeze.
@@ -58,7 +58,7 @@ class MemberSettings:
 
     @classmethod
     def from_json(cls, order: Mapping[str, Any]) -> Self:
-        """The settings from that order."""
-        values = {one.name: order[one.name] for one in fields(cls)}
+        """The settings from the content of the order `begin`."""
+        values = {setting.name: order[setting.name] for setting in fields(cls)}
         output = values.pop("output")
         return cls(**values, output=None if output is None else OutputSettings(**output))

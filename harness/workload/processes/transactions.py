@@ -1,4 +1,4 @@
-"""The transactions of a producer in a process of its own, called as those of librdkafka's producer.
+"""The transactions of a producer in a process of its own, with the calls of librdkafka's producer.
 
 So the rules of `transactions/producer.py` hold for every client: what timed out is asked again, a commit that fails is
 aborted, and a producer whose abort fails is lost.
@@ -16,7 +16,7 @@ _TICK = 0.005
 _COMMIT, _ABORT = "commit", "abort"
 
 
-class SaidError(KafkaError):
+class ReportedError(KafkaError):
     """A client's report of a call that did not succeed; its first word is the error's name."""
 
     def name(self) -> str:
@@ -25,10 +25,10 @@ class SaidError(KafkaError):
 
 
 class ProcessTransactions:
-    """The calls to a process and its answers: called from one thread, answered from another.
+    """Orders a producer's process to begin and end transactions; one thread calls it, another one passes the answers.
 
-    `unanswered`: how many of its records have no outcome, also its `len`. `may_answer`: whether the process can still
-    say anything. Calls raise `KafkaException` with a `SaidError`.
+    `unanswered`: how many records have no outcome yet, which `len` returns. `may_answer`: whether the process can still
+    say anything. Calls raise `KafkaException` with a `ReportedError`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ProcessTransactions:
         self._await(lambda: self._process.is_ready, timeout)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction; what is wrong with that shows when it ends."""
+        """Begin a transaction. An error of that is raised when the transaction ends."""
         self._process.order("begin_transaction")
 
     def commit_transaction(self, timeout: float) -> None:
@@ -61,7 +61,7 @@ class ProcessTransactions:
         self._end(_ABORT, timeout)
 
     def answers(self, did: str, error: str | None = None) -> None:
-        """Take the event `transaction`. Raises `ProtocolBreach`."""
+        """Take the process's event `transaction`; `did` is what it says to have done. Raises `ProtocolBreach`."""
         if did != self._asked or self._has_answered:
             raise ProtocolBreach(f"the end of a transaction, {did!r}, that nobody has asked for")
         if error is None and (left := self._unanswered()):
@@ -73,18 +73,19 @@ class ProcessTransactions:
             self._asked = what
             if not self._process.order(what):
                 self._asked = ""
-        # The answer to an earlier call may have come since.
+        # An earlier call may have timed out, and its answer come since.
         self._await(lambda: self._has_answered, timeout)
         self._asked, self._has_answered = "", False
         if self._said is not None:
-            raise KafkaException(SaidError(KafkaError._FAIL, self._said, what == _ABORT, False, what == _COMMIT))
+            is_fatal, needs_abort = what == _ABORT, what == _COMMIT
+            raise KafkaException(ReportedError(KafkaError._FAIL, self._said, is_fatal, False, needs_abort))
 
     def _await(self, holds: Callable[[], bool], timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while not holds():
             if not self._may_answer():
                 problem = f"lost: {self._process.problem or 'its process has ended'}"
-                raise KafkaException(SaidError(KafkaError._FATAL, problem, True))
+                raise KafkaException(ReportedError(KafkaError._FATAL, problem, True))
             if time.monotonic() > deadline:
-                raise KafkaException(SaidError(KafkaError._TIMED_OUT, "_TIMED_OUT: no answer yet", False, True))
+                raise KafkaException(ReportedError(KafkaError._TIMED_OUT, "_TIMED_OUT: no answer yet", False, True))
             time.sleep(_TICK)
