@@ -65,7 +65,7 @@ from kafka_chaos.reference_model.search import Budget, tell_progress
 )
 @click.option("--lockstep", metavar="STEP[,STEP…]", help="Steps of a lock-step phase, instead of free faults.")
 @click.option(
-    "--kept-isr", is_flag=True, help="As in a run whose brokers left an ISR because of faults, never for being slow."
+    "--kept-isr", is_flag=True, help="Assume that brokers leave an ISR because of faults alone, never by being slow."
 )
 @click.option(
     "--max-states",
@@ -107,58 +107,57 @@ def predict_command(
         _compare(compare, as_json)
         return
     budget = Budget(max_states, timeout, tell_progress)
-    found: Prediction | Unfinished
+    prediction: Prediction | Unfinished
     try:
         with refused_by_option(), _cancelled_by_signals(budget):
             lane = Lane(lane="predict", faults=faults, **taken_from(settings, transactional=transactional))
             steps = None if lockstep is None else parse_lockstep(split_list((lockstep,)))
             if kept_isr and steps is not None:
-                raise UsageFailure("--kept-isr: no lock-step phase beside it: its steps say who leaves the ISR")
+                raise UsageFailure("--kept-isr: expected without --lockstep, whose steps say who leaves the ISR")
             if kept_isr or no_cache:
                 scope = replace(usual_scope(lane, steps), kept_isr=kept_isr)
-                found = predict(lane, lockstep=steps, budget=budget, scope=scope)
+                prediction = predict(lane, lockstep=steps, budget=budget, scope=scope)
             else:
-                found = predict_cached(lane, steps, budget=budget)
+                prediction = predict_cached(lane, steps, budget=budget)
     except PredictionNotExhausted as error:
-        found = error.found
+        prediction = error.found
     if story is not None:
-        _print_story(lane, Anomaly(story), found, lockstep, as_json=as_json)
+        _print_story(lane, Anomaly(story), prediction, lockstep, as_json=as_json)
         return
-    answer = found.to_json()
+    answer = prediction.to_json()
     bounds = bounds_of(lane, USUAL_TIMINGS, lane.faults)
     answer["recovery"] = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
     click.echo(json.dumps(answer, indent=2) if as_json else render(answer))
-    if isinstance(found, Unfinished):
+    if isinstance(prediction, Unfinished):
         click.echo(
-            f"kafka-chaos: not exhausted: {found.reason}. Anomalies found are permitted, the others not known.",
+            f"kafka-chaos: not exhausted: {prediction.reason}. Anomalies found are permitted, the others not known.",
             err=True,
         )
         sys.exit(ExitCode.UNKNOWN)
 
 
 def _print_story(
-    lane: Lane, anomaly: Anomaly, found: Prediction | Unfinished, lockstep: str | None, *, as_json: bool
+    lane: Lane, anomaly: Anomaly, prediction: Prediction | Unfinished, lockstep: str | None, *, as_json: bool
 ) -> None:
     """Print a file of scenarios with the story of an anomaly. Raises `UsageFailure` where it can't be written."""
     from ruamel.yaml import YAML
 
     from kafka_chaos.reference_model.stories.scenario import scenario_of
 
-    if isinstance(found, Unfinished):
-        raise UsageFailure(f"--story: the search is not exhausted: {found.reason}")
+    if isinstance(prediction, Unfinished):
+        raise UsageFailure(f"--story: the search is not exhausted: {prediction.reason}")
     if as_json:
-        raise UsageFailure("--story: it is YAML, so no --json beside it")
+        raise UsageFailure("--story: expected without --json: a story is YAML")
     if lockstep is not None:
-        raise UsageFailure("--story: no lock-step phase beside it: its steps are played by experiments")
-    YAML().dump(scenario_of(lane, anomaly, found), sys.stdout)
+        raise UsageFailure("--story: expected without --lockstep, whose steps are played by experiments")
+    YAML().dump(scenario_of(lane, anomaly, prediction), sys.stdout)
 
 
 def _compare(clusters: str, as_json: bool) -> None:
     """Print what changes in the standard matrix between two clusters."""
     context = click.get_current_context()
-    given = ParameterSource.COMMANDLINE
     for name in context.params.keys() - {"compare", "as_json"}:
-        if context.get_parameter_source(name) is given:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             option = f"--{name.replace('_', '-')}"
             raise click.BadParameter(
                 "only --json goes with --compare, which asks the standard matrix", param_hint=option
@@ -172,8 +171,8 @@ def _compare(clusters: str, as_json: bool) -> None:
     before, after = parsed
     budget = Budget(MAX_STATES, progress=tell_progress)
     with _cancelled_by_signals(budget):
-        found = compare_clusters(before, after, lambda lane: predict_cached(lane, budget=budget))
-    click.echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))
+        comparison = compare_clusters(before, after, lambda lane: predict_cached(lane, budget=budget))
+    click.echo(json.dumps(comparison.to_json(), indent=2) if as_json else str(comparison))
 
 
 def render(answer: dict[str, Any]) -> str:
@@ -190,8 +189,8 @@ def render(answer: dict[str, Any]) -> str:
             )
             lines.extend(f"        {sentence}" for sentence in defect["why"])
     scope = answer["scope"]
-    told = [defect for entry in entries.values() for defect in entry["known_defects"]]
-    allowing = {id for defect in told for id in (defect["id"], *defect["with"])}
+    shown = [defect for entry in entries.values() for defect in entry["known_defects"]]
+    allowing = {id for defect in shown for id in (defect["id"], *defect["with"])}
     for name in scope["known_defects"]:
         if name not in allowing:
             defect = KNOWN_DEFECTS[name]

@@ -8,8 +8,8 @@ Left out here, and covered by `explore` in full: late LeaderAndIsr requests (a l
 once; only a zombie does not), and the delay of the high watermark (a leader knows it as soon as it holds).
 
 Left out altogether: preferred leader election and reassignment (with `auto.leader.rebalance.enable`, a lane may see one
-more clean move of its leader per fault: ask with one more `stop`); compaction and retention. Transactions are
-`transactions/`.
+more clean move of its leader per fault: ask with one more `stop` for each); compaction and retention. Transactions are
+in `transactions/`.
 
 Connections end by faults alone, not by `connections.max.idle.ms` and not because a client leaves a broker that is gone
 from the metadata (librdkafka does, since 2.10). A leader that runs and is reached receives what is sent to it, and
@@ -19,14 +19,14 @@ Three facts of Kafka 3.9 that the full model (`lockstep/`) has and the lane has 
 
 - Since 3.7 (KAFKA-15583) the high watermark waits while the ISR is smaller than min.insync.replicas. Here consumers
   read nothing new meanwhile. The watermark itself advances, which only matters to a follower that wants to join the
-  ISR: it needs the records above the old watermark here. One that was slow and never left the ISR does not. Tests
+  ISR: it needs the records above the old watermark here. A slow follower that never left the ISR does not. Tests
   compare both forms: they show the same anomalies.
 - The controller first removes a dead leader (leader -1, one leader epoch) and then elects (another one): one epoch
   here. Leader epochs are only compared, so how far they rise changes nothing.
 - A broker that learns of a partition without a leader keeps its epoch and role: here nobody learns of it.
 
-Brokers refuse the first batch of a producer unless it has sequence number 0, whether or not they hold earlier ones: the
-promise. Kafka before the fix of KAFKA-15591 takes any: a known defect (`predict/defects.py`).
+Brokers refuse the first batch of a producer unless it has sequence number 0, even if they hold no earlier batch: Kafka
+promises that. Before the fix of KAFKA-15591, brokers take any first batch: a known defect (`predict/defects.py`).
 """
 
 from __future__ import annotations
@@ -78,15 +78,15 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
         for broker, replica in different(state.replicas):
             if replica.role in (DOWN, FOLLOWER) or not may_be_addressed(replica.leader_epoch, state.known_epoch):
                 continue
-            # What the producer learns of this broker it does not know when it takes another one for the leader.
+            # Each broker is tried in a state of its own: the producer learns the epoch of the tried broker alone.
             addressed = state._replace(known_epoch=replica.leader_epoch)
             if replica.role != FROZEN_LEADER:
                 yield from _deliver(addressed, lane, broker, sent, awaited=True)
                 continue
             if lane.acks == "0":
-                known, queued = ACCEPTED, replica._replace(abandoned=_with(replica.abandoned, sent))
+                known, queued = ACCEPTED, replica._replace(abandoned=_with_request(replica.abandoned, sent))
             else:
-                known, queued = _attempted(record), replica._replace(socket=_with(replica.socket, sent))
+                known, queued = _attempted(record), replica._replace(socket=_with_request(replica.socket, sent))
             yield Action("queue", broker, index), with_record(with_replica(addressed, broker, queued), index, known)
 
 
@@ -122,7 +122,7 @@ def _from_socket(delivered: Iterator[Step]) -> Iterator[Step]:
         yield action._replace(from_socket=True), after
 
 
-def _with(requests: tuple[int, ...], sent: int) -> tuple[int, ...]:
+def _with_request(requests: tuple[int, ...], sent: int) -> tuple[int, ...]:
     return tuple(sorted((*requests, sent)))
 
 
@@ -139,23 +139,23 @@ def _deliver(
         rejected = _rejected(record) if awaited else record
         yield Action("not_enough_replicas", broker, index), with_record(state, index, rejected)
         return
-    held = check_sequence(state, broker, sent) if lane.idempotence else None
-    if isinstance(held, Refusal):
-        heard = with_record(after_refusal(state, sent, held), index, _rejected(record))
-        yield Action("out_of_order_sequence", broker, index, held.value), heard if awaited else state
+    held_at = check_sequence(state, broker, sent) if lane.idempotence else None
+    if isinstance(held_at, Refusal):
+        heard = with_record(after_refusal(state, sent, held_at), index, _rejected(record))
+        yield Action("out_of_order_sequence", broker, index, held_at.value), heard if awaited else state
         return
-    yield taken(state, lane, broker, sent, held, awaited=awaited, again=again)
+    yield taken(state, lane, broker, sent, held_at, awaited=awaited, again=again)
 
 
 def taken(
-    state: LaneState, lane: Lane, broker: int, sent: int, held: int | None, *, awaited: bool, again: bool = False
+    state: LaneState, lane: Lane, broker: int, sent: int, held_at: int | None, *, awaited: bool, again: bool = False
 ) -> Step:
-    """A broker appends what a request asks it to, or takes it for what it has at an offset already."""
+    """A broker appends a request's record, or nothing if it holds that record already, at the offset `held_at`."""
     replica, index = state.replicas[broker], record_of(sent)
     record = state.records[index]
     offset, log = (len(replica.log), (*replica.log, appended(sent, replica.leader_epoch)))
-    if held is not None:
-        offset, log = held, replica.log
+    if held_at is not None:
+        offset, log = held_at, replica.log
     pending = replica.pending
     if awaited and lane.acks != "0":
         pending = tuple(sorted((*pending, (index, offset))))
@@ -163,7 +163,7 @@ def taken(
         record = ACCEPTED
     elif awaited and not again:
         record = _attempted(record)
-    name = "append" if held is None else "duplicate_sequence"
+    name = "append" if held_at is None else "duplicate_sequence"
     after = with_record(with_replica(state, broker, replica._replace(log=log, pending=pending)), index, record)
     return Action(name, broker, index, str(offset)), observe(after, lane)
 
@@ -190,7 +190,7 @@ def may_acknowledge(state: LaneState, lane: Lane, replica: LaneReplica, offset: 
 
 
 def answerable(state: LaneState, lane: Lane, replica: LaneReplica, offset: int) -> bool:
-    """Whether the broker may answer for what it holds at an offset: with acks=all, its ISR as it knows it holds it."""
+    """Whether the broker may answer for what it holds at an offset: with acks=all, once its ISR as it knows it does."""
     if lane.acks == "1":
         return True
     if replica.role == LEADER:
@@ -201,9 +201,9 @@ def answerable(state: LaneState, lane: Lane, replica: LaneReplica, offset: int) 
 def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
     """No answer comes in time, so the attempt is in doubt.
 
-    From a frozen broker none comes to anybody, and the producer closes the connection; what lies in the
-    broker's socket stays there. With acks=all a slow follower, or a zombie's lack of any, holds the answer
-    back until the broker answers REQUEST_TIMED_OUT.
+    A frozen broker answers nobody: the producer closes the connection, and what lies in the broker's socket stays
+    there. With acks=all the answer waits for a slow follower, or on a zombie for followers that it no longer has,
+    until the broker answers REQUEST_TIMED_OUT.
     """
     for broker, replica in different(state.replicas):
         if replica.role == FROZEN_LEADER and (replica.socket or replica.pending):
@@ -221,7 +221,7 @@ def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
     With acks=0 the producer never learns of it.
     """
     led = any(replica.role in (LEADER, FROZEN_LEADER) for replica in state.replicas)
-    if led and state.leader_epoch == 0:
+    if led and state.leader_epoch == 0:  # No other broker has ever led, so none is taken for the leader.
         return
     for index, record in enumerate(state.records):
         if record.status == NEW and may_send(state, lane, index):
@@ -232,7 +232,7 @@ def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
 def give_up(state: LaneState) -> Iterator[Step]:
     """The producer's delivery time-out passes: outcome `info`, and the next record may go.
 
-    Where the next record need not wait for this one, giving up differs from never trying again in name only.
+    If the next record need not wait for this one, giving up has the same effect as never trying again.
     """
     for index, record in enumerate(state.records):
         if record.status == RETRY:
@@ -244,7 +244,7 @@ def _attempted(record: Record) -> Record:
 
 
 def _rejected(record: Record) -> Record:
-    """Certainly not appended by this attempt: it does not count against the retries."""
+    """The record after an attempt that certainly appended nothing, and so does not count against the retries."""
     attempts = record.attempts + (record.status == WAITING)
     return Record(RETRY, attempts, NOWHERE)
 

@@ -45,28 +45,28 @@ def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Repli
 
 
 def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
-    """A new follower finds its truncation offset; urgent. By the high watermark alone it needs no answer."""
+    """A new follower truncates; urgent. To truncate to the high watermark, it needs no answer of the leader."""
     for follower in state.replicas:
         if not follower.runs or not follower.truncating:
             continue
         leader = reachable_leader(state, config, follower)
         if leader is None and config.protocol.asks_leader:
             continue
-        mine, theirs = epochs_of(follower), epochs_of(leader) if leader else ()
+        own_epochs, leader_epochs = epochs_of(follower), epochs_of(leader) if leader else ()
         watermark = follower.high_watermark - follower.log_start
-        end = follower.log_start + config.protocol.truncation(mine, watermark, theirs)
+        end = follower.log_start + config.protocol.truncation(own_epochs, watermark, leader_epochs)
         kept = truncated(follower, end)._replace(truncating=False)
         if leader is not None and config.protocol.fenced and _diverges_from_nothing(follower, leader):
             kept = kept._replace(epochs=follower.epochs)
-        said = f", dropping {gone(follower, end)}" if end < follower.log_end else ""
-        yield f"Broker {follower.broker} truncates to offset {end}{said}.", state.with_replica(kept)
+        dropped = f", dropping {names_from(follower, end)}" if end < follower.log_end else ""
+        yield f"Broker {follower.broker} truncates to offset {end}{dropped}.", state.with_replica(kept)
 
 
 def _diverges_from_nothing(follower: Replica, leader: Replica) -> bool:
     """Whether a fetch from an empty log finds no divergence: all of the leader's epochs are newer than the follower's.
 
-    Then nothing is truncated (since truncation came to fetches, KIP-595 and 2.7), not even the line of an epoch in
-    which the follower led and nobody sent a record. A record in a newer epoch replaces that line.
+    Then nothing is truncated (since truncation came to fetches, KIP-595 and 2.7). The epoch file, too, keeps its line
+    for an epoch in which the follower led without any record; a record in a newer epoch replaces that line.
     """
     if follower.log_end > follower.log_start or not follower.epochs or not leader.epochs:
         return False
@@ -78,8 +78,8 @@ def epochs_of(replica: Replica) -> tuple[int, ...]:
     starts = sorted(replica.epochs, key=lambda line: line[1])
     epochs = []
     for offset in range(replica.log_start, replica.log_end):
-        known = [epoch for epoch, start in starts if start <= offset]
-        epochs.append((known[-1] if known else 0) << EPOCH_SHIFT)
+        begun = [epoch for epoch, start in starts if start <= offset]
+        epochs.append((begun[-1] if begun else 0) << EPOCH_SHIFT)
     return tuple(epochs)
 
 
@@ -96,40 +96,40 @@ def truncated(replica: Replica, end: int) -> Replica:
     )
 
 
-def gone(replica: Replica, end: int) -> str:
+def names_from(replica: Replica, end: int) -> str:
     """The names of the records at or past an offset."""
     return ", ".join(entry.record for entry in replica.log if entry.offset >= end)
 
 
 def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
-    """A follower fetches from its log end; urgent while that brings news to either side.
+    """A follower fetches from its log end; urgent while the leader or the follower learns something by it.
 
-    Only the request shows the leader how far the follower is. With nothing to return it is parked.
+    Only by the request the leader learns how far the follower is. A fetch with nothing to return is parked.
     """
     yield from _answer_held(state)
     for follower in state.replicas:
         leader = reachable_leader(state, config, follower)
         if leader is None or follower.truncating:
             continue
-        known = dict(leader.fetched).get(follower.broker)
+        known_end = dict(leader.fetched).get(follower.broker)
         behind = follower.log_end < leader.log_end
-        if known == follower.log_end and follower.parked and not behind:
+        if known_end == follower.log_end and follower.parked and not behind:
             continue
         if not behind:
             informed = with_fetched_offset(leader, follower)
             parked = follower._replace(parked=True)
-            after = state.with_replica(parked).with_replica(advanced(informed, config))
+            after = state.with_replica(parked).with_replica(with_advanced_watermark(informed, config))
             sentence = f"Broker {leader.broker} learns that broker {follower.broker} holds all below "
             yield f"{sentence}{follower.log_end}.", after
             continue
-        informed = leader if follower.parked else advanced(with_fetched_offset(leader, follower), config)
+        informed = leader if follower.parked else with_advanced_watermark(with_fetched_offset(leader, follower), config)
         names, received = _received(follower, informed)
         sentence = f"Broker {follower.broker} fetches {names or 'nothing'} from broker {leader.broker}."
         yield sentence, state.with_replica(informed).with_replica(received)
 
 
 def _answer_held(state: ClusterState) -> Iterator[Outcome]:
-    """A parked fetch is answered though its follower's next one is held: the leader learns nothing by that."""
+    """A parked fetch is answered though its follower's next fetch is held: the leader learns nothing by the answer."""
     for follower in state.replicas:
         if not follower.runs or not follower.parked or not state.is_cut(HELD, follower.broker, follower.leader):
             continue
@@ -141,7 +141,7 @@ def _answer_held(state: ClusterState) -> Iterator[Outcome]:
 
 
 def _received(follower: Replica, leader: Replica) -> tuple[str, Replica]:
-    """The answer of a leader to a follower's fetch from its log end, by name, and the follower after it."""
+    """The names of the records in a leader's answer to a follower's fetch, and the follower after the answer."""
     new = tuple(entry for entry in leader.log if entry.offset >= follower.log_end)
     received = append(follower, new, leader.log_end)
     received = received._replace(high_watermark=min(leader.high_watermark, leader.log_end), parked=False)
@@ -161,20 +161,19 @@ def append(replica: Replica, entries: tuple[Entry, ...], log_end: int) -> Replic
 
 def with_fetched_offset(leader: Replica, follower: Replica) -> Replica:
     """The leader after a fetch request from this follower's log end."""
-    known = dict(leader.fetched)
-    known[follower.broker] = follower.log_end
-    return leader._replace(fetched=tuple(sorted(known.items())))
+    fetched = {**dict(leader.fetched), follower.broker: follower.log_end}
+    return leader._replace(fetched=tuple(sorted(fetched.items())))
 
 
-def advanced(leader: Replica, config: ClusterConfig) -> Replica:
-    """The leader with the high watermark its ISR's known log ends allow.
+def with_advanced_watermark(leader: Replica, config: ClusterConfig) -> Replica:
+    """The leader with the high watermark that the log ends of its ISR allow, as far as it knows them.
 
     Since Kafka 3.7 (KAFKA-15583) it stays where it is while the ISR is smaller than min.insync.replicas.
     """
     if config.watermark_waits_for_min_isr and watermark_waits(len(leader.isr), config.effective_min_isr):
         return leader
-    known = dict(leader.fetched)
-    ends = [known.get(broker, -1) for broker in leader.isr if broker != leader.broker]
+    fetched = dict(leader.fetched)
+    ends = [fetched.get(broker, -1) for broker in leader.isr if broker != leader.broker]
     return leader._replace(high_watermark=high_watermark(leader.high_watermark, [leader.log_end, *ends]))
 
 
@@ -191,7 +190,7 @@ def end_parked_fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Out
 
 
 def checkpoint_meanwhile(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
-    """The possible checkpoints once the cluster has settled: any high watermark on the way to the present one."""
+    """The possible checkpoints of a settled cluster: any high watermark between the last checkpoint and now."""
     for replica in state.replicas:
         written = replica.checkpointed_high_watermark
         if replica.runs and replica.role in (LEADER, FOLLOWER) and written != replica.high_watermark:
@@ -201,8 +200,8 @@ def checkpoint_meanwhile(state: ClusterState, config: ClusterConfig) -> Iterator
 
 
 def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
-    """A broker receives the oldest LeaderAndIsr that a controller, or a former one, has on its way to it; urgent
-    unless it is cut off."""
+    """A broker receives the oldest LeaderAndIsr that the controller, or a former controller, has sent to it; urgent
+    unless the broker is cut off."""
     for request in _oldest(state):
         replica = state.replica(request.to)
         if not replica.runs or state.is_cut(CONTROL, request.controller, replica.broker):
@@ -210,7 +209,7 @@ def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         rest = _delivered(state, request)
         error, after = replay(replica, request) if config.kraft and not request.stop else handle(replica, request)
         if after.role == LEADER and after.partition_epoch > replica.partition_epoch:
-            after = advanced(after, config)
+            after = with_advanced_watermark(after, config)
         what = f"LeaderAndIsr(leader {request.leader}, leader epoch {request.leader_epoch})"
         if request.stop:
             what = "StopReplica"
@@ -248,7 +247,7 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
     """How a broker answers a LeaderAndIsr, and what becomes of its replica.
 
     A sender without ClusterAction, a stale controller epoch, an offline log directory and a stale leader epoch
-    are refused; so is a leader epoch that it has already, by the same error.
+    are refused. The leader epoch that the broker has already is refused with the error for a stale one.
     """
     if not authorized:
         return "CLUSTER_AUTHORIZATION_FAILED", replica
@@ -274,7 +273,7 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
 def replay(replica: Replica, change: LeaderAndIsr) -> tuple[str, Replica]:
     """The replica after its broker has replayed a change from the metadata log, in KRaft mode.
 
-    In the leader epoch that it knows, only the ISR changes. Without a leader it follows nobody in the new epoch.
+    If the broker knows the leader epoch already, only the ISR changes. Without a leader, it follows nobody.
     """
     replica = replica._replace(controller_epoch=change.controller_epoch)
     if replica.role == OFFLINE:
@@ -295,12 +294,12 @@ def _in_its_role(replica: Replica) -> Replica:
 
 
 def make_leader(replica: Replica) -> Replica:
-    """The broker leads: it notes the epoch's start offset. If it led before, it still knows how far the ISR was."""
+    """The broker leads, and notes the epoch's start offset. If it led before, it still knows its ISR's log ends."""
     epochs = replica.epochs
     if not epochs or epochs[-1][0] < replica.leader_epoch:
         epochs = (*(line for line in epochs if line[1] < replica.log_end), (replica.leader_epoch, replica.log_end))
-    known = tuple((broker, end) for broker, end in replica.fetched if broker in replica.isr)
-    return replica._replace(role=LEADER, fetched=known, truncating=False, parked=False, epochs=epochs)
+    fetched = tuple((broker, end) for broker, end in replica.fetched if broker in replica.isr)
+    return replica._replace(role=LEADER, fetched=fetched, truncating=False, parked=False, epochs=epochs)
 
 
 def make_follower(replica: Replica) -> Replica:

@@ -9,7 +9,7 @@ transactions.
 
 from collections.abc import Iterator
 
-from kafka_chaos.reference_model.lockstep.brokers import Outcome, advanced, append
+from kafka_chaos.reference_model.lockstep.brokers import Outcome, append, with_advanced_watermark
 from kafka_chaos.reference_model.lockstep.producers import Entry, remembered
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENT,
@@ -83,7 +83,7 @@ def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce
         entry = Entry(
             offset, produce.record, leader.leader_epoch, producer, produce.sequence, produce.key, produce.tombstone
         )
-        leader = advanced(append(leader, (entry,), offset + 1), config)
+        leader = with_advanced_watermark(append(leader, (entry,), offset + 1), config)
         sentence = f"Broker {leader.broker} appends {produce.record} at offset {offset}."
     after = _without(state.with_replica(leader), produce)
     if produce.acks == "all":

@@ -8,7 +8,7 @@ Left out: ZooKeeper itself (its writes are atomic and seen at once), UpdateMetad
 
 from collections.abc import Collection, Iterator
 
-from kafka_chaos.reference_model.lockstep.brokers import Outcome, advanced, reachable_leader
+from kafka_chaos.reference_model.lockstep.brokers import Outcome, reachable_leader, with_advanced_watermark
 from kafka_chaos.reference_model.lockstep.state import (
     LEADER,
     NOBODY,
@@ -289,4 +289,4 @@ def leader_of_record(state: ClusterState) -> Replica | None:
 def _with_isr(state: ClusterState, config: ClusterConfig, leader: Replica, isr: tuple[int, ...]) -> ClusterState:
     partition = with_isr(state.partition, config, isr)
     changed = leader._replace(isr=partition.isr, partition_epoch=partition.partition_epoch)
-    return state._replace(partition=partition).with_replica(advanced(changed, config))
+    return state._replace(partition=partition).with_replica(with_advanced_watermark(changed, config))

@@ -14,7 +14,7 @@ whether tombstones have.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kafka_chaos.reference_model.lockstep.brokers import advanced, append, handle
+from kafka_chaos.reference_model.lockstep.brokers import append, handle, with_advanced_watermark
 from kafka_chaos.reference_model.lockstep.controller import (
     decide,
     drop_lagging,
@@ -145,7 +145,7 @@ def send_unanswered(state: ClusterState, config: ClusterConfig, record: str, *, 
     refused = acks == "all" and refuses_append(len(leader.isr), config.effective_min_isr)
     require(not refused, f"broker {leader.broker} refuses {record}: too few replicas are in sync")
     entry = Entry(leader.log_end, record, leader.leader_epoch)
-    return state.with_replica(advanced(append(leader, (entry,), leader.log_end + 1), config))
+    return state.with_replica(with_advanced_watermark(append(leader, (entry,), leader.log_end + 1), config))
 
 
 def give_up(state: ClusterState, config: ClusterConfig, record: str) -> ClusterState:

@@ -59,20 +59,20 @@ class KnownDefect:
     error: str = ""
 
     def concerns(self, lane: Lane) -> bool:
-        """Whether a lane uses what the defect is in, and the model knows the rule that it breaks."""
-        return self.id in CONCERNED and CONCERNED[self.id](lane)
+        """Whether a lane uses the software that has the defect, and the model knows the rule that it breaks."""
+        return self.id in CONCERNS_LANE and CONCERNS_LANE[self.id](lane)
 
     def to_json(self) -> dict[str, str]:
         """The form of `predict --json`."""
         return {name: getattr(self, name) for name in self.__slots__ if name not in ("shown", "error")}
 
 
-def _given() -> Mapping[str, KnownDefect]:
-    given: Mapping[str, Mapping[str, Any]] = toml_of(__package__, "known_defects.toml")
-    return {id: KnownDefect(id=id, **values) for id, values in given.items()}
+def _read_defects() -> Mapping[str, KnownDefect]:
+    defects: Mapping[str, Mapping[str, Any]] = toml_of(__package__, "known_defects.toml")
+    return {id: KnownDefect(id=id, **values) for id, values in defects.items()}
 
 
-ALL_DEFECTS = _given()
+ALL_DEFECTS = _read_defects()
 READ_ON: Mapping[str, str] = {
     "sarama-2365": SARAMA,
     "aiokafka-kip-320": AIOKAFKA,
@@ -87,7 +87,7 @@ def _reads_on(kind: str, lane: Lane) -> bool:
     return (lane.client or "").partition(" ")[0] == kind and not checks_epochs(lane)
 
 
-CONCERNED: Mapping[str, Callable[[Lane], bool]] = {
+CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
     "librdkafka-4953": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).renews_for_all,
     # Since KIP-360, brokers take any first batch of a producer that they do not know.
     "KAFKA-15591": lambda lane: _is_idempotent_alone(lane) and _release_of(lane) >= (2, 5),
@@ -111,13 +111,13 @@ CONCERNED: Mapping[str, Callable[[Lane], bool]] = {
     "KAFKA-8803": lambda lane: lane.transactional is not None and _release_of(lane) < (2, 5),
     **{id: partial(_reads_on, kind) for id, kind in READ_ON.items()},
 }
-"""By defect, whether a lane uses what it is in. The flags of clients are explained in `ClientRules`."""
-KNOWN_DEFECTS: Mapping[str, KnownDefect] = {id: ALL_DEFECTS[id] for id in CONCERNED}
-"""Those of which the model knows the rule. Only these are named by predictions and verdicts."""
+"""By defect, whether a lane uses the software that has it. `ClientRules` explains the flags of clients."""
+KNOWN_DEFECTS: Mapping[str, KnownDefect] = {id: ALL_DEFECTS[id] for id in CONCERNS_LANE}
+"""The defects whose rule the model knows. Predictions and verdicts name only these."""
 
 
 def require_known(ids: Iterable[str], option: str) -> None:
-    """Raise `UsageFailure` for the first of the ids that no known defect has; `option` is where they were given."""
-    for one in ids:
-        if one not in KNOWN_DEFECTS:
-            raise UsageFailure(f"{option}: {quoted(one)}: expected known defects out of {', '.join(KNOWN_DEFECTS)}")
+    """Raise `UsageFailure` for the first id that no known defect has; `option` is where the ids were given."""
+    for id in ids:
+        if id not in KNOWN_DEFECTS:
+            raise UsageFailure(f"{option}: {quoted(id)}: expected known defects out of {', '.join(KNOWN_DEFECTS)}")

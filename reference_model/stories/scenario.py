@@ -2,9 +2,9 @@
 
 A story's action and a scenario's step are not the same. In a story, a follower fetches when an action says so; in a
 scenario it fetches whatever reaches it, so a follower that is to stay behind is cut off from its leader before the
-record is sent. A fetch is therefore written before the actions between the record and it: those are acknowledgements,
-time-outs, and other records, none of which depends on what the follower lacks. Whether that leaves the story's logs is
-checked here after each election and at the end, so that a story comes out as it was told or is refused.
+record is sent. A fetch is therefore written before the actions that the story has between the record and the fetch:
+acknowledgements, time-outs and other records, none of which depends on what the follower lacks. After each election and
+at the end, the logs are compared with the story's, so that a story comes out as it was told or is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,10 +19,10 @@ from kafka_chaos.reference_model.predict.prediction import Prediction
 from kafka_chaos.reference_model.stories.reading import Story, StoryStep, UnknownStory, read_story
 
 _LAG_MS = 2500
-_MOVES = frozenset({"elect", "elect_eligible", "elect_last_known", "elect_unclean", "stop_and_move"})
-_ENDS_TERM = _MOVES | {"kill", "power_loss", "stop", "pause", "partition", "session_expiry"}
-_BY_ITSELF = frozenset({"fetch", "timeout", "close", "give_up", "acknowledge", "no_leader", "expire", "learn"})
-"""Actions that need no step: they belong to another one, or nothing reaches a broker by them."""
+_ELECTIONS = frozenset({"elect", "elect_eligible", "elect_last_known", "elect_unclean", "stop_and_move"})
+_ENDS_TERM = _ELECTIONS | {"kill", "power_loss", "stop", "pause", "partition", "session_expiry"}
+_WITHOUT_STEP = frozenset({"fetch", "timeout", "close", "give_up", "acknowledge", "no_leader", "expire", "learn"})
+"""Actions without a step of their own: another step includes them, or they change nothing on a broker."""
 
 
 class UnplayableStory(UsageFailure):
@@ -30,7 +30,7 @@ class UnplayableStory(UsageFailure):
 
 
 def scenario_of(lane: Lane, anomaly: Anomaly, prediction: Prediction) -> dict[str, Any]:
-    """The content of a file of scenarios with one, which shows the anomaly by the model's shortest story of it.
+    """The content of a scenario file that shows the anomaly, by the model's shortest story of it.
 
     Raises `UsageFailure` where the anomaly is forbidden, and `UnplayableStory` where scenarios have no such steps.
     """
@@ -43,11 +43,11 @@ def scenario_of(lane: Lane, anomaly: Anomaly, prediction: Prediction) -> dict[st
         raise UnplayableStory(
             f"--story {anomaly}: scenarios play stories of records and replicas alone: {error}"
         ) from error
-    return written(story, anomaly)
+    return scenario_file(story, anomaly)
 
 
-def written(story: Story, anomaly: Anomaly) -> dict[str, Any]:
-    """A story as the content of a file of scenarios."""
+def scenario_file(story: Story, anomaly: Anomaly) -> dict[str, Any]:
+    """The content of a scenario file with a story."""
     lane, writer = story.lane, _Writer(story)
     steps = writer.write()
     scenario = {
@@ -108,28 +108,28 @@ class _Writer:
 
     def __post_init__(self) -> None:
         self.logs: dict[int, list[str]] = {broker: [] for broker in self.story.brokers}
-        led = [self.story.leader(step.after) for step in self.story.steps]
-        later = [broker for broker in dict.fromkeys(led) if broker is not None]
-        self.assignment = tuple(dict.fromkeys([1, *later, *self.story.brokers]))
-        """Controllers elect by this order; the story names whom they elect."""
+        leaders = [self.story.leader(step.after) for step in self.story.steps]
+        elected = [broker for broker in leaders if broker is not None]
+        self.assignment = tuple(dict.fromkeys([1, *elected, *self.story.brokers]))
+        """Controllers elect in this order, so it begins with the brokers that the story elects."""
         self.lags = any(step.name == "shrink_isr" for step in self.story.steps)
         """Whether a follower that lags leaves the ISR within a step."""
 
     def write(self) -> list[Any]:
         """The steps, with what has to be observed after them; raises `UnplayableStory`."""
         for number, step in enumerate(self.story.steps):
-            write = _WRITTEN.get(step.name)
-            if write is None and step.name not in _BY_ITSELF:
-                self._refuse(step, "scenarios have no such step")
+            write = _WRITERS.get(step.name)
+            if write is None and step.name not in _WITHOUT_STEP:
+                self._refuse_story(step, "scenarios have no such step")
             if write is not None:
                 write(self, number, step)
-            for record, own in step.reads:
-                offset = self._length_with_others(self.leader, own + 1) - 1
+            for record, place in step.reads:
+                offset = self._length_up_to(self.leader, place + 1) - 1
                 text = f"A consumer reads r{record} at offset {offset}"
                 self.steps.append({"expect": text, f"is read at(r{record}, {offset})": True})
         end = self.story.leader(self.story.end)
-        if end is None or self._own(end) != self.story.log(self.story.end, end):
-            raise UnplayableStory(f"{self.story.sentences[-1]} By the steps of a scenario, it holds something else")
+        if end is None or self._story_records(end) != self.story.log(self.story.end, end):
+            raise UnplayableStory(f"{self.story.sentences[-1]} But the scenario's steps leave another log")
         self.steps.append({"expect": "The log is the story's", f"log({end})": list(self.logs[end])})
         self._bring_back()
         return self.steps
@@ -139,15 +139,15 @@ class _Writer:
     def append(self, number: int, step: StoryStep) -> None:
         """A record reaches the leader, and every follower that is not to stay behind."""
         if step.action.from_socket or step.broker != self.leader or self.away.get(step.broker):
-            self._refuse(step, "a scenario's producer can't send it there and then")
+            self._refuse_story(step, "a scenario's producer can't send it there and then")
         record, lane = f"r{step.record}", self.story.lane
         self._cut_behind(number, step)
         is_answered = lane.acks == "0" or self._is_acknowledged(number, step)
         if lane.idempotence and not is_answered:
-            # An idempotent producer sends on until it is answered: it may be, where consumers may read the record.
+            # An idempotent producer sends until it is answered. It may be answered if consumers may read the record.
             is_answered = self._is_read_in_term(number, step)
             if not is_answered:
-                self._refuse(step, "an idempotent producer sends it again by itself")
+                self._refuse_story(step, "an idempotent producer sends it again by itself")
         if is_answered:
             producer = "p" if lane.idempotence else f"p{number}"
             asks = [broker for broker in self.assignment if broker not in self.away]
@@ -165,7 +165,7 @@ class _Writer:
     def refuse_record(self, number: int, step: StoryStep) -> None:
         """The leader refuses a record: the ISR is too small."""
         if self.story.lane.idempotence:
-            self._refuse(step, "an idempotent producer sends it again by itself")
+            self._refuse_story(step, "an idempotent producer sends it again by itself")
         record = f"r{step.record}"
         self.steps.append({"send once": record, "sentence": step.sentence})
         self.steps.append({"expect": f"{record} is refused", f"error({record})": "NOT_ENOUGH_REPLICAS"})
@@ -188,9 +188,9 @@ class _Writer:
             if later.broker == follower:
                 if later.name == "fetch" and int(later.action.detail) == offset:
                     return False
-                if later.name in _MOVES or later.name == "shrink_isr":
+                if later.name in _ELECTIONS or later.name == "shrink_isr":
                     return True
-            if later.name in _MOVES and self.story.leader(later.after) == follower:
+            if later.name in _ELECTIONS and self.story.leader(later.after) == follower:
                 return True
             if later.name == "append" and later.broker != self.leader:
                 return False
@@ -213,10 +213,10 @@ class _Writer:
     # --- Followers -------------------------------------------------------------------------------------------------
 
     def shrink(self, number: int, step: StoryStep) -> None:
-        """A follower leaves the ISR: by what it lacks already, or by another producer's record that it lacks then."""
+        """A follower leaves the ISR since it lacks records. If it lacks none yet, another producer sends one."""
         if (step.broker, self.leader) not in self.cuts:
             self._cut(step.broker)
-        together = [one.broker for one in self._following(number) if one.name == "shrink_isr"]
+        together = [later.broker for later in self._same_in_a_row(number) if later.name == "shrink_isr"]
         if len(self.logs[step.broker]) < len(self.logs[self.leader]):
             return
         for follower in together:
@@ -227,10 +227,10 @@ class _Writer:
         self.steps.append({"produce": record, "acks": "1", "producer": "other"})
         self._take_in(record)
 
-    def _following(self, number: int) -> tuple[StoryStep, ...]:
-        """The steps from this one on that are of the same kind."""
+    def _same_in_a_row(self, number: int) -> tuple[StoryStep, ...]:
+        """This step and the following ones of the same kind, without another in between."""
         steps = self.story.steps[number:]
-        end = next((at for at, one in enumerate(steps) if one.name != steps[0].name), len(steps))
+        end = next((at for at, later in enumerate(steps) if later.name != steps[0].name), len(steps))
         return steps[:end]
 
     def expand(self, number: int, step: StoryStep) -> None:
@@ -253,20 +253,20 @@ class _Writer:
     def lose_power(self, number: int, step: StoryStep) -> None:
         """A killed broker loses what it had not flushed, a record at a time."""
         self.kill(number, step)
-        kept = self._length_with_others(step.broker, int(step.action.detail))
+        kept = self._length_up_to(step.broker, int(step.action.detail))
         while len(self.logs[step.broker]) > kept:
             lost = self.logs[step.broker].pop()
             self.steps.append({"lose power": step.broker, "kept": len(self.logs[step.broker]), "lost": lost})
 
     def pause(self, number: int, step: StoryStep) -> None:
         """A broker is frozen, until its session is over or for less than that."""
-        expires = any(one.name == "expire" and one.broker == step.broker for one in self.story.steps[number:])
+        expires = any(later.name == "expire" and later.broker == step.broker for later in self.story.steps[number:])
         self._leave(step.broker, {"pause" if expires else "freeze": step.broker}, back="thaw")
 
     def thaw(self, number: int, step: StoryStep) -> None:
         """A frozen broker runs on."""
         if self.away.pop(step.broker, None) != "thaw":
-            self._refuse(step, "scenarios cut a broker off until its session is over")
+            self._refuse_story(step, "scenarios cut a broker off until its session is over")
         self.steps.append({"thaw": step.broker})
 
     def isolate(self, number: int, step: StoryStep) -> None:
@@ -276,23 +276,23 @@ class _Writer:
     def expire(self, number: int, step: StoryStep) -> None:
         """A broker's session ends while it runs on: it follows the next leader at once."""
         if self.story.lane.metadata_mode == KRAFT:
-            self._refuse(step, "in KRaft mode there are no sessions that a tool could end")
+            self._refuse_story(step, "in KRaft mode there are no sessions that a tool could end")
         self.steps.append({"expire session": step.broker})
 
     def restart(self, number: int, step: StoryStep) -> None:
         """A broker that was killed is back."""
-        for broker in [step.broker] if step.broker > 0 else [one for one, back in self.away.items() if back == "start"]:
+        for broker in [step.broker] if step.broker > 0 else [key for key, back in self.away.items() if back == "start"]:
             self._start(broker)
 
     def elect(self, number: int, step: StoryStep) -> None:
         """The controller elects a broker, which is started first if it is down."""
         leader = self.story.leader(step.after)
         if leader is None:
-            self._refuse(step, "no broker leads after it")
+            self._refuse_story(step, "no broker leads after it")
         if self.away.get(leader) == "start":
             self._start(leader)
-        if self._own(leader) != self.story.log(step.after, leader):
-            self._refuse(step, "by the steps of a scenario, it holds something else then")
+        if self._story_records(leader) != self.story.log(step.after, leader):
+            self._refuse_story(step, "but the scenario's steps leave it another log")
         self.leader = leader
         self.steps.append({"expect": f"Broker {leader} leads", "leader": leader})
         self._follow()
@@ -338,19 +338,19 @@ class _Writer:
             if broker not in self.away and (broker, self.leader) not in self.cuts:
                 self.logs[broker] = list(self.logs[self.leader])
 
-    def _own(self, broker: int) -> list[int]:
+    def _story_records(self, broker: int) -> list[int]:
         return [int(name[1:]) for name in self.logs[broker] if name.startswith("r")]
 
-    def _length_with_others(self, broker: int, own: int) -> int:
-        """The length of a log up to its first `own` records of the story."""
+    def _length_up_to(self, broker: int, count: int) -> int:
+        """The length of a log up to the last of its first `count` records of the story."""
         places = [at for at, name in enumerate(self.logs[broker]) if name.startswith("r")]
-        return places[own - 1] + 1 if own else 0
+        return places[count - 1] + 1 if count else 0
 
-    def _refuse(self, step: StoryStep, reason: str) -> NoReturn:
+    def _refuse_story(self, step: StoryStep, reason: str) -> NoReturn:
         raise UnplayableStory(f"scenarios can't play this story: “{step.sentence}” {reason}")
 
 
-_WRITTEN: Mapping[str, Callable[[_Writer, int, StoryStep], None]] = {
+_WRITERS: Mapping[str, Callable[[_Writer, int, StoryStep], None]] = {
     "append": _Writer.append,
     "not_enough_replicas": _Writer.refuse_record,
     "shrink_isr": _Writer.shrink,

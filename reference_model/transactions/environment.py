@@ -1,9 +1,9 @@
-"""Actions around producers: late requests arrive, the coordinator works, fails over and times out, logs lose.
+"""Actions around producers: late requests arrive, the coordinator works, fails over and times out; logs lose ends.
 
 Sources: KIP-98 (the log of the coordinator is replayed, markers are written again), KIP-588 (a time-out fences).
 
-`lose_ends` stands for all that costs a partition or __transaction_state an acknowledged end: what that takes is for
-replication to say (`predict/`). Consumers keep what they have read.
+`lose_ends` stands for everything that costs a partition or __transaction_state acknowledged records at its end. Whether
+that can happen, the model of replication says (`predict/`). Consumers keep what they have read.
 """
 
 from __future__ import annotations
@@ -87,19 +87,17 @@ def time_out(state: State, setup: Setup) -> Iterator[Step]:
 def fail_over(state: State, setup: Setup) -> Iterator[Step]:
     """Another broker becomes coordinator and replays __transaction_state; what the old one sent may still arrive."""
     if state.failovers:
-        yield Action("fail_over"), _replaced(state._replace(failovers=state.failovers - 1), setup)
+        yield Action("fail_over"), _with_new_coordinator(state._replace(failovers=state.failovers - 1), setup)
 
 
-def _replaced(state: State, setup: Setup) -> State:
+def _with_new_coordinator(state: State, setup: Setup) -> State:
     """A new coordinator writes the markers of every prepared transaction, since it can't know which are written."""
-    sent = [
-        Marker(at, marker_of(state, id)) for id, known in enumerate(state.coordinated) for at in bits(known.unmarked)
-    ]
+    sent = [Marker(at, marker_of(state, id)) for id, held in enumerate(state.coordinated) for at in bits(held.unmarked)]
     state = state._replace(late_markers=(*state.late_markers, *sent), coordinator_epoch=state.coordinator_epoch + 1)
-    for id, known in enumerate(state.coordinated):
-        is_prepared = known.status.status in PREPARED and setup.rules.writes_markers_again
-        unmarked = known.status.partitions if is_prepared else 0
-        state = with_coordinated(state, id, known._replace(unmarked=unmarked))
+    for id, held in enumerate(state.coordinated):
+        is_prepared = held.status.status in PREPARED and setup.rules.writes_markers_again
+        unmarked = held.status.partitions if is_prepared else 0
+        state = with_coordinated(state, id, held._replace(unmarked=unmarked))
     return state
 
 
@@ -113,22 +111,22 @@ def late_marker(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def lose_ends(state: State, setup: Setup) -> Iterator[Step]:
-    """A broker that leads all of them loses any end of each log that may lose one; a new coordinator replays the rest
-    of its own."""
+    """A broker that leads all partitions loses any end of each log that may lose one. A new coordinator replays what is
+    left of __transaction_state."""
     if not state.losses:
         return
     fewer = state._replace(losses=state.losses - 1)
-    kept_of = [range(len(log) + 1) if setup.data_may_lose else (len(log),) for log in state.logs]
-    back_to = [None, *((id, at) for id, known in enumerate(state.coordinated) for at in range(len(known.earlier)))]
-    for kept in product(*kept_of):
-        for back in back_to:
+    lengths_of = [range(len(log) + 1) if setup.data_may_lose else (len(log),) for log in state.logs]
+    earlier_states = [None, *((id, at) for id, held in enumerate(state.coordinated) for at in range(len(held.earlier)))]
+    for kept in product(*lengths_of):
+        for back in earlier_states:
             logs = tuple(log[:end] for log, end in zip(state.logs, kept, strict=True))
             lost = fewer._replace(logs=logs)
             if back is not None:
                 id, at = back
-                known = state.coordinated[id]
-                status = Coordinated(known.earlier[at], 0, known.earlier[:at] if fewer.losses else ())
-                lost = _replaced(with_coordinated(lost, id, status), setup)
+                earlier = state.coordinated[id].earlier
+                status = Coordinated(earlier[at], 0, earlier[:at] if fewer.losses else ())
+                lost = _with_new_coordinator(with_coordinated(lost, id, status), setup)
             if logs != state.logs or back is not None:
                 detail = "" if back is None else str(lost.coordinated[back[0]].status.status)
                 yield Action("lose_ends", detail=detail), lost

@@ -18,7 +18,7 @@ from kafka_chaos.reference_model.predict.cache import predict_cached, question_k
 from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
 from kafka_chaos.reference_model.predict.prediction import internal_topic, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
-from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, CONCERNED, KNOWN_DEFECTS, READ_ON
+from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, CONCERNS_LANE, KNOWN_DEFECTS, READ_ON
 
 ALONE = Lane(lane="alone", replication_factor=1, acks="all", faults=("power-loss",))
 GROUP = Lane(lane="read", acks="all", group=Group(members=1), faults=("kill", "kill"))
@@ -234,7 +234,7 @@ def test_every_defect_says_what_shows_it_or_why_nothing_does() -> None:
         assert all(defect.to_json().values()), defect.id
         is_file = defect.shown.startswith("experiments/")
         assert (root / defect.shown).is_file() if is_file else " " in defect.shown
-    assert CONCERNED.keys() == KNOWN_DEFECTS.keys() <= ALL_DEFECTS.keys()
+    assert CONCERNS_LANE.keys() == KNOWN_DEFECTS.keys() <= ALL_DEFECTS.keys()
     without_search = {"KAFKA-8803", *READ_ON}
     assert {*defects.VARIANTS, *transactional.VARIANTS, *without_search} == KNOWN_DEFECTS.keys()
 

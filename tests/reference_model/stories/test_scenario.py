@@ -12,7 +12,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.stories.reading import UnknownStory, read_story
-from kafka_chaos.reference_model.stories.scenario import UnplayableStory, scenario_of, written
+from kafka_chaos.reference_model.stories.scenario import UnplayableStory, scenario_file, scenario_of
 from tests.reference_model.stories.told import playable, told, varied
 
 ACKS_1 = Lane(lane="story", acks="1", faults=("kill",))
@@ -58,7 +58,7 @@ def test_a_story_is_written_or_refused_for_a_reason() -> None:
     claims = list(told())
     for _, anomaly, story in claims:
         try:
-            written(story, anomaly)
+            scenario_file(story, anomaly)
         except UnplayableStory as error:
             (reason,) = (reason for reason in REFUSED if str(error).endswith(reason))
             refused[reason] = refused.get(reason, 0) + 1

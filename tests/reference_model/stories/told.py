@@ -11,7 +11,7 @@ from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.stories.reading import Story, read_story
-from kafka_chaos.reference_model.stories.scenario import UnplayableStory, written
+from kafka_chaos.reference_model.stories.scenario import UnplayableStory, scenario_file
 
 
 def told() -> Iterator[tuple[str, Anomaly, Story]]:
@@ -33,7 +33,7 @@ def playable() -> Mapping[str, Mapping[str, Any]]:
     steps = []
     for label, anomaly, story in told():
         try:
-            file = written(story, anomaly)
+            file = scenario_file(story, anomaly)
         except UnplayableStory:
             continue
         (scenario,) = file["scenarios"].values()
