@@ -42,30 +42,6 @@ def test_each_proves_its_effect_only_while_it_is_there(kind: type[Fault], cluste
     assert cluster.brokers[1].running
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_evidence_is_told_in_words(kind: type[Fault], cluster: FakeCluster) -> None:
-    fault = kind(target=BROKER)  # type: ignore[call-arg]
-    nodes = hit_by(fault, cluster)
-    told = kind.describe_evidence(fault.proof(cluster, nodes).evidence["broker-1"])  # type: ignore[attr-defined]
-    assert any(
-        word in told
-        for word in ("100 bytes of 1 file", "every write waits", "0 bytes free", "read-only", "1 file refused")
-    )
-
-
-def test_a_segment_that_fails_is_one_of_the_lane(cluster: FakeCluster) -> None:
-    fault, node = FailingSegment(target=BROKER, lane="orders"), cluster.brokers[1]
-    assert node.disk is not None
-    assert fault.proof(cluster, (node,)).reason == "broker-1: it has no such segment"
-    fault.inject(cluster, (node,))
-    assert node.disk.done == ["refuse appends to topic-of-orders"]
-    node.disk.refusing["other"] = False
-    assert fault.proof(cluster, (node,)).reason == "broker-1: other can be written to"
-    fault.heal(cluster, (node,))
-    assert (node.disk.refusing, node.running, node.exit_code) == ({}, True, 137)
-    assert fault.model_faults(3) == ("kill",)
-
-
 def test_writes_that_take_their_time_prove_a_slow_disk(cluster: FakeCluster) -> None:
     fault, node = SlowDisk(target=BROKER, writes_per_second=10), cluster.brokers[1]
     node.pid = 7
@@ -88,24 +64,6 @@ def test_writes_that_take_their_time_prove_a_slow_disk(cluster: FakeCluster) -> 
     assert fault.model_faults(3) == ("pause",)
 
 
-def test_power_is_lost_once_however_often_it_is_injected(cluster: FakeCluster) -> None:
-    fault = PowerLoss(target=BROKER)
-    nodes = hit_by(fault, cluster)
-    fault.inject(cluster, nodes)
-    disk = cluster.brokers[1].disk
-    assert disk is not None
-    assert disk.done == ["cut power"]
-
-
-def test_power_is_lost_where_the_process_had_been_killed_before(cluster: FakeCluster) -> None:
-    nodes = BROKER.resolve(cluster, 0)
-    Kill(target=BROKER).inject(cluster, nodes)
-    fault = PowerLoss(target=BROKER)
-    assert not fault.proof(cluster, nodes).took_effect, "a kill loses no bytes"
-    fault.inject(cluster, nodes)
-    assert fault.proof(cluster, nodes).evidence["broker-1"]["lost_bytes"] == 100
-
-
 @pytest.mark.parametrize(("exit_code", "proves"), [(1, True), (137, False), (143, False)])
 def test_a_broker_that_ended_by_itself_on_a_filled_disk_proves_it(
     exit_code: int, proves: bool, cluster: FakeCluster
@@ -115,17 +73,6 @@ def test_a_broker_that_ended_by_itself_on_a_filled_disk_proves_it(
     assert broker.disk is not None
     broker.disk.free, broker.running, broker.exit_code = 4096, False, exit_code
     assert fault.proof(cluster, nodes).took_effect is proves
-
-
-@pytest.mark.parametrize("kind", [FullDisk, ReadOnlyDisk])
-def test_a_broker_that_has_not_noticed_is_ended_once_and_no_healthy_one(
-    kind: type[FullDisk | ReadOnlyDisk], cluster: FakeCluster
-) -> None:
-    fault = kind(target=Target.parse("brokers:1,2"))
-    nodes = fault.target.resolve(cluster, 0)
-    fault.inject(cluster, nodes[:1])
-    fault.heal(cluster, nodes)
-    assert [cluster.brokers[number].exit_code for number in (1, 2)] == [137, 0]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from markdown_text import code, prose, table
 from scenario_pages import Difference, differences, document_files, read_results, write_document
 
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
@@ -44,25 +43,6 @@ def test_the_index_lists_all_scenarios_by_document_and_what_was_run() -> None:
     assert "Original title: “다른 문서” (20 May 2023)." in other
     assert r"| `acks-0` | Opening | \_\_Nothing\_\_ fails | not run |  |  |" in other.splitlines()
     assert index.endswith("```{toctree}\n:hidden:\n\nscenarios/acks-1-recovery\n```\n")
-
-
-def test_a_page_has_story_source_expectations_and_facts() -> None:
-    text = files(truncation())["scenarios/acks-1-recovery.md"]
-    for expected in (
-        "# acks-1-recovery\n\n**Lost \\| for good**\n",
-        f"[`{FILE}`](../../{FILE})",
-        r"X loses \*it\*.",
-        "- Verdict: conforms; 1 of 1 runs passed; 12 s\n",
-        "- Documented in: Replica Recovery, section “acks=1” (acks=1 인 경우)\n",
-        "## A loss\n\nCluster: `steady`. Followers truncate by the protocol `kip320`.\n",
-        '- ✓ M2 is gone: `["M1", "M3"]`\n- ✓ no client got an error\n- X\'s log: `Truncating to offset 1`\n',
-        "times:\n\n| broker | seconds |\n| --- | --- |\n| `1` | `0.5` |\n| `2` | `1` |\n",
-        "- 5. X is restarted. X (broker 1) drops M2 (epoch 0)",
-        "| X drops M3. | X keeps M3. | 0.11.0 |",
-    ):
-        assert expected in text
-    assert "acks=1 is the default" not in text
-    assert f"- Steps: `{FILE}`\n" in files(truncation(), root=None)["scenarios/acks-1-recovery.md"]
 
 
 def test_a_violation_stays_visible_among_runs_that_passed() -> None:
@@ -115,24 +95,6 @@ def test_results_of_no_scenario_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageFailure, match=r"results\.json: 'nix' is not a scenario: expected one of leader-only"):
         write_document([results], tmp_path / "scenarios.md")
     assert not (tmp_path / "scenarios.md").exists()
-
-
-def test_text_stays_text_in_markdown() -> None:
-    assert prose("a <b> `c|d*` *e* __f g_h") == r"a \<b> `c|d*` \*e\* \_\_f g_h"
-    assert code("a `b` c") == "``a `b` c``"
-    assert code("`a`") == "`` `a` ``"
-    assert code({"ä": [1, None]}) == '`{"ä": [1, null]}`'
-    assert code("x" * 1000).endswith("…`")
-    assert table(["a", "b"], [["`x|y`", "z"]]) == ["| a | b |", "| --- | --- |", r"| `x\|y` | z |"]
-
-
-def test_the_differences_name_the_documents_and_scenarios_that_exist() -> None:
-    known = all_scenarios()
-    assert differences()
-    for one in differences():
-        assert one.document in {scenario.source.document for scenario in known.values()}
-        assert one.shown_by is None or known[one.shown_by].source.document == one.document
-        assert all((one.says, one.brokers_do, one.since))
 
 
 def test_the_committed_pages_were_generated() -> None:
