@@ -71,7 +71,14 @@ class Transactional:
     Each producer writes one transaction after the other, over the lane's partitions.
     """
 
-    size: int = field(default=10, metadata=key("records of each transaction, over all partitions", le=10_000))
+    size: int = field(
+        default=10,
+        metadata=key(
+            "records of each transaction, over all partitions; a multiple of it where that is what a producer needs to "
+            "keep the rate of the load, since each commit takes some 100 ms",
+            le=10_000,
+        ),
+    )
     abort: float = field(default=0.0, metadata=key("share of the transactions that are aborted, 0 to 1"))
     producers: int = field(default=1, metadata=key("producers, each with a transactional id of its own", le=100))
     timeout_ms: int = field(

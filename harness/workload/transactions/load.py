@@ -1,9 +1,11 @@
 """A lane's transactional producers under load: paced, killed and fenced, each in a thread of its own.
 
-Each has a transactional id of its own and writes one transaction after the other. Every incarnation has a producer_id
-of its own: a client that comes back after an error, or after the kills that the lane asks for (`restarts`). The killed
-incarnation is not closed. Once the next one has begun, it goes on like a process that was only frozen: it sends the
-rest of its transaction and asks for the commit, which brokers must refuse.
+Each has a transactional id of its own and writes one transaction after the other. To end one takes brokers some 100 ms,
+whatever its size: a producer that is behind its rate writes a multiple of the lane's `size` at a time.
+
+Every incarnation has a producer_id of its own: a client that comes back after an error, or after the kills that the
+lane asks for (`restarts`). The killed incarnation is not closed. Once the next one has begun, it goes on like a process
+that was only frozen: it sends the rest of its transaction and asks for the commit, which brokers must refuse.
 """
 
 import random
@@ -25,6 +27,8 @@ _DELIVERY_TIMEOUT = 5.0
 _WRITTEN_FIRST = 0.5
 _MOST_FAILED_STARTS = 3
 _NEVER = float("inf")
+_MOST_TOGETHER = 10_000
+"""Records of a transaction that is larger than the lane's `size` because its producer is behind its rate."""
 
 
 class TransactionalProducing(Producing):
@@ -63,7 +67,7 @@ class TransactionalProducing(Producing):
                 settings,
                 connect=next_of,
                 rows=rows,
-                interval=settings.size * settings.producers / workload.rate,
+                rate=workload.rate / settings.producers,
                 restarts=restart_times(settings, number, workload.duration - (lane.created_at or 0.0)),
                 give_up=lambda: self._cancelled.is_set() or time.monotonic() > self._deadline,
                 on_notice=on_notice,
@@ -110,7 +114,7 @@ class _Incarnations:
     settings: Transactional
     connect: Callable[[str], LaneProducer]
     rows: TakeRow
-    interval: float
+    rate: float
     restarts: list[float]
     give_up: Callable[[], bool]
     on_notice: Callable[[str], None]
@@ -144,32 +148,35 @@ class _Incarnations:
 
     def _write_paced(self) -> None:
         start = time.monotonic()
-        written = 0
+        size, written = self.settings.size, 0
         while self._sending.is_set() and self._current is not None:
-            due = start + written * self.interval - time.monotonic()
-            if due > 0:
-                self._current.records.poll(min(due, _TICK))
+            due = int((time.monotonic() - start) * self.rate) - written
+            # The first transaction is written at once: lanes wait for each other's first acknowledgement.
+            if written and due < size:
+                self._current.records.poll(min((size - due) / self.rate, _TICK))
                 continue
-            written += 1
             try:
                 if self.restarts and time.monotonic() - start >= self.restarts[0]:
                     self.restarts.pop(0)
+                    written += size
                     self._kill(self._current)
                 else:
-                    self._write(self._current)
+                    count = max(size, min(due, _MOST_TOGETHER) // size * size)
+                    written += count
+                    self._write(self._current, count)
             except ProducerLost as lost:
                 self.on_notice(f"{self.id}: producer {self._current.records.producer_id} is lost: {lost}")
                 self._uncertain += self._current.abandon()
                 self._current = self._begin()
 
-    def _write(self, producer: TransactionalProducer[LaneProducer]) -> None:
-        """One transaction, committed or aborted.
+    def _write(self, producer: TransactionalProducer[LaneProducer], count: int) -> None:
+        """One transaction of `count` records, committed or aborted.
 
         Of the aborted ones, half have all their records written before. The abort of the others purges what was not
         sent yet, and overtakes what is on its way.
         """
         producer.begin()
-        producer.send(self.settings.size)
+        producer.send(count)
         if self.chance.random() < self.settings.abort:
             if self.chance.random() < _WRITTEN_FIRST:
                 producer.deliver(_DELIVERY_TIMEOUT)

@@ -235,6 +235,23 @@ def test_the_seed_decides_which_are_aborted(bench: Bench, load: Load) -> None:
     assert "".join(outcome[0] for _, outcome in numbered) == "cccccacaaacc"
 
 
+def test_a_producer_whose_commits_take_long_keeps_its_rate(
+    bench: Bench, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With as many records in each as the lane's size says, it would write 40 of the 2,000 records a second."""
+    commit = FakeProducer.commit_transaction
+    monkeypatch.setattr(
+        FakeProducer, "commit_transaction", lambda self, timeout: (time.sleep(0.05), commit(self, timeout))
+    )
+    until = time.monotonic() + 1.0
+    _, rows = load(until=lambda: time.monotonic() > until, size=2)
+    produced, _ = bench.written()
+    sizes = Counter(row["transaction"] for row in produced)
+    assert len(produced) > 1_000
+    assert {size % 2 for size in sizes.values()} == {0}
+    assert len(rows) < 30
+
+
 def test_a_lost_producer_comes_back_under_its_id(bench: Bench, load: Load) -> None:
     bench.failures = [{"commit_transaction": [FENCED]}]
     notices, rows = load(until=lambda: len(bench.log) > 40, size=2)
