@@ -22,6 +22,9 @@ ASSIGNORS = (RANGE, ROUND_ROBIN, COOPERATIVE)
 
 CLASSIC, CONSUMER = "classic", "consumer"
 PROTOCOLS = (CLASSIC, CONSUMER)
+EARLIEST, LATEST = "earliest", "latest"
+RESETS = (EARLIEST, LATEST)
+"""Not `none`: a group whose topic is new has committed nothing, and none of its members could begin."""
 
 IN_TRANSACTION, AFTER, BEFORE, AUTO = "transaction", "after", "before", "auto"
 COMMITS = (AFTER, BEFORE, AUTO)
@@ -104,6 +107,14 @@ class Group:
             choices=COMMITS,
         ),
     )
+    reset: str = field(
+        default=EARLIEST,
+        metadata=key(
+            "`auto.offset.reset`: where members begin without a committed offset, `earliest`, or `latest`, with which "
+            "they never read what was there before, also in partitions that are added",
+            choices=RESETS,
+        ),
+    )
     session_timeout_ms: int = field(
         default=6_000,
         metadata=key("`session.timeout.ms`: after so long without a heartbeat, a member is no longer one", ge=1_000),
@@ -163,6 +174,7 @@ class Group:
             f"session time-out {self.session_timeout_ms / 1000:g} s",
             f"at most {self.max_poll_interval_ms / 1000:g} s between polls",
         ]
+        texts += ["beginning at the end"] if self.reset == LATEST else []
         texts += [counted(self.crashes, "crash", "crashes")] if self.crashes else []
         does = {"freeze": self.freezes, "join": self.joins, "leave": self.leaves}
         return ", ".join([*texts, *(counted(count, name) for name, count in does.items() if count)])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
-from kafka_chaos.contract.lane.groups import AFTER, BEFORE, CLASSIC
+from kafka_chaos.contract.lane.groups import AFTER, BEFORE
 from kafka_chaos.harness.clients.fetching import (
     ADAPTERS,
     by_go,
@@ -53,7 +53,8 @@ class ClientKind:
 
     `asks`: the command by which its registry is asked for a version. `needs`: programs that fetch and start it.
     `idempotent_in_flight`: how many requests an idempotent producer may have in flight. `of_groups`: by key of a
-    `group`, the values that its members can have. `separator`: of the words in the names of its configs. `secured`:
+    `group`, the values that its members can have; `assigned_by_brokers_since`: the first version whose members can
+    have the protocol `consumer` (KIP-848). `separator`: of the words in the names of its configs. `secured`:
     translates keys of librdkafka for a secured listener, where it has any use of them.
     """
 
@@ -67,6 +68,7 @@ class ClientKind:
     roles: tuple[str, ...] = _USUAL
     idempotent_in_flight: Sequence[int] = range(1, 6)
     of_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    assigned_by_brokers_since: tuple[int, ...] | None = None
     has_configs: bool = True
     separator: str = "."
     secured: Secured | None = None
@@ -112,7 +114,7 @@ def _go(name: str, version: str, module: str, *sources: str, **more: Any) -> Cli
 _ALL = (*_MORE, MEMBER, LOOP)
 _BY_HAND = {"commits": (AFTER, BEFORE)}
 _OWN: tuple[ClientKind, ...] = (
-    _python(IN_PROCESS, "2.16.0", "confluent-kafka", roles=_ALL, secured=dict),
+    _python(IN_PROCESS, "2.16.0", "confluent-kafka", roles=_ALL, secured=dict, assigned_by_brokers_since=(2, 12)),
     _python("kafka-python", "3.0.12", "kafka-python", separator="_"),
     _python("aiokafka", "0.14.0", "aiokafka", separator="_"),
     ClientKind(
@@ -125,6 +127,7 @@ _OWN: tuple[ClientKind, ...] = (
         command=lambda folder: [required("java"), *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
         roles=_ALL,
         of_groups=_BY_HAND,
+        assigned_by_brokers_since=(4, 0),
         secured=java_client_configs,
     ),
     _go(
@@ -133,9 +136,12 @@ _OWN: tuple[ClientKind, ...] = (
         "github.com/twmb/franz-go",
         "franz.go",
         "franz_member.go",
+        "franz_kip848.go",
+        "franz_classic.go",
         roles=(*_MORE, MEMBER),
         idempotent_in_flight=(5,),
-        of_groups=_BY_HAND | {"protocol": (CLASSIC,)},
+        of_groups=_BY_HAND,
+        assigned_by_brokers_since=(1, 22),
     ),
     _go("sarama", "1.43.3", "github.com/IBM/sarama", "sarama.go", roles=_MORE, idempotent_in_flight=(1,)),
     ClientKind(

@@ -28,11 +28,11 @@ OWNED_CONSUMER_KEYS = frozenset(
     {"bootstrap.servers", "metadata.broker.list", "group.id", "isolation.level", "enable.partition.eof"}
     | {"enable.auto.commit", "auto.commit.enable", "enable.auto.offset.store", "group.protocol", "group.instance.id"}
     | {"partition.assignment.strategy", "group.remote.assignor", "session.timeout.ms", "max.poll.interval.ms"}
-    | {"key.deserializer", "value.deserializer"}
+    | {"key.deserializer", "value.deserializer", "auto.offset.reset"}
 )
 """What the lane's own keys decide: `group` and `loop`, and of its other consumers that they read every record."""
-OF_MEMBERS = frozenset({"auto.offset.reset", "auto.commit.interval.ms", "heartbeat.interval.ms"})
-"""What only members of a group have a use of: other consumers say themselves where they begin, and commit nothing."""
+OF_MEMBERS = frozenset({"auto.commit.interval.ms", "heartbeat.interval.ms"})
+"""What only members of a group have a use of: other consumers commit nothing."""
 
 
 def _acks(value: object) -> object:

@@ -12,9 +12,9 @@ Which faults cost a log what, is for replication to say (`predict/`).
 
 Left out: several partitions (a partition's offsets are committed beside those of others, and the assignor may choose
 anyone for each); batches of several records; a commit that arrives after a later one of its member (members wait for
-the answer); a topic that is read from its end (`auto.offset.reset=latest`) or whose retention removes records before
-they are read; group metadata that expires (`offsets.retention.minutes`); a reset of offsets by hand; the source of a
-loop, which is taken to keep what was read; how the transactions of a loop end, which `transactions/` searches.
+the answer); a topic whose retention removes records before they are read; group metadata that expires
+(`offsets.retention.minutes`); a reset of offsets by hand; the source of a loop, which is taken to keep what was read;
+how the transactions of a loop end, which `transactions/` searches.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
+from kafka_chaos.contract.lane.groups import LATEST, OF_GROUPS, GroupAnomaly
 from kafka_chaos.reference_model.groups import coordinator, members
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.rules import Rules
@@ -37,7 +37,7 @@ from kafka_chaos.reference_model.machine import Machine, Story
 class Question:
     """Everything that the answer depends on: the rules, when offsets are committed, whether it is a loop, whether
     members are static; whether they may crash, be removed without knowing it, join and leave; whether brokers may fail,
-    and which logs may lose an acknowledged end."""
+    which logs may lose an acknowledged end, and whether members without a committed offset begin at the end."""
 
     rules: Rules
     commits: str
@@ -52,6 +52,7 @@ class Question:
     source_may_lose: bool = False
     output_may_lose: bool = False
     ends_may_tear: bool = False
+    resets_to_end: bool = False
 
     @property
     def anomalies(self) -> frozenset[GroupAnomaly]:
@@ -70,6 +71,7 @@ class Question:
             removals=int(self.are_removed),
             joins=int(self.several),
             leaves=int(self.leave),
+            resets_to_end=self.resets_to_end,
         )
 
     def searches(self) -> Iterator[tuple[Setup, Set[GroupAnomaly]]]:
@@ -159,4 +161,5 @@ def scope_of(question: Question) -> dict[str, Any]:
         "source_may_lose": question.source_may_lose,
         "output_may_lose": question.output_may_lose,
         "transactions_may_tear": question.ends_may_tear,
+        **({"resets_to": LATEST} if question.resets_to_end else {}),
     }

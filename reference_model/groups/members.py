@@ -42,16 +42,25 @@ def ask_for_offset(state: State, setup: Setup) -> Iterator[Step]:
     for slot, member in _at_work(state):
         if member.owns and member.position == NONE:
             committed = state.coordinator.committed
-            yield (
-                Action("ask", slot, committed),
-                with_member(state, slot, member._replace(position=committed, promised=state.acknowledged)),
-            )
+            if committed or not setup.resets_to_end:
+                begins = [(Action("ask", slot, committed), committed)]
+            else:
+                # Its end is wherever the producers are by then.
+                begins = [(Action("begin_at_end", slot, end), end) for end in range(state.log_end + 1)]
+            for action, position in begins:
+                yield action, with_member(state, slot, member._replace(position=position, promised=state.acknowledged))
 
 
 def poll(state: State, setup: Setup) -> Iterator[Step]:
-    """A member is given the next record. One whose position lies past the end begins again at the start."""
+    """A member is given the next record. One whose position lies past the end begins again where it resets to."""
     for slot, member in _at_work(state):
         if not member.owns or member.position == NONE or member.record != NONE:
+            continue
+        if setup.resets_to_end and member.position > state.log_end:
+            yield (
+                Action("reset_to_end", slot, state.log_end),
+                with_member(state, slot, member._replace(position=state.log_end)),
+            )
             continue
         offset, name = (0, "reset") if member.position > state.log_end else (member.position, "poll")
         if offset >= state.log_end:

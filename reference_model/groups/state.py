@@ -27,6 +27,7 @@ class Setup:
     members, `leaves`, `failovers` of the coordinator, and `losses` of what a log has acknowledged: that of the
     coordinator (`offsets_may_be_lost`), the partition that is read (`source_may_lose`), the output of a loop
     (`output_may_lose`). `ends_may_tear`: a transaction may be committed in one of output and offsets only.
+    `resets_to_end`: `auto.offset.reset` is `latest`.
     """
 
     rules: Rules
@@ -45,6 +46,7 @@ class Setup:
     source_may_lose: bool = False
     output_may_lose: bool = False
     ends_may_tear: bool = False
+    resets_to_end: bool = False
 
 
 class Member(NamedTuple):

@@ -10,8 +10,10 @@ from kafka_chaos.reference_model.groups.state import NONE, Action, Setup, State
 
 SENTENCES: dict[str, str] = {
     "ask": "{who} asks for the committed offset, {offset}.",
+    "begin_at_end": "{who} finds no committed offset, and begins at the end, {offset} (auto.offset.reset=latest).",
     "poll": "{who} is given record {offset}.",
     "reset": "{who} is past the end, begins again at the start (auto.offset.reset=earliest) and is given record 0.",
+    "reset_to_end": "{who} is past the end and begins at it, offset {offset} (auto.offset.reset=latest).",
     "process": "{who} {processes} record {offset}.",
     "commit": "{who} commits offset {offset}, and it is acknowledged.",
     "auto_commit": "The client of {who_} commits offset {offset} automatically.",

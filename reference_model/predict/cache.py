@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.files import write_whole
-from kafka_chaos.contract.lane.groups import Group
+from kafka_chaos.contract.lane.groups import LATEST, Group
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.groups.rules import rules_of_group
@@ -143,7 +143,8 @@ def _groups(lane: Lane) -> dict[str, Any]:
 
 def _group(group: Group, commits: str) -> list[Any]:
     several = [group.members > 1 or group.joins > 0, group.crashes > 0, group.leaves > 0]
-    return [rules_of_group(group).name, commits, group.static, *several]
+    latest = [group.reset] if group.reset == LATEST else []
+    return [rules_of_group(group).name, commits, group.static, *several, *latest]
 
 
 @cache

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, GroupAnomaly
+from kafka_chaos.contract.lane.groups import IN_TRANSACTION, LATEST, Group, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.groups.examine import Question, stories_of_torn_ends
@@ -59,6 +59,7 @@ def _question(group: Group, commits: str, *, fails: bool, offsets_may_be_lost: b
         leave=group.leaves > 0,
         brokers_may_fail=fails,
         offsets_may_be_lost=offsets_may_be_lost,
+        resets_to_end=group.reset == LATEST,
     )
 
 

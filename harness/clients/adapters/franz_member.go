@@ -81,24 +81,32 @@ func (m *member) options() []kgo.Opt {
 		return time.Duration(value) * time.Millisecond
 	}
 	text := func(key string) string { return fmt.Sprint(m.Configs[key]) }
+	reset := kgo.NewOffset().AtStart()
+	if text("auto.offset.reset") == "latest" {
+		reset = kgo.NewOffset().AtEnd()
+	}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(m.BootstrapServers, ",")...),
 		kgo.ClientID(m.ClientID),
 		kgo.ConsumerGroup(m.Group),
 		kgo.ConsumeTopics(m.Topic),
-		kgo.Balancers(balancers[text("partition.assignment.strategy")]),
 		kgo.SessionTimeout(ms("session.timeout.ms")),
-		kgo.HeartbeatInterval(ms("heartbeat.interval.ms")),
 		// It has no limit between polls, but one for the end of processing in a rebalance.
 		kgo.RebalanceTimeout(ms("max.poll.interval.ms")),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.DisableAutoCommit(),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.ConsumeResetOffset(reset),
 		kgo.FetchMaxWait(100 * time.Millisecond),
 		kgo.KeepControlRecords(),
 		kgo.OnPartitionsAssigned(m.onAssigned),
 		kgo.OnPartitionsRevoked(m.onRevoked),
 		kgo.OnPartitionsLost(m.onRevoked),
+	}
+	if text("group.protocol") == "consumer" {
+		options = append(options, assignedByBrokers()...)
+	} else {
+		options = append(options, kgo.Balancers(balancers[text("partition.assignment.strategy")]),
+			kgo.HeartbeatInterval(ms("heartbeat.interval.ms")))
 	}
 	if text("isolation.level") == "read_committed" {
 		options = append(options, kgo.FetchIsolationLevel(kgo.ReadCommitted()))

@@ -4,13 +4,13 @@ Every refusal is an `ExperimentError` with its place, before anything starts. Th
 path of the refused key below the lane, and a message.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kafka_chaos.contract.command.errors import LaneError, UsageFailure
 from kafka_chaos.contract.lane.configuration import dotted, groups_with
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
-from kafka_chaos.contract.lane.groups import CLASSIC, CONSUMER
+from kafka_chaos.contract.lane.groups import CLASSIC, CONSUMER, Group
 from kafka_chaos.faults.fault import concerns
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS, check_keys
@@ -90,11 +90,18 @@ def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
 def _session(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
     """Refusals of a session time-out that differs from the brokers', where brokers decide it (KIP-848)."""
     session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, DEFAULTS["kraft"][GROUP_SESSION_TIMEOUT]))
-    loop = None if lane.loop is None else lane.loop.group
-    for key, group in (("group",), lane.group), (("loop", "group"), loop):
-        if group is not None and group.protocol == CONSUMER and group.session_timeout_ms != session:
+    for key, group in _groups_of(lane):
+        if group.protocol == CONSUMER and group.session_timeout_ms != session:
             message = f"with the protocol consumer brokers decide: expected {session}, or set {GROUP_SESSION_TIMEOUT}"
             yield (*key, "session_timeout_ms"), f"{message} in cluster.broker_configs"
+
+
+def _groups_of(lane: LaneSpec) -> Iterator[tuple[tuple[str, ...], Group]]:
+    """The group of the lane and that of its loop, each with its place."""
+    if lane.group is not None:
+        yield ("group",), lane.group
+    if lane.loop is not None:
+        yield ("loop", "group"), lane.loop.group
 
 
 def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
@@ -111,6 +118,12 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
     for key, able in () if lane.group is None else kind.of_groups.items():
         if (value := getattr(lane.group, key)) not in able:
             yield ("group", key), f"members of {client} can have {' or '.join(able)} here, got {value}"
+    for place, group in _groups_of(lane):
+        since = kind.assigned_by_brokers_since
+        version = tuple(int(number) for number in client.version.split(".") if number)
+        if group.protocol == CONSUMER and (since is None or version < since):
+            has = "" if since is None else f": {kind.name} has the protocol since {since[0]}.{since[1]} (KIP-848)"
+            yield (*place, "protocol"), f"members of {client} can have classic here, got consumer{has}"
     if lane.idempotence and lane.max_in_flight not in kind.idempotent_in_flight:
         numbers = kind.idempotent_in_flight
         wanted = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, UsageFailure
-from kafka_chaos.contract.lane.groups import Group, group_of, loop_group_of
+from kafka_chaos.contract.lane.groups import EARLIEST, Group, group_of, loop_group_of
 from kafka_chaos.harness.experiment.known_configs import refused_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder, RecordingConsumer
@@ -74,7 +74,8 @@ class Handle:
                     f"for that only: give it to the lane, as lane({self.lane!r}, {key}={{...}})"
                 )
         _check_known("consumer", self._lane, {**given, **settled})
-        usual: dict[str, object] = {"auto.offset.reset": "earliest", "reconnect.backoff.max.ms": 500, "log_level": 0}
+        reset = EARLIEST if group is None else group.reset
+        usual: dict[str, object] = {"auto.offset.reset": reset, "reconnect.backoff.max.ms": 500, "log_level": 0}
         own = {"bootstrap.servers": self.bootstrap_servers}
         usual |= self._lane.consumer_configs
         return recorder.client({"group.id": group_id, **usual, **self.client_configs, **given, **settled, **own})

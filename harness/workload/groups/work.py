@@ -192,7 +192,7 @@ def member_configs(group: Group) -> dict[str, Any]:
         **group_configs(group),
         **(beats if group.protocol == CLASSIC else {}),
         "auto.commit.interval.ms": 1_000,
-        "auto.offset.reset": "earliest",
+        "auto.offset.reset": group.reset,
         "enable.partition.eof": True,
         "allow.auto.create.topics": False,
         "fetch.wait.max.ms": 100,

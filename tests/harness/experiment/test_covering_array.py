@@ -51,6 +51,8 @@ ARRAY: dict[str, list[Any]] = {
     "acks": ["all, idempotent", "all", "1", "0"],
     "security": ["plaintext", "mtls"],
 }
+ASSIGNED_BY_BROKERS = ("librdkafka 2.12.0", "java 4.1.1")
+"""The clients of the array, in the versions that it has, whose members can have the protocol `consumer`."""
 _HARMLESS = {**{name: values[0] for name, values in ARRAY.items()}, "client": "librdkafka 2.12.0"}
 """What the rest of a row may still be."""
 
@@ -74,6 +76,7 @@ def _can_be(values: list[Any]) -> bool:
         or not roles <= set(kind.roles)
         or any(of_group[key] not in able for key, able in limits)
         or (of_group["protocol"] == CONSUMER and not row["cluster"].startswith("4"))
+        or (of_group["protocol"] == CONSUMER and client is not None and row["client"] not in ASSIGNED_BY_BROKERS)
         or (row["security"] != PLAINTEXT and (kind.secured is None or fault == "links"))
         or (row["security"] != PLAINTEXT and row["cluster"].startswith("2"))
         or (fault == "members" and not ("group" in use or "loop" in use))

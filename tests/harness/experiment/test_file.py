@@ -65,18 +65,19 @@ REFUSALS = [
     ("acks: 1", "consumer_configs: {isolation.level: a}", "lanes[0].consumer_configs.isolation.level", "own key", 6),
     (
         "acks: 1",
-        "consumer_configs: {auto.offset.reset: latest}",
-        "lanes[0].consumer_configs.auto.offset.reset",
+        "consumer_configs: {heartbeat.interval.ms: 9}",
+        "lanes[0].consumer_configs.heartbeat.interval.ms",
         "expected a group or a loop",
         6,
     ),
     (
         "acks: 1",
-        "consumer_configs: {auto.offset.reset: latest}\n    group: {members: 2}",
+        "consumer_configs: {auto.offset.reset: latest}",
         "lanes[0].consumer_configs.auto.offset.reset",
-        "allow it by assume: [auto.offset.reset]",
+        "own key",
         6,
     ),
+    ("acks: 1", "group: {reset: none}", "lanes[0].group.reset", "earliest, latest", 6),
     (
         "acks: 1",
         "client: java\n    producer_configs: {linger_ms: 1}",

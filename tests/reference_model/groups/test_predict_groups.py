@@ -50,6 +50,11 @@ def test_a_group_is_asked_about_four_anomalies_and_a_loop_about_all() -> None:
     [
         (GROUP, set()),
         (replace(LANE, group=Group(members=1, crashes=1)), set()),
+        (replace(LANE, group=Group(members=1, reset="latest")), {A.SKIPPED_AFTER_REBALANCE}),
+        (
+            replace(LANE, loop=Loop(source="in", offsets="after", group=Group(members=1, reset="latest"))),
+            {A.SKIPPED_AFTER_REBALANCE, A.NOT_PROCESSED, A.PROCESSED_TWICE},
+        ),
         (replace(LANE, group=Group(members=1, crashes=1, commits="before")), {A.SKIPPED_AFTER_REBALANCE}),
         (replace(LANE, group=Group(members=1, crashes=1, commits="auto")), {A.SKIPPED_AFTER_REBALANCE}),
         (replace(ALONE, faults=("power-loss",)), {A.COMMIT_LOST, A.COMMIT_REGRESSED}),
@@ -67,6 +72,8 @@ def test_a_group_is_asked_about_four_anomalies_and_a_loop_about_all() -> None:
     ids=[
         "group",
         "crash",
+        "begins-at-the-end",
+        "loop-begins-at-the-end",
         "crash-commits-before",
         "crash-commits-by-itself",
         "power-loss",
