@@ -79,13 +79,13 @@ class RecordingConsumer:
     def __init__(
         self, recorder: ConsumerRecorder, configs: Mapping[str, object], rows: ConsumedRows, name: str
     ) -> None:
-        """`name` begins the names of its assignments."""
+        """The names of its assignments begin with `name`."""
         self._recorder = recorder
         self._rows: ConsumedRows | None = rows
         self._resets_to = str(configs.get("auto.offset.reset", "latest"))
         self._last: dict[int, Any] = {}
         self._next: dict[int, int] = {}
-        self._asked: list[tuple[int, dict[int, int]]] = []
+        self._unanswered: list[tuple[int, dict[int, int]]] = []  # Asynchronous commits: number, offsets.
         self._on_commit: Any = configs.get("on_commit")
         self._error_cb: Any = configs.get("error_cb")
         self._client: Any = new_client(Consumer, {**configs, "on_commit": self._committed, "error_cb": self._disturbed})
@@ -110,7 +110,7 @@ class RecordingConsumer:
             def take(_: Any, partitions: Any) -> None:
                 if callback is not None:
                     callback(self, partitions)
-                gone = self._own(partitions)
+                gone = self._in_topic(partitions)
                 self._assignment.taken(gone)
                 for partition in gone:
                     self._next.pop(partition, None)
@@ -122,7 +122,7 @@ class RecordingConsumer:
 
     def assign(self, partitions: Sequence[Any]) -> None:
         """As `confluent_kafka.Consumer.assign`."""
-        self._assignment.taken(self._assignment.held - set(self._own(partitions)))
+        self._assignment.taken(self._assignment.held - set(self._in_topic(partitions)))
         self._given(partitions)
         self._client.assign(list(partitions))
 
@@ -154,25 +154,25 @@ class RecordingConsumer:
         """As `confluent_kafka.Consumer.commit`."""
         commits, places = self._commits, self._places(message, offsets)
         number, errors = commits.asks(places), commits.errors
-        given = {"message": message, "offsets": offsets}
-        named: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        choices = {"message": message, "offsets": offsets}
+        arguments: dict[str, Any] = {name: choice for name, choice in choices.items() if choice is not None}
         if asynchronous:
-            self._asked.append((number, places))
+            self._unanswered.append((number, places))
         try:
-            answers = self._client.commit(**named, asynchronous=asynchronous)
+            answers = self._client.commit(**arguments, asynchronous=asynchronous)
         except KafkaException as failure:
-            self._asked = [one for one in self._asked if one[0] != number]
+            self._unanswered = [commit for commit in self._unanswered if commit[0] != number]
             commits.learns(number, dict.fromkeys(places, failure.args[0]), certain=commits.errors == errors)
             raise
         if not asynchronous:
-            failed = {one.partition: one.error for one in answers or () if one.error is not None}
+            failed = {answer.partition: answer.error for answer in answers or () if answer.error is not None}
             commits.learns(number, failed, certain=commits.errors == errors)
         return answers
 
     def commits_in_transaction(
         self, offsets: Sequence[TopicPartition], *, producer_id: int, transaction: int
     ) -> AbstractContextManager[None]:
-        """The block sends these offsets to a transaction."""
+        """A context manager whose block sends these offsets to a transaction."""
         places = self._places(None, offsets)
         return self._commits.in_transaction(places, producer_id=producer_id, transaction=transaction)
 
@@ -196,7 +196,7 @@ class RecordingConsumer:
 
     def _given(self, partitions: Iterable[TopicPartition]) -> None:
         self._last = {}
-        self._assignment.given(self._own(partitions))
+        self._assignment.given(self._in_topic(partitions))
 
     def _take(self, messages: Iterable[Any]) -> None:
         for message in messages:
@@ -231,16 +231,16 @@ class RecordingConsumer:
         self._assignment.sought()
 
     def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
-        """The client's callback: the answer to what was asked for, or to a commit of the client's own."""
-        own = [one for one in partitions if one.topic == self._recorder.topic]
-        answered = {one.partition: one.offset for one in own if one.offset >= 0}
-        asked = next((asked for asked in self._asked if asked[1] == answered), None)
-        if asked is None:
-            self._commits.automatic(error, own)
+        """Take the answer to a commit that the application asked for, or else to an automatic one of the client."""
+        places = [place for place in partitions if place.topic == self._recorder.topic]
+        answered = {place.partition: place.offset for place in places if place.offset >= 0}
+        commit = next((commit for commit in self._unanswered if commit[1] == answered), None)
+        if commit is None:
+            self._commits.automatic(error, places)
         else:
-            self._asked.remove(asked)
-            failed = {one.partition: found for one in partitions if (found := one.error or error) is not None}
-            self._commits.learns(asked[0], failed, certain=False)
+            self._unanswered.remove(commit)
+            failed = {place.partition: cause for place in partitions if (cause := place.error or error) is not None}
+            self._commits.learns(commit[0], failed, certain=False)
         if self._on_commit is not None:
             self._on_commit(error, partitions)
 
@@ -249,13 +249,13 @@ class RecordingConsumer:
         if self._error_cb is not None:
             self._error_cb(error)
 
-    def _own(self, partitions: Iterable[TopicPartition]) -> list[int]:
-        return [one.partition for one in partitions if one.topic == self._recorder.topic]
+    def _in_topic(self, partitions: Iterable[TopicPartition]) -> list[int]:
+        return [place.partition for place in partitions if place.topic == self._recorder.topic]
 
     def _places(self, message: Any, offsets: Sequence[TopicPartition] | None) -> dict[int, int]:
         topic = self._recorder.topic
         if message is not None:
             return {message.partition(): message.offset() + 1} if message.topic() == topic else {}
         if offsets is not None:
-            return {one.partition: one.offset for one in offsets if one.topic == topic and one.offset >= 0}
+            return {place.partition: place.offset for place in offsets if place.topic == topic and place.offset >= 0}
         return dict(self._next)
