@@ -144,6 +144,7 @@ def test_a_broker_that_can_not_start_is_told_with_its_log_and_nothing_is_left() 
     assert left_of(run_id) == []
 
 
+@pytest.mark.slow
 def test_a_failed_run_can_leave_its_cluster_standing() -> None:
     run_id = fresh_id("kept")
     try:

@@ -427,6 +427,7 @@ def recounted(lines: list[str]) -> list[str]:
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_real_output_of_the_verifiable_tools(
     tmp_path: Path, verified: Verified, cluster: Cluster, make_topic: Callable[..., str]

@@ -78,6 +78,7 @@ def test_topics_are_judged_as_they_are_now_and_tables_and_files_agree(
     assert judged() == (1, {kept: {"phantom": 1}, cut: {"lost_write": 10, "truncated_read": 10}})
 
 
+@pytest.mark.slow
 def test_a_topic_that_does_not_exist_is_neither_judged_nor_created(
     tmp_path: Path, spark: Any, cluster: Cluster, make_topic: Callable[..., str]
 ) -> None:
