@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults.clients.members import ClientKill, ClientPause, ConnectionReset
+from kafka_chaos.faults.clients.members import ClientKill, ConnectionReset
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -54,23 +54,6 @@ def test_where_nothing_is_reset_there_is_no_proof(state: dict[str, bool], reason
     assert fault.proof(cluster, nodes).reason == f"broker-1: {reason}"
 
 
-def test_a_member_that_is_killed_is_replaced_at_the_end() -> None:
-    cluster = cluster_with(0, 1)
-    fault = ClientKill(target=Target.parse("members(orders)"))
-    nodes = fault.target.resolve(cluster, 0)
-    assert [node.name for node in nodes] == ["orders-group-0", "orders-group-1"]
-    assert not fault.proof(cluster, nodes).took_effect
-    for _ in range(2):
-        fault.inject(cluster, nodes)
-    for node in cluster.processes["orders"]:
-        node.exit_code = -9
-    proof = fault.proof(cluster, nodes)
-    assert proof.took_effect, proof.reason
-    assert fault.describe_evidence(proof.evidence["orders-group-1"]) == "process 0 gone by SIGKILL"
-    fault.heal(cluster, nodes)
-    assert all(node.running for node in cluster.processes["orders"])
-
-
 def test_a_member_that_had_ended_by_itself_is_no_proof() -> None:
     cluster = cluster_with(0)
     cluster.processes["orders"][0].running = False
@@ -79,18 +62,6 @@ def test_a_member_that_had_ended_by_itself_is_no_proof() -> None:
     nodes = tuple(cluster.processes["orders"])
     fault.inject(cluster, nodes)
     assert fault.proof(cluster, nodes).reason == "orders-group-0: its process had ended before"
-
-
-def test_a_member_is_frozen_and_thawed() -> None:
-    cluster = cluster_with(0, 1, 2)
-    fault = ClientPause(target=Target.parse("member(orders)"))
-    nodes = fault.target.resolve(cluster, 3)
-    assert len(nodes) == 1
-    assert not fault.proof(cluster, nodes).took_effect
-    fault.inject(cluster, nodes)
-    assert fault.proof(cluster, nodes).took_effect
-    fault.heal(cluster, nodes)
-    assert not any(node.paused for node in cluster.processes["orders"])
 
 
 EXPERIMENT = """

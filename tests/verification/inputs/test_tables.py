@@ -85,17 +85,6 @@ def test_a_checksum_names_its_file(run_dir: Path) -> None:
         read_tables(run_dir)
 
 
-def test_a_copy_of_a_file_is_named(run_dir: Path) -> None:
-    shutil.copy(run_dir / "log" / "part-00001.parquet", run_dir / "log" / "part-00002.parquet")
-    assert read_tables(run_dir)["log"].unread == ("log/part-00002.parquet is a copy of log/part-00001.parquet",)
-
-
-def test_an_empty_table_is_not_taken_for_none(run_dir: Path) -> None:
-    (run_dir / "replicas").mkdir()
-    table = read_tables(run_dir)["replicas"]
-    assert (table.given, table.unread) == (False, ("replicas/ exists, but holds no Parquet file",))
-
-
 @pytest.mark.parametrize("name", ["produced", "consumed"])
 def test_a_table_that_is_required(run_dir: Path, name: str) -> None:
     shutil.rmtree(run_dir / name)

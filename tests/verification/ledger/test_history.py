@@ -104,34 +104,6 @@ def test_a_cleaned_log_shows_what_nobody_read(tmp_path: Path, verified: Verified
     assert "5 of 20 acknowledged records" in reasons(verdict)
 
 
-def test_a_run_that_was_cut_off(tmp_path: Path, verified: Verified) -> None:
-    """If a load did not end, or an announced table is absent, evidence is missing, however much was read."""
-    rows = Rows(lanes=[{"lane": "a"}, {"lane": "b"}])
-    for seq in range(20):
-        rows.all(seq, seq)
-        rows.all(seq, seq, lane="b")
-    rows.event("run_started", run_id="r", experiment="e", lanes=["a", "b"], collects=["log", "replicas"])
-    rows.event("phase_started", phase="one", lanes=["a"])
-    rows.event("phase_started", phase="two", lanes=["b"])
-    rows.event("phase_ended", phase="two").event("phase_ended", phase="three")
-    verdict = judged(rows, tmp_path / "run", verified)
-    unfinished = "the load of phase one never ended: events.jsonl reports no phase_ended"
-    begun = "phase three ended and never began: events.jsonl reports no start"
-    announced = "replicas/ is missing: events.jsonl announces it, so the run ended before it was collected"
-    assert verdict.verdict == Verdict.UNKNOWN
-    assert {lane.lane: set(lane.reasons) & {unfinished, announced, begun} for lane in verdict.lanes} == {
-        "a": {unfinished, announced, begun},
-        "b": {announced, begun},
-    }
-
-
-def test_replicas_under_a_lane_that_is_not_there(tmp_path: Path, verified: Verified) -> None:
-    rows = with_replicas(rows_of())
-    rows.replica(1, 5, 5, lane="b")
-    with pytest.raises(RunDirectoryError, match=r"'b' is not in lanes\.json"):
-        judged(rows, tmp_path / "run", verified)
-
-
 @pytest.mark.parametrize("mark", [0, None])
 def test_a_broker_without_a_high_watermark_hides_nothing(tmp_path: Path, verified: Verified, mark: int | None) -> None:
     rows = with_replicas(rows_of())
@@ -158,15 +130,6 @@ def test_a_lane_of_any_name(tmp_path: Path, verified: Verified, name: str) -> No
     verdict = verified(rows.write(tmp_path / "run"))
     assert verdict.lane(name).count(Anomaly.LOST_WRITE) == 1
     assert verdict.lane("b").verdict == Verdict.CONFORMS
-
-
-@pytest.mark.parametrize("table", ["produced", "consumed", "log", "replicas"])
-def test_a_partition_outside_the_lane(tmp_path: Path, verified: Verified, table: str) -> None:
-    rows = with_replicas(rows_of())
-    getattr(rows, table)[3]["partition"] = 1
-    with pytest.raises(RunDirectoryError, match="lane 'a' has partitions 0 to 0, not 1") as refusal:
-        verified(rows.write(tmp_path / "run"))
-    assert refusal.value.path.endswith(f"{table}/part-00000.parquet")
 
 
 def test_a_prediction_that_is_stricter_than_the_model(tmp_path: Path, verified: Verified) -> None:
