@@ -68,15 +68,6 @@ def test_a_lane_with_all_its_evidence_conforms() -> None:
     assert verdict.to_json()["ledger"]["transactions"]["committed"] == 2
 
 
-@pytest.mark.parametrize("anomaly", TransactionAnomaly)
-def test_a_forbidden_anomaly_violates_and_a_permitted_one_confirms(anomaly: TransactionAnomaly) -> None:
-    assert verdict_of(counts={anomaly: 3}).reasons == (f"{anomaly} is forbidden and was found: 3",)
-    statuses = {**dict.fromkeys(LANE.anomalies, Status.FORBIDDEN), anomaly: Status.PERMITTED}
-    permitted = verdict_of(counts={anomaly: 3}, statuses=statuses)
-    assert permitted.verdict == Verdict.CONFORMS
-    assert permitted.to_json()["anomalies"] == {anomaly: {"count": 3, "status": "permitted", "examples": []}}
-
-
 BY_THE_LOG = {"torn_transaction", "lost_transaction", "hanging_transaction", "dependency_cycle"}
 BY_READING = {"aborted_read", "torn_transaction"}
 
