@@ -88,7 +88,8 @@ def test_what_groups_and_loops_may_show(lane: Lane, expected: set[A]) -> None:
     assert shown(predict(lane)) == expected
 
 
-@pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("members", [1, 2])
 def test_a_loop_in_transactions_shows_nothing_but_by_a_known_defect(members: int) -> None:
     prediction = predict(exactly_once(members))
     assert shown(prediction) == set()

@@ -58,12 +58,10 @@ def test_a_late_end_ends_the_next_transaction() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("several", "shows"),
-    [
-        (False, {A.ABORTED_READ, A.LOST_TRANSACTION}),
-        pytest.param(True, {A.ABORTED_READ, A.LOST_TRANSACTION, A.TORN_TRANSACTION}, marks=pytest.mark.slow),
-    ],
+    [(False, {A.ABORTED_READ, A.LOST_TRANSACTION}), (True, {A.ABORTED_READ, A.LOST_TRANSACTION, A.TORN_TRANSACTION})],
     ids=["one record", "two records"],
 )
 def test_two_late_requests_lose_a_transaction_that_was_acknowledged(several: bool, shows: set[A]) -> None:
