@@ -111,7 +111,10 @@ def series_options(
 @click.option("--on", metavar="VERSION/MODE",
               help="Where an experiment names no cluster: such as 4.2.0/kraft; `turn` changes it daily.")  # fmt: skip
 @series_options(60.0, "runs/nightly", "Where to write a folder per nightly run.")
-def nightly_command(series: Series, experiments: tuple[Path, ...], repeats: int | None, on: str | None) -> None:
+@ENGINE
+def nightly_command(
+    series: Series, experiments: tuple[Path, ...], repeats: int | None, on: str | None, engine: str
+) -> None:
     """Repeat experiments (files or folders) in turn and count what every lane shows, with 95 % intervals.
 
     Without EXPERIMENTS, it repeats those of experiments/nightly: every acks setting × idempotence ×
@@ -122,6 +125,7 @@ def nightly_command(series: Series, experiments: tuple[Path, ...], repeats: int 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
     from kafka_chaos.harness.campaign.in_turn import cluster_on, experiments_in, in_turn, load_on, why_impossible
+    from kafka_chaos.harness.campaign.loop import run_alone
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.report.listeners.chosen import write_job_summary
@@ -138,7 +142,8 @@ def nightly_command(series: Series, experiments: tuple[Path, ...], repeats: int 
     for path in chosen:
         check_output(series.out, load_experiment(path))
     runs = None if repeats is None else repeats * len(chosen)
-    night = series.follow(partial(in_turn, chosen, partial(load_on, cluster)), runs)
+    run = partial(run_alone, engine=Engine(engine))
+    night = series.follow(partial(in_turn, chosen, partial(load_on, cluster)), runs, run)
     write_job_summary(night.to_markdown())
     series.say(f"\n{night.to_markdown()}")
     series.conclude(night)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.report.listeners.waiting import duration
@@ -24,9 +25,11 @@ Outcome = RunResult | Exception
 RunExperiment = Callable[[Experiment, Path, Sequence[Listener]], RunResult]
 
 
-def run_alone(experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
+def run_alone(
+    experiment: Experiment, root: Path, listeners: Sequence[Listener], engine: Engine = Engine.SPARK
+) -> RunResult:
     """Run an experiment on a cluster of its own, in a directory below `root`."""
-    return run_experiment(experiment, root=root, listeners=listeners)
+    return run_experiment(experiment, root=root, listeners=listeners, engine=engine)
 
 
 class OutOfBudget(Exception):

@@ -13,6 +13,8 @@ import click
 
 from kafka_chaos.contract.command.command_line import QUIET, console, file_option
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.engine_option import ENGINE
+from kafka_chaos.contract.engines import Engine
 
 if TYPE_CHECKING:
     from kafka_chaos.contract.events import Event
@@ -34,6 +36,7 @@ RUNS = Path("runs")
 @click.option("--keep-always", is_flag=True, help="Leave the cluster running for inspection, whatever the verdict.")
 @click.option("--json", "as_json", is_flag=True, help="Print events and the verdict as JSON lines.")
 @QUIET
+@ENGINE
 @file_option("--junit", "Write JUnit XML, one test case per lane.")
 @file_option("--events", "Write every event as a JSON line, as it happens.")
 @click.option("--accept-known", multiple=True, metavar="ID",
@@ -57,6 +60,7 @@ def run_command(
     keep_always: bool,
     as_json: bool,
     quiet: bool,
+    engine: str,
     junit: Path | None,
     events: Path | None,
     accept_known: tuple[str, ...],
@@ -92,16 +96,18 @@ def run_command(
         if file is not None:
             check_writable(file.parent, option)
     kept = Keep.ALWAYS if keep_always else Keep.FAILED if keep else Keep.NEVER
-    run: Callable[..., RunResult] = partial(run_experiment, loaded, keep=kept)
+    run: Callable[..., RunResult] = partial(run_experiment, loaded, keep=kept, engine=Engine(engine))
     if on is not None:
         from kafka_chaos.harness.standing.command import run_on
 
         if attach is not None or keep or keep_always:
             raise UsageFailure("--on: expected without --attach, --keep and --keep-always: the cluster stays anyway")
-        run = partial(run_on, loaded, on)
+        run = partial(run_on, loaded, on, engine=engine)
     elif attach is not None:
         from kafka_chaos.harness.run.attach import run_attached
 
+        if engine != Engine.SPARK:
+            raise UsageFailure(f"--engine {engine}: expected {Engine.SPARK} with --attach, which reads the topics")
         run = partial(run_attached, loaded, _attached_cluster(attach, client_config, nodes, allow_faults))
     else:
         for option, value in (("--client-config", client_config), ("--nodes", nodes), ("--allow-faults", allow_faults)):

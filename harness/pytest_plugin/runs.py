@@ -102,6 +102,7 @@ class Runs:
                     replay=self._again(experiment),
                     accept_known=self.accept_known,
                     engine=Engine(self.engine),
+                    report=self.engine == Engine.SPARK,
                 )
             finally:
                 self._made += sorted(path for path in set(self.out.glob("*")) - before if not path.is_symlink())

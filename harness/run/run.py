@@ -49,8 +49,7 @@ class Run:
     """A run on its way, with its directory and its events.
 
     `replay` is the command that does it again, where the experiment's file alone does not. `cancelled` is set once the
-    run is over, whatever became of it. `accept_known`: see `verify`. `engine`: what verifies it; without Spark there is
-    no report.
+    run is over, whatever became of it. `accept_known`, `engine`: see `verify`. `report`: whether there will be one.
     """
 
     def __init__(
@@ -63,6 +62,7 @@ class Run:
         replay: str | None,
         accept_known: Collection[str] = (),
         engine: Engine = Engine.SPARK,
+        report: bool = True,
     ) -> None:
         before = EventBus(*listeners)
         clients = (lane.client for phase in experiment.phases for lane in phase.lanes)
@@ -79,6 +79,7 @@ class Run:
         self._replay = replay
         self._accept_known = accept_known
         self._engine = engine
+        self._has_report = report
         self._predictions: dict[str, dict[str, Any]] = {}
         self._event_file = EventFile(self.directory.path / EVENTS_FILE)
         self.events = EventBus(self._event_file, *listeners)
@@ -166,7 +167,7 @@ class Run:
         self.directory.write_predictions(self._predictions)
 
     def _verify(self) -> RunVerdict:
-        """The verdict out of a complete run directory, and with Spark the report."""
+        """The verdict out of a complete run directory, and the report if there is to be one."""
         from kafka_chaos.verification import verify
 
         by_spark = self._engine == Engine.SPARK
@@ -188,7 +189,7 @@ class Run:
                     accepted_defects=lane.accepted_defects,
                 )
             )
-        if spark is not None:
+        if self._has_report:
             from kafka_chaos.harness.report import write_report
 
             self.say("writing the report")

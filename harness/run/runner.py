@@ -47,12 +47,14 @@ def run_experiment(
     replay: str | None = None,
     accept_known: Collection[str] = (),
     engine: Engine = Engine.SPARK,
+    report: bool = True,
 ) -> RunResult:
     """Run an experiment below `root` and verify it. Raises `KafkaChaosError` if the environment fails.
 
     `cluster`: a running cluster that matches the experiment's `cluster`; it is left running. `applications` maps lanes
     to functions that replace their producer or consumer. `replay`: the command that repeats the run, if the experiment
-    file alone cannot. `accept_known`, `engine`: see `verify`; the engine duckdb writes no report.
+    file alone cannot. `accept_known`, `engine`: see `verify`. `report`: whether one is written, which takes
+    seconds.
     """
     require_available(experiment)
     layout = experiment.layout
@@ -67,6 +69,7 @@ def run_experiment(
         replay=replay,
         accept_known=accept_known,
         engine=engine,
+        report=report,
     )
     stages = Stages(run=run, keep=keep, given=cluster, applications=applications or {})
     return run.judge(stages.observe, collects=("log", "replicas"))

@@ -46,7 +46,7 @@ def delete_topics(cluster: Cluster, topics: Sequence[str]) -> None:
 class ClusterOfRuns:
     """Runs experiments one after the other, on one cluster as long as it has what they need.
 
-    `name`: what the clusters' ids begin with. `engine`: what verifies the runs; the engine duckdb writes no report.
+    `name`: what the clusters' ids begin with. `engine`: what verifies the runs; with duckdb there are no reports.
 
     Guarantee: a cluster on which a run failed is not used again, and at the end of the context none is left.
     """
@@ -66,7 +66,14 @@ class ClusterOfRuns:
         """Run an experiment, and delete its topics."""
         cluster = self._whole_cluster(experiment)
         try:
-            result = run_experiment(experiment, root=root, listeners=listeners, cluster=cluster, engine=self.engine)
+            result = run_experiment(
+                experiment,
+                root=root,
+                listeners=listeners,
+                cluster=cluster,
+                engine=self.engine,
+                report=self.engine == Engine.SPARK,
+            )
         except BaseException:
             self._discard()
             raise

@@ -236,11 +236,24 @@ def _state(cluster: Standing) -> dict[str, Any]:
 
 
 def run_on(
-    experiment: Experiment, name: str, *, root: Path, listeners: Sequence[Listener], accept_known: tuple[str, ...]
+    experiment: Experiment,
+    name: str,
+    *,
+    root: Path,
+    listeners: Sequence[Listener],
+    accept_known: tuple[str, ...],
+    engine: str,
 ) -> RunResult:
     """Run an experiment on a cluster that stands; the arguments as those of `run_experiment`."""
-    asked = {"values": experiment.model_dump(mode="json"), "root": str(root.resolve()), "accept_known": accept_known}
-    result: RunResult = find(name).ask("run", EventBus(*listeners).emit, **asked)
+    values = experiment.model_dump(mode="json")
+    result: RunResult = find(name).ask(
+        "run",
+        EventBus(*listeners).emit,
+        values=values,
+        root=str(root.resolve()),
+        accept_known=accept_known,
+        engine=engine,
+    )
     return result
 
 

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from kafka_chaos.contract.command.command_line import failure_of, run_and_exit
 from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.events import Event
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.occurrence import Occurrence
@@ -135,7 +136,7 @@ class Keeper:
             self._note.journal.note({"healed": fault_id})
         return healed
 
-    def _run(self, *, values: Mapping[str, Any], root: str, accept_known: tuple[str, ...]) -> RunResult:
+    def _run(self, *, values: Mapping[str, Any], root: str, accept_known: tuple[str, ...], engine: str) -> RunResult:
         """Run an experiment here; lanes without a `topic` get topics that no other run has."""
         if self._faults:
             raise UsageFailure(f"{', '.join(self._faults)}: the run's prediction would not know of it: heal it first")
@@ -144,7 +145,12 @@ class Keeper:
         experiment = experiment_of(values, "run")
         restore(self._cluster)
         return run_experiment(
-            experiment, root=Path(root), listeners=[self.see], cluster=self._cluster, accept_known=accept_known
+            experiment,
+            root=Path(root),
+            listeners=[self.see],
+            cluster=self._cluster,
+            accept_known=accept_known,
+            engine=Engine(engine),
         )
 
 

@@ -61,7 +61,7 @@ class Clusters:
     def __exit__(self, *_: object) -> None:
         self.removed += 1
 
-    def run(self, experiment: Any, *, root: Path, listeners: Any = (), cluster: Any = None, engine: str = "") -> Any:
+    def run(self, experiment: Any, *, root: Path, listeners: Any = (), cluster: Any = None, **_: Any) -> Any:
         self.runs += 1
         if self.runs in self.broken:
             raise EnvironmentFailure("the disk is full")

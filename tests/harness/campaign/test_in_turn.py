@@ -45,7 +45,7 @@ class Runs:
         self.now = 0.0
         self.seeds: list[int] = []
 
-    def __call__(self, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
+    def __call__(self, experiment: Experiment, root: Path, listeners: Sequence[Listener], **_: Any) -> RunResult:
         self.now += 100
         self.seeds.append(experiment.seed)
         lost = self.losses.pop(0)

@@ -23,7 +23,7 @@ class Cluster:
     def __init__(self) -> None:
         self.runs: list[Experiment] = []
 
-    def __call__(self, experiment: Experiment, *, root: Path, listeners: Any) -> Any:
+    def __call__(self, experiment: Experiment, *, root: Path, listeners: Any, **_: Any) -> Any:
         self.runs.append(experiment)
         shown = any("1" in entry.target for entry in experiment.phases[0].schedule if entry.fault == "partition")
         lanes = [{"lane": "acks1", "anomalies": LOST if shown else {}}]

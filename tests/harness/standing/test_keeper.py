@@ -189,7 +189,7 @@ def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(proces
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cluster.ask("run", hear, values={"phases": []}, root="runs", accept_known=())
+        cluster.ask("run", hear, values={"phases": []}, root="runs", accept_known=(), engine="spark")
     start = time.monotonic()
     assert cluster.ask("heal", faults=()) == []
     assert time.monotonic() - start < 60, "the run has ended"
@@ -197,7 +197,7 @@ def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(proces
 
 def test_a_command_that_was_killed_ends_its_job_at_the_next_event(process: subprocess.Popen[bytes]) -> None:
     with Client(str(Path(find("test").folder, SOCKET)), "AF_UNIX") as connection:
-        connection.send(("run", {"values": {"phases": []}, "root": "runs", "accept_known": ()}))
+        connection.send(("run", {"values": {"phases": []}, "root": "runs", "accept_known": (), "engine": "spark"}))
         assert isinstance(connection.recv(), Event)
     start = time.monotonic()
     assert find("test").ask("heal", faults=()) == []
@@ -211,7 +211,7 @@ def test_sigterm_ends_the_process_and_its_note(process: subprocess.Popen[bytes],
     if is_busy:
         assert cluster.ask("heal", faults=()) == ["pause-1"]
         connection = Client(str(Path(cluster.folder, SOCKET)), "AF_UNIX")
-        connection.send(("run", {"values": {"phases": []}, "root": "runs", "accept_known": ()}))
+        connection.send(("run", {"values": {"phases": []}, "root": "runs", "accept_known": (), "engine": "spark"}))
         assert isinstance(connection.recv(), Event)
     os.kill(cluster.pid, signal.SIGTERM)
     assert process.wait(10) == 0
