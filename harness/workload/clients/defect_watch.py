@@ -49,25 +49,30 @@ _LOG_KEYS = frozenset(("debug", "logger"))
 
 @dataclass(slots=True)
 class Watch:
-    """Reads the log of one idempotent librdkafka; tells of each renewal, and of each partition of its topic."""
+    """Reads the log of one idempotent librdkafka; tells of each renewal, and of each partition of its topic.
+
+    `transactional`: no defect above concerns it, but its acknowledgements may lack an offset.
+    """
 
     on_precondition: OnPrecondition
     _: KW_ONLY
     lane: str
     topic: str
     producer_id: int
+    transactional: bool = False
 
     def reads(self, line: str) -> None:
         """Read a line."""
         if (unplaced := _UNPLACED.search(line)) is not None and unplaced["topic"] == self.topic:
             place = {key: int(unplaced[key]) for key in ("partition", "messages")}
             evidence = f"librdkafka: {unplaced['told']}"
-            if (unplaced["first"], unplaced["last"]) == ("1", unplaced["messages"]):
+            is_first = (unplaced["first"], unplaced["last"]) == ("1", unplaced["messages"])
+            if is_first and not self.transactional:
                 self._tell("KAFKA-15591", evidence, **place)
             else:
                 of: dict[str, Any] = {"lane": self.lane, "producer_id": self.producer_id, **place}
                 self.on_precondition(AcknowledgedWithoutOffset(evidence=evidence, **of))
-        elif (renewal := _RENEWAL.search(line)) is not None:
+        elif not self.transactional and (renewal := _RENEWAL.search(line)) is not None:
             self._tell("librdkafka-4953", f"librdkafka renews the producer epoch: {renewal['why']}")
 
     def _tell(self, defect: str, evidence: str, **place: Any) -> None:
@@ -106,7 +111,8 @@ def watch_of(
     log somebody else reads."""
     if on_precondition is None or configs.get("enable.idempotence") is not True or configs.keys() & _LOG_KEYS:
         return None
-    return Watch(on_precondition, lane=lane, topic=topic, producer_id=producer_id)
+    transactional = "transactional.id" in configs
+    return Watch(on_precondition, lane=lane, topic=topic, producer_id=producer_id, transactional=transactional)
 
 
 def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, producer_id: int) -> RepeatWatch | None:

@@ -22,6 +22,7 @@ from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import LaneProducer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.lane_clients import _producer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.loads import adapter
@@ -48,9 +49,10 @@ DUPLICATE = (
 FAST = {**IDEMPOTENT, "bootstrap.servers": "mock", "test.mock.num.brokers": 1, "acks": "all"}
 
 
-def told_by(*lines: str) -> list[Any]:
+def told_by(*lines: str, **more: Any) -> list[Any]:
     told: list[Event] = []
-    logger: Any = watched(IDEMPOTENT, Watch(told.append, lane="a", topic="t", producer_id=3))["logger"]
+    watch = watch_of({**IDEMPOTENT, **more}, told.append, lane="a", topic="t", producer_id=3)
+    logger: Any = watched(IDEMPOTENT, watch)["logger"]
     for line in lines:
         logger.debug("DRAIN %s", line)
     return told
@@ -89,6 +91,14 @@ def test_other_acknowledgements_without_an_offset_are_no_defect(line: str, messa
     assert isinstance(event, AcknowledgedWithoutOffset)
     assert (event.lane, event.producer_id, event.partition, event.messages) == ("a", 3, 2, messages)
     assert "t [2] " in event.evidence
+
+
+def test_a_transactional_producer_tells_of_acknowledgements_without_an_offset_alone() -> None:
+    first, second = told_by(
+        IMPLIED.format("t [0] 1", "1..1"), DUPLICATE.format("t [2] with 5"), TIMED_OUT, **{"transactional.id": "x"}
+    )
+    assert all(isinstance(event, AcknowledgedWithoutOffset) for event in (first, second))
+    assert (first.partition, first.messages, second.partition, second.messages) == (0, 1, 2, 5)
 
 
 @pytest.mark.parametrize(
@@ -268,3 +278,24 @@ def test_librdkafka_itself_tells_of_each_acknowledgement_without_an_offset(tmp_p
 @SENDERS
 def test_a_producer_without_time_outs_tells_nothing(tmp_path: Path, sending: Sending) -> None:
     assert sending(tmp_path, FAST, 0.5) == []
+
+
+def test_a_lane_s_transactional_producer_is_read_as_well(tmp_path: Path) -> None:
+    told: list[Any] = []
+    bootstrap = broker((DUPLICATE_SEQUENCE_NUMBER, 200))
+    lane = LaneSpec.model_validate({"lane": "a", "idempotence": True, "transactional": {"timeout_ms": 20_000}})
+    tables = LoadTables(tmp_path, [lane])
+    load = replace(loading(tables), on_precondition=told.append, bootstrap_servers=bootstrap)
+    producer: Any = _producer(lane, load, 0, 0, "a-0")
+    producer.client.init_transactions(20)
+    producer.client.begin_transaction()
+    producer.send(1)
+    end = time.monotonic() + 20
+    while time.monotonic() < end and not told:
+        producer.poll(0.02)
+    (event,) = told
+    assert isinstance(event, AcknowledgedWithoutOffset)
+    assert (event.lane, event.partition, event.messages) == ("a", 0, 1)
+    producer.client.abort_transaction(20)
+    producer.finish(0.1, threading.Event())
+    tables.close()
