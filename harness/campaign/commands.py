@@ -188,6 +188,8 @@ def _say_findings(series: Series, hunt: Hunt, before: int, folder: Path, shrink_
     """Say what a hunt tried and found, and shrink what is new of it; `before`: the rounds of former hunts."""
     tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     series.say(f"tried: {tried or 'nothing'}")
+    for schedule in hunt.not_drawn:
+        series.say(f"not drawn: {schedule}")
     news = [str(len(round_.new)) for round_ in hunt.rounds[before:]]
     series.say(f"new in the last {counted(len(news), 'round')}: {', '.join(news)}")
     drafted = set[tuple[int, str]]()

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
 from kafka_chaos.harness.campaign.novelty import novelty_of
@@ -25,12 +26,17 @@ from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.shared_cluster import topic_name
+from kafka_chaos.reference_model.predict.cache import PATIENCE, predict_cached
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
+from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted, tell_progress
 from kafka_chaos.verification import RunVerdict
 
 _DRAWN = ("faults", "targets", "clusters", "clients")
 _VIOLATION = "violation"
 FAILED = "a client failed"
+MOST_STATES = 100_000
+"""A schedule is not drawn if the prediction of one of its lanes takes more states, about half a minute."""
+MOST_DRAWS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +81,8 @@ class Hunt:
     shown: set[str] = field(default_factory=set)
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Clients and fault kinds that this machine can't do, with what they need."""
+    not_drawn: list[str] = field(default_factory=list)
+    """The schedules whose predictions would take too long, each with the first such lane."""
     _since: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -101,10 +109,19 @@ class Hunt:
     def policy(self, seeds: random.Random) -> Policy[None]:
         """Draw one experiment after the other; the first is due."""
         for number in itertools.count():
-            experiment = self.draw(seeds.randrange(2**31))
+            experiment = self._draw_predictable(seeds)
             outcome = yield Attempt(experiment, Path(self.source).stem, is_due=number == 0)
             if not isinstance(outcome, Exception):
                 self.note(experiment, outcome)
+
+    def _draw_predictable(self, seeds: random.Random) -> Experiment:
+        for _ in range(MOST_DRAWS):
+            experiment = self.draw(seeds.randrange(2**31))
+            unpredicted = next(filter(None, (_unpredicted(lane) for _, _, lane in experiment.lanes())), None)
+            if unpredicted is None:
+                return experiment
+            self.not_drawn.append(f"{', '.join(_drawn(experiment))}: {unpredicted}")
+        raise UsageFailure(f"{self.source}: none of {MOST_DRAWS} schedules in a row can be predicted soon enough")
 
     def draw(self, seed: int) -> Experiment:
         """The next experiment: its seed, topics of its own, and weights.
@@ -180,6 +197,15 @@ def _impossible(kinds: Iterable[str]) -> dict[str, str]:
     """Those of the fault kinds that this machine can't do, with what it would need."""
     known = fault_kinds()
     return {kind: lacks for kind in kinds if kind in known and (lacks := known[kind].unavailable()) is not None}
+
+
+def _unpredicted(lane: Lane) -> str | None:
+    """Why the answer of the model for a lane takes too long, if it does."""
+    try:
+        predict_cached(lane, budget=Budget(MOST_STATES, progress=tell_progress, interval=PATIENCE))
+    except ScopeNotExhausted as unfinished:
+        return str(unfinished)
+    return None
 
 
 def _drawn(experiment: Experiment) -> Iterator[str]:

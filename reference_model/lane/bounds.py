@@ -19,12 +19,15 @@ questions need no more:
   `docs/decisions/0012-searching-the-model.md` goes through the steps.
 - Whether records change their order or come twice in a log that sequence numbers guard. What a log holds before an
   entry was the log of a broker when that was appended. So one log without faults shows all, if a producer may renew its
-  epoch at any moment.
+  epoch at any moment. It only does where an acknowledged record is gone: where none can be, its records have the
+  attempts of a producer that never does.
+
+With acks=0 each record is sent once and acknowledged without an offset: none comes twice, none is elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import combinations_with_replacement, product
 
@@ -64,9 +67,12 @@ from kafka_chaos.reference_model.search import Budget, fewest_faults_first
 
 PLAIN, MARKED = 0, 1
 """The records of a load whose entries have no names, but for one."""
-OF_SHOWN_ENTRIES = frozenset(
-    {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET}
-)
+OF_LOST_ENTRIES: Mapping[str, Set[Anomaly]] = {
+    "0": {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET},
+    "1": {Anomaly.TRUNCATED_READ},
+    "all": {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET},
+}
+"""By acks, the anomalies that are a lost entry that was shown. With acks=0 no acknowledgement names an offset."""
 
 Load = tuple[int, ...]
 """How often each record may be appended."""
@@ -84,24 +90,25 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
     of_load = partial(without_producer, kept_isr=scope.kept_isr)
     rule = truncation_of(lanes[0])
     exact = all(keeps_what_is_common(rule, *logs) for logs in pairs_of_logs(max(appends), budget))
-    bounds: tuple[tuple[Set[Anomaly], Anomaly, Successors, list[Load]], ...] = (
-        ({Anomaly.REPLICA_DIVERGENCE}, Anomaly.REPLICA_DIVERGENCE, of_load, [(count,) for count in appends]),
-        (
-            OF_SHOWN_ENTRIES if acks == "all" else {Anomaly.TRUNCATED_READ},
-            Anomaly.TRUNCATED_READ,
-            of_load,
-            [(0 if exact else count - 1, 1) for count in appends],
-        ),
-        ({Anomaly.REORDERED} if idempotence else set(), Anomaly.REORDERED, in_sequence, attempts),
-        ({Anomaly.DUPLICATE} if idempotence else set(), Anomaly.DUPLICATE, in_sequence, attempts),
-    )
-    found: frozenset[Anomaly] = frozenset()
+    never: Set[Anomaly] = {Anomaly.DUPLICATE, Anomaly.OFFSET_MISMATCH} if acks == "0" else frozenset()
+    found = frozenset(questions & never)
     diverges = questions & {Anomaly.REPLICA_DIVERGENCE}
     if diverges and not any(keeps_too_much(rule, *logs) for logs in pairs_of_logs(max(appends), budget)):
         found |= diverges
-    for anomalies, shown_anomaly, successors, loads in bounds:
-        if (questions & anomalies) - found and not shows(shown_anomaly, lanes, loads, successors, budget):
+
+    def ask(anomalies: Set[Anomaly], of: Anomaly, successors: Successors, loads: list[Load]) -> None:
+        nonlocal found
+        if (questions & anomalies) - found and not shows(of, lanes, loads, successors, budget):
             found |= questions & anomalies
+
+    divergence, lost = Anomaly.REPLICA_DIVERGENCE, Anomaly.TRUNCATED_READ
+    ask({divergence}, divergence, of_load, [(count,) for count in appends])
+    ask(OF_LOST_ENTRIES[acks], lost, of_load, [(0 if exact else count - 1, 1) for count in appends])
+    if idempotence:
+        in_epoch = [scope.attempts_of(lane, may_lose=False) for lane in lanes]
+        kept = acks == "all" and Anomaly.LOST_WRITE in found
+        for anomaly in (Anomaly.REORDERED, Anomaly.DUPLICATE):
+            ask({anomaly}, anomaly, in_sequence, in_epoch if kept else attempts)
     return found if not budget.reason else frozenset()
 
 

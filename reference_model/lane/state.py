@@ -75,15 +75,16 @@ class Scope:
         if not (1 <= self.records <= MOST_RECORDS and 1 <= self.attempts <= MOST_ATTEMPTS):
             raise ValueError(f"{self}: at most {MOST_RECORDS} records and {MOST_ATTEMPTS} attempts")
 
-    def attempts_of(self, lane: Lane) -> tuple[int, ...]:
+    def attempts_of(self, lane: Lane, *, may_lose: bool | None = None) -> tuple[int, ...]:
         """The number of attempts of each record, in order.
 
         The last record has one less, unless an idempotent producer may have to renew its producer epoch, that is, where
-        an acknowledged record may be gone.
+        an acknowledged record may be gone. `may_lose`: whether it may, where that is known.
         """
         if lane.acks == "0":
             return (1,) * self.records
-        may_lose = lane.unclean_leader_election or "power-loss" in lane.faults
+        if may_lose is None:
+            may_lose = lane.unclean_leader_election or "power-loss" in lane.faults
         last = self.attempts if lane.idempotence and may_lose else max(self.attempts - 1, 1)
         return (*(self.attempts,) * (self.records - 1), last)
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.campaign import hunting, loop
@@ -23,6 +24,7 @@ from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run import shared_cluster
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
+from kafka_chaos.reference_model.search import ScopeNotExhausted
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from tests.harness.campaign.runs import write_run
 
@@ -131,6 +133,23 @@ def test_what_was_tried_least_is_drawn_most_often(experiment: Path, clusters: Cl
     drawn = [entry for seed in range(20) for entry in hunt.draw(seed).phases[0].schedule]
     assert sum(entry.fault == "kill" for entry in drawn) > 35
     assert sum(entry.target == "leader(acks1)" for entry in drawn) > 35
+
+
+def test_a_schedule_that_takes_too_long_to_predict_is_not_drawn(
+    experiment: Path, clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def predict_kills_alone(lane: Lane, *, budget: Any) -> None:
+        if "pause" in lane.faults:
+            raise ScopeNotExhausted("not done")
+
+    monkeypatch.setattr(hunting, "predict_cached", predict_kills_alone)
+    hunt, _ = hunted(experiment, tmp_path, 1)
+    assert hunt.tried.keys() & {"kill", "pause"} == {"kill"}
+    assert hunt.not_drawn
+    assert all("pause" in schedule and schedule.endswith(": not done") for schedule in hunt.not_drawn)
+    monkeypatch.setattr(hunting, "MOST_DRAWS", 0)
+    with pytest.raises(UsageFailure, match="none of 0 schedules in a row can be predicted soon enough"):
+        hunted(experiment, tmp_path, 1)
 
 
 def test_a_client_that_the_machine_lacks_is_left_out(

@@ -41,6 +41,7 @@ MIXES = [
     ("pause",),
     pytest.param(("stop", "power-loss"), marks=pytest.mark.slow),
     pytest.param(("pause", "kill"), marks=pytest.mark.slow),
+    pytest.param(("power-loss", "pause"), marks=pytest.mark.slow),
     pytest.param(("session-expiry", "partition"), marks=pytest.mark.slow),
 ]
 LANES = [
@@ -50,6 +51,8 @@ LANES = [
     Lane(lane="all", replication_factor=2, min_insync_replicas=2),
     Lane(lane="idempotent", replication_factor=2, idempotence=True, unclean_leader_election=True),
     Lane(lane="idempotent, clean", replication_factor=2, idempotence=True),
+    Lane(lane="acks0, clean", acks="0", replication_factor=2, min_insync_replicas=2),
+    Lane(lane="idempotent, nothing lost", replication_factor=2, min_insync_replicas=2, idempotence=True),
     Lane(lane="eligible", replication_factor=2, min_insync_replicas=2, kafka_version="4.3.1"),
     Lane(
         lane="eligible, unclean",
@@ -261,6 +264,27 @@ ENTRIES = {"lost_write", "truncated_read", "offset_mismatch", "inconsistent_offs
             {*ENTRIES, "replica_divergence", "reordered", "duplicate"},
         ),
         (Lane(lane="power", faults=("power-loss",)), {"replica_divergence"}),
+        # With eligible replicas, one power loss loses no acknowledged record: its producer never renews its epoch.
+        (
+            Lane(
+                lane="kept",
+                idempotence=True,
+                min_insync_replicas=2,
+                kafka_version="4.3.1",
+                faults=("power-loss", "pause"),
+            ),
+            {*ENTRIES, "replica_divergence", "reordered", "duplicate"},
+        ),
+        (
+            Lane(
+                lane="unacknowledged",
+                acks="0",
+                min_insync_replicas=2,
+                kafka_version="4.3.1",
+                faults=("power-loss", "pause"),
+            ),
+            {*ENTRIES - {"lost_write"}, "replica_divergence", "duplicate"},
+        ),
         (
             Lane(lane="eligible", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss",)),
             {*ENTRIES, "replica_divergence"},
@@ -270,7 +294,7 @@ ENTRIES = {"lost_write", "truncated_read", "offset_mismatch", "inconsistent_offs
             {"replica_divergence"},
         ),
     ],
-    ids=["clean", "acks1", "unclean", "idempotent", "power", "eligible", "old"],
+    ids=lambda value: value.lane if isinstance(value, Lane) else "",
 )
 def test_bounds_exclude(lane: Lane, expected: set[str]) -> None:
     assert excluded(CHECKS.keys(), [lane], Scope(), Budget(1_000_000)) == expected
