@@ -483,7 +483,9 @@ def test_plain_lanes_have_doubts_too(tmp_path: Path, name: str) -> None:
     assert any(problem in doubt.text for doubt in doubts["a"]), doubts
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if at % 3 else []) for at, name in enumerate(BROKEN)]
+)
 def test_what_does_not_resolve_is_a_doubt_that_names_it(tmp_path: Path, name: str) -> None:
     change, lane, problem = BROKEN[name]
     run = clean()
@@ -563,6 +565,11 @@ def test_every_relation_is_broken_by_some_case() -> None:
         assert any(problem in text for problem in problems), text
 
 
+@pytest.mark.parametrize("change", BROKEN_TOGETHER)
+def test_what_is_broken_together_is_found_together(tmp_path: Path, change: str) -> None:
+    assert len(by_duckdb(open_run(BROKEN_TOGETHER[change](tmp_path / "run")))) >= 18
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("change", BROKEN_TOGETHER)
@@ -571,7 +578,6 @@ def test_spark_finds_the_same(tmp_path: Path, spark: Any, change: str) -> None:
     expected = by_duckdb(opened)
     with tuned(spark, opened.rows), Spark(opened, spark) as engine:
         assert found_by(engine, opened) == expected
-    assert len(expected) >= 18
 
 
 @pytest.mark.parametrize("name", ["an owner of no group", "a second reader of no group", "no evidence in a partition"])

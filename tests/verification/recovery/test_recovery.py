@@ -641,7 +641,14 @@ def called(rows: Rows, call: str, since: float, until: float | None, client: str
     return rows
 
 
-@pytest.mark.parametrize("call", [call for call in CALLS if call != "flush"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(call, marks=[] if call in ("send", "commit_transaction", "join") else [pytest.mark.slow])
+        for call in CALLS
+        if call != "flush"
+    ],
+)
 def test_a_call_without_an_answer_counts_to_the_end_of_the_phase(tmp_path: Path, verified: Verified, call: str) -> None:
     """All that the lane sends is acknowledged and read at once: nothing else is late."""
     rows = healthy()
