@@ -222,6 +222,8 @@ class OwnClient:
     def __str__(self) -> str:
         return f"of the command {self.command[0]}"
 
+    packages: ClassVar[None] = None
+
     def fetch(self, say: Say = lambda _: None) -> Path:
         """Where its program is. Raises `EnvironmentFailure` if there is none."""
         return Path(required(self.command[0]))

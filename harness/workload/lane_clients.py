@@ -139,8 +139,7 @@ def looping(
 
 
 def _group(lane: LaneSpec, read: LaneSpec, load: LoadSettings) -> GroupLoad:
-    work = GroupWork(lane=lane, read=read, load=load)
-    return GroupLoad(work, work.starting())
+    return GroupLoad(GroupWork(lane=lane, read=read, load=load))
 
 
 def reading(

@@ -70,7 +70,7 @@ class LaneLoad:
     @property
     def _processes(self) -> Sequence[ProcessProducer | GroupLoad]:
         if isinstance(self.producer, GroupLoad):
-            return [self.producer] if self.producer.is_foreign else []
+            return [self.producer]
         return [one for one in self.producer.present if isinstance(one, ProcessProducer)]
 
     def processes(self, role: str) -> Sequence[ClientProcess]:

@@ -76,12 +76,11 @@ class LoadSettings:
         command: Sequence[str] = (),
         may_end: bool = False,
     ) -> Start:
-        """Starts a process of the lane's client, by its usual command if none is given.
+        """Starts a process of the lane's client, by its usual command if none is given. The one in process has none.
 
         `configs`: of its library, beside those for a secured listener.
         """
         client = chosen(lane.client)
-        assert client is not None
         begin = {
             "role": role,
             "lane": lane.lane,
@@ -97,10 +96,10 @@ class LoadSettings:
 
         def started(taker: Taker) -> SupervisedProcess:
             return SupervisedProcess(
-                command or client.command,
+                command or ([] if client is None else client.command),
                 begin,
                 taker,
-                name=f"{name}, {client}",
+                name=name if client is None else f"{name}, {client}",
                 on_notice=self.on_notice,
                 on_ready=lambda found, version, timeouts: self.on_client(
                     ClientStarted(lane=lane.lane, role=role, client=found, version=version, timeouts=timeouts)
@@ -108,7 +107,7 @@ class LoadSettings:
                 on_problem=lambda process, problem: self.on_client(
                     ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)
                 ),
-                version=client.version,
+                version="" if client is None else client.version,
                 may_end=may_end,
                 log=log,
             )

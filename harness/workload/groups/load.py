@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -32,8 +31,7 @@ _NEVER = float("inf")
 class GroupLoad(Readers, Producing):
     """The members of one group, looked after by a thread of their own; those of a loop write its lane.
 
-    `start` begins members of another client: one that has a problem is ended, and none takes its place. A problem of
-    the harness's own members is an error.
+    `start` begins a member. One that has a problem is ended, and none takes its place.
     """
 
     def __init__(self, work: GroupWork, start: StartMember | None = None) -> None:
@@ -44,7 +42,7 @@ class GroupLoad(Readers, Producing):
         self._work = work
         self._tables, self._on_notice, self._calls = work.load.tables, work.load.on_notice, work.load.calls
         self._on_change = partial(work.load.on_change, work.group_id)
-        self._start = start
+        self._start = start or work.start
         self._joining: int | None = self._calls.begins(work.lane.lane, work.group_id, "join")
         self._numbers = itertools.count()
         self._members: dict[int, SupervisedProcess] = {}
@@ -89,18 +87,13 @@ class GroupLoad(Readers, Producing):
             self._calls.ends(joining)
 
     @property
-    def is_foreign(self) -> bool:
-        """Whether its members are another client's."""
-        return self._start is not None
-
-    @property
     def failed_for_good(self) -> str:
-        """Why it does nothing more: all its members, another client's, have problems."""
+        """Why it does nothing more: all its members have problems."""
         return "" if self._members else "; ".join(member.problem or "" for member in self._failed)
 
     def breaks(self, problem: str) -> None:
-        """Something is wrong with its members, if they are another client's."""
-        for member in list(self._members.values()) if self.is_foreign else ():
+        """Something is wrong with its members."""
+        for member in list(self._members.values()):
             member.breaks(problem)
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
@@ -114,7 +107,7 @@ class GroupLoad(Readers, Producing):
         return not self.failed_for_good
 
     def falls_short(self, problem: str) -> None:
-        """Report it; that is a problem of members that are another client's."""
+        """Report it: that is a problem of its members."""
         self._on_notice(f"the group {self._work.group_id} {problem}")
         self.breaks(problem)
 
@@ -210,9 +203,7 @@ class GroupLoad(Readers, Producing):
             self._begin(place)
 
     def _fails(self, place: int, member: SupervisedProcess, problem: str) -> None:
-        """A member has a problem: an error if it is the harness's own; another client's is ended."""
-        if not self.is_foreign:
-            raise ClusterFailure(f"{member.name} failed: {problem}")
+        """A member has a problem, and is ended."""
         del self._members[place]
         self._failed.append(member)
         member.kill()
@@ -240,5 +231,5 @@ class GroupLoad(Readers, Producing):
             )
             transactional_id = output.configs.get("transactional.id")
             rows = LoopRows(self._tables, output=self.rows[-1], transactional_id=transactional_id, **common)
-        member = self._members[place] = (self._start or work.start_own)(settings, rows)
+        member = self._members[place] = self._start(settings, rows)
         return member

@@ -10,7 +10,7 @@ from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, IN_TRANSACTION, Group, group_of, loop_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional, transactional_id
-from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
+from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.groups.settings import (
@@ -33,7 +33,6 @@ _LEARNS_SOON = {"topic.metadata.refresh.interval.ms": "1000"}
 """A group is given new partitions once a member learns of them: by default, after five minutes at the latest."""
 
 StartMember = Callable[[MemberSettings, Taker], SupervisedProcess]
-"""Starts a member of another client, which reports its problems itself."""
 
 
 class Planned(NamedTuple):
@@ -143,35 +142,15 @@ class GroupWork:
             run_directory=str(load.tables.run_directory.resolve()),
         )
 
-    def starting(self) -> StartMember | None:
-        """Starts members that are processes of the lane's client; None for the harness's own.
-
-        Members with librdkafka of another version are the harness's own, too, but for their library.
-        """
-        client, lane, load = chosen(self.lane.client), self.lane, self.load
-        if not isinstance(client, ChosenClient):
-            return None
-        packages = client.packages
-        command = () if packages is None else command_of(_MEMBER_MODULE, packages=packages)
-
-        def started(settings: MemberSettings, rows: Taker) -> SupervisedProcess:
-            values = settings.to_json()
-            # Those for a secured listener have librdkafka's names.
-            configs = {key: value for key, value in values.pop("configs").items() if key not in load.client_configs}
-            return load.start(lane, MEMBER, settings.name, values, configs, command=command, may_end=True)(rows)
-
-        return started
-
-    def start_own(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
-        """Start one of the harness's own members."""
-        return SupervisedProcess(
-            command_of(_MEMBER_MODULE),
-            settings.to_json(),
-            rows,
-            name=settings.name,
-            on_notice=self.load.on_notice,
-            may_end=True,
-        )
+    def start(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
+        """Start a member, a process of the lane's client. With librdkafka it is the harness's own, in any version."""
+        lane, load, client = self.lane, self.load, chosen(self.lane.client)
+        packages = None if client is None else client.packages
+        own = command_of(_MEMBER_MODULE, packages=packages) if client is None or packages is not None else ()
+        values = settings.to_json()
+        # Those for a secured listener have librdkafka's names.
+        configs = {key: value for key, value in values.pop("configs").items() if key not in load.client_configs}
+        return load.start(lane, MEMBER, settings.name, values, configs, command=own, may_end=True)(rows)
 
 
 def group_configs(group: Group) -> dict[str, Any]:
