@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 import report_runs as runs
-from test_page import Page, page_of, series_of
 
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
-from kafka_chaos.harness.report.matrix import rows
-from kafka_chaos.harness.report.page import LEVELS
-from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
-from kafka_chaos.harness.report.timeline.events import TimelineEvents, explain_skipped_epochs, timeline_events_of
+from kafka_chaos.harness.report.timeline.events import explain_skipped_epochs, timeline_events_of
 
 S = runs.SECOND
 PLACE = {"lane": "orders", "partition": 0}
@@ -61,14 +57,3 @@ def test_nothing_is_invented_where_the_events_do_not_show_why(
 ) -> None:
     (sentence,) = explained(tmp_path, elected(1, 1, 0), elected(6, 2, 2), *events)
     assert sentence.endswith("in epoch 1. The events do not show why.")
-
-
-def test_the_explanation_is_beside_the_picture_and_within_its_detail(tmp_path: Path) -> None:
-    run = run_with(tmp_path, *(elected(1 + epoch, 1, epoch) for epoch in range(0, 20, 2)))
-    page: Page = page_of(run, series_of("orders"))
-    assert page.text.count("no broker logs that it became leader") == LEVELS[0].lines
-    short = Detail(charts=1, partitions=1, activity=1, panels=0, lines=0, events=0, rows=1, text=0)
-    evidence = read_evidence(run)
-    (chart,) = draw_charts(rows(evidence), timeline_events_of(evidence), series_of("orders"), short)
-    assert chart.skipped_epochs == []
-    assert explain_skipped_epochs("orders", TimelineEvents(()), 0, 1, 8) == []

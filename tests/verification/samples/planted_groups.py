@@ -73,10 +73,6 @@ class Histories:
     def commits(self, group: str) -> list[Commit]:
         return [row for of in self.lanes.values() for row in of.commits if row.group == group]
 
-    def replace_commit(self, row: Commit, **values: object) -> None:
-        rows = next(of.commits for of in self.lanes.values() if row in of.commits)
-        rows[rows.index(row)] = row._replace(**values)  # type: ignore[arg-type]
-
 
 def store(run: Histories, lane: str, partition: int, producer_id: int, seq: int) -> int:
     """Append a record; returns its offset."""

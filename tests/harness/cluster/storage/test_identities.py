@@ -2,7 +2,6 @@
 
 import struct
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,15 +85,6 @@ def test_columns_say_what_records_say(batches: tuple[Batch, ...]) -> None:
     if expected:
         middle = expected[len(expected) // 2][0]
         assert found.between(middle).offsets.tolist() == [row[0] for row in expected if row[0] >= middle]
-
-
-@RARE
-@given(st.lists(identities, max_size=20), st.integers(20, 200))
-def test_checksums_are_those_that_values_carry(wanted: list[tuple[int, int]], size: int) -> None:
-    codec = IdentityCodec(LANE, size)
-    producer_ids, seqs = (np.array([pair[index] for pair in wanted], dtype=np.int64) for index in (0, 1))
-    carried = [int.from_bytes(codec.encode(producer_id, seq)[:4], "big") for producer_id, seq in wanted]
-    assert codec.checksums(producer_ids, seqs).tolist() == carried
 
 
 def test_a_magic_at_the_very_end_is_no_identity() -> None:
