@@ -22,7 +22,8 @@ questions need no more:
   epoch at any moment. It only does where an acknowledged record is gone: where none can be, its records have the
   attempts of a producer that never does.
 
-With acks=0 each record is sent once and acknowledged without an offset: none comes twice, none is elsewhere.
+With acks=0 each record is sent once and acknowledged without an offset: none comes twice, none is elsewhere. Nor does
+the second of an idempotent producer's two, where elections are clean and nobody is eligible but the ISR (proof: there).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from kafka_chaos.reference_model.lane.effects import observe
 from kafka_chaos.reference_model.lane.exchanges import may_acknowledge
 from kafka_chaos.reference_model.lane.idempotence import check_sequence, renew_producer_epoch
 from kafka_chaos.reference_model.lane.state import (
+    DEFAULT_SCOPE,
     LEADER,
     NOWHERE,
     RETRY,
@@ -62,6 +64,7 @@ from kafka_chaos.reference_model.lane.state import (
 from kafka_chaos.reference_model.lane.steps import of_brokers
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.protocol.entries import appended
+from kafka_chaos.reference_model.protocol.rules import rules_of
 from kafka_chaos.reference_model.protocol.truncation import Log, Truncation
 from kafka_chaos.reference_model.search import Budget, fewest_faults_first
 
@@ -90,8 +93,10 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
     of_load = partial(without_producer, kept_isr=scope.kept_isr)
     rule = truncation_of(lanes[0])
     exact = all(keeps_what_is_common(rule, *logs) for logs in pairs_of_logs(max(appends), budget))
-    never: Set[Anomaly] = {Anomaly.DUPLICATE, Anomaly.OFFSET_MISMATCH} if acks == "0" else frozenset()
-    found = frozenset(questions & never)
+    clean = exact and not (lanes[0].unclean_leader_election or rules_of(lanes[0]).elects_eligible)
+    renews_once = acks == "all" and idempotence and scope.records <= DEFAULT_SCOPE.records
+    appended_once = acks == "0" or (renews_once and clean)
+    found = frozenset(questions & {Anomaly.DUPLICATE, Anomaly.OFFSET_MISMATCH}) if appended_once else frozenset()
     diverges = questions & {Anomaly.REPLICA_DIVERGENCE}
     if diverges and not any(keeps_too_much(rule, *logs) for logs in pairs_of_logs(max(appends), budget)):
         found |= diverges

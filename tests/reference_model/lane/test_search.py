@@ -51,6 +51,7 @@ LANES = [
     Lane(lane="all", replication_factor=2, min_insync_replicas=2),
     Lane(lane="idempotent", replication_factor=2, idempotence=True, unclean_leader_election=True),
     Lane(lane="idempotent, clean", replication_factor=2, idempotence=True),
+    Lane(lane="idempotent, last member", replication_factor=2, idempotence=True, kafka_version="4.3.1"),
     Lane(lane="acks0, clean", acks="0", replication_factor=2, min_insync_replicas=2),
     Lane(lane="idempotent, nothing lost", replication_factor=2, min_insync_replicas=2, idempotence=True),
     Lane(lane="eligible", replication_factor=2, min_insync_replicas=2, kafka_version="4.3.1"),
@@ -264,6 +265,10 @@ ENTRIES = {"lost_write", "truncated_read", "offset_mismatch", "inconsistent_offs
             {*ENTRIES, "replica_divergence", "reordered", "duplicate"},
         ),
         (Lane(lane="power", faults=("power-loss",)), {"replica_divergence"}),
+        (
+            Lane(lane="appended once", idempotence=True, faults=("power-loss", "pause")),
+            {"replica_divergence", "reordered", "duplicate", "offset_mismatch"},
+        ),
         # With eligible replicas, one power loss loses no acknowledged record: its producer never renews its epoch.
         (
             Lane(
