@@ -96,7 +96,7 @@ def _choose_suspects(engine: SqlEngine, run: RunDirectory) -> None:
     prepare(engine, ["known"])
     for name, sql in {
         "suspect_sends": "SELECT * FROM known",
-        "suspect_reads": f"SELECT {position}, consumer, poll_ns FROM consumed",
+        "suspect_reads": f"SELECT {position}, consumer FROM consumed",
         "suspect_log": f"SELECT {position} FROM log",
         "suspect_replicas": "SELECT * FROM replicas",
         "doubtful_blocks": "SELECT lane, producer_id, seq AS block FROM log WHERE FALSE",

@@ -14,7 +14,7 @@ from kafka_chaos.contract.columns import OUTCOMES, TABLES
 from kafka_chaos.contract.lane.groups import COMMIT_OUTCOMES
 from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, RECORD_KINDS, TRANSACTION_OUTCOMES
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.engines.engine import BY_FILE, SqlEngine
+from kafka_chaos.verification.engines.engine import BY_FILE, SqlEngine, prepare
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.parquet import required
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -160,9 +160,8 @@ def _refuse_repeated(engine: SqlEngine, run: RunDirectory) -> None:
 
 def _refuse_identities(engine: SqlEngine, run: RunDirectory) -> None:
     """Refuse an identity that produced/ holds twice, naming the files."""
-    bit = "SHIFTLEFT(CAST(1 AS BIGINT), CAST((seq % 32 + 32) % 32 AS INT))"
-    blocks = "SELECT lane FROM produced GROUP BY lane, producer_id, seq DIV 32"
-    if not engine.rows(f"{blocks} HAVING COUNT(*) > BIT_COUNT(BIT_OR({bit})) LIMIT 1"):
+    prepare(engine, ["sent_blocks"])
+    if not engine.rows("SELECT lane FROM sent_blocks WHERE n > BIT_COUNT(numbers) LIMIT 1"):
         return
     keys = "lane, producer_id, seq"
     twice = f"SELECT {keys} FROM produced GROUP BY {keys} HAVING COUNT(*) > 1 ORDER BY {keys} LIMIT 1"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.columns import TABLES, Column, arrow_schema
@@ -21,17 +20,8 @@ if TYPE_CHECKING:
 _PHYSICAL = {"string": "BYTE_ARRAY", "int32": "INT32", "int64": "INT64"}
 
 
-@dataclass(frozen=True, slots=True)
-class Footer:
-    """The footer of a checked file: its rows, and whether it counts the nulls of every required column, so that it
-    is known to have none."""
-
-    rows: int
-    counts_nulls: bool = True
-
-
-def check_parquet(path: RunPath, table: str) -> Footer:
-    """Check one Parquet file's footer against the contract of `table`.
+def check_parquet(path: RunPath, table: str) -> int:
+    """Check one Parquet file's footer against the contract of `table`; how many rows it says there are.
 
     Raises `RunDirectoryError` for a truncated file, a missing, misnamed or unknown column, a wrong type and
     nulls in a column that may hold none.
@@ -49,8 +39,8 @@ def check_parquet(path: RunPath, table: str) -> Footer:
     for column in TABLES[table]:
         if column.name in found:
             _check_type(path, column, found[column.name])
-    counts_nulls = _check_nulls(path, table, metadata)
-    return Footer(int(metadata.num_rows), counts_nulls)
+    _check_nulls(path, table, metadata)
+    return int(metadata.num_rows)
 
 
 def batches_where(
@@ -165,8 +155,7 @@ def required(table: str) -> tuple[str, ...]:
     return tuple(column.name for column in TABLES[table] if not column.nullable)
 
 
-def _check_nulls(path: RunPath, table: str, metadata: Any) -> bool:
-    counts_nulls = True
+def _check_nulls(path: RunPath, table: str, metadata: Any) -> None:
     for group in range(metadata.num_row_groups):
         for index in range(metadata.num_columns):
             chunk = metadata.row_group(group).column(index)
@@ -174,10 +163,7 @@ def _check_nulls(path: RunPath, table: str, metadata: Any) -> bool:
             if chunk.path_in_schema not in required(table) or not metadata.schema.column(index).max_definition_level:
                 continue
             statistics = chunk.statistics
-            if statistics is None or not statistics.has_null_count:
-                counts_nulls = False
-            elif statistics.null_count:
+            if statistics is not None and statistics.has_null_count and statistics.null_count:
                 raise RunDirectoryError(
                     path, f"{statistics.null_count} null values, expected none", column=chunk.path_in_schema
                 )
-    return counts_nulls

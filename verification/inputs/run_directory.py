@@ -42,9 +42,6 @@ from kafka_chaos.verification.inputs.documents.timings import read_timings
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 
-MOST_ROWS = 2_000_000
-"""A run of up to so many rows fits into memory."""
-
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
@@ -90,12 +87,6 @@ class RunDirectory:
     def rows(self) -> int:
         """The rows of all tables, by footer."""
         return sum(table.rows for table in self.tables.values())
-
-    @property
-    def fits_into_memory(self) -> bool:
-        """Whether what its tables say of each other is evaluated from its files, without Spark."""
-        are_files = self.path is not None and not any(table.counted for table in self.tables.values())
-        return are_files and self.rows <= MOST_ROWS
 
     def lane(self, name: str) -> Lane:
         """The lane of that name."""

@@ -15,7 +15,7 @@ from kafka_chaos.contract.ledger import FileLedger, TableLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.reading import is_given, opened
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, open_binary, size_of
-from kafka_chaos.verification.inputs.parquet import Footer, check_parquet
+from kafka_chaos.verification.inputs.parquet import check_parquet
 
 REQUIRED_TABLES = ("produced", "consumed")
 
@@ -25,14 +25,14 @@ _BY_PRODUCTS = re.compile(r"_SUCCESS|_committed_.*|_started_.*|_metadata|_common
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table's files in the order of their names, with the content of their footers.
+    """A table's files in the order of their names, with how many rows their footers say there are.
 
     `unread`: sentences that name files that are not read, or that occur twice. `given`: whether the run has the table.
     `counted`: the rows of a table that is not a folder of files.
     """
 
     files: tuple[RunPath, ...] = ()
-    footers: tuple[Footer, ...] = ()
+    footers: tuple[int, ...] = ()
     unread: tuple[str, ...] = ()
     given: bool = False
     counted: int = 0
@@ -40,18 +40,12 @@ class Table:
     @property
     def rows(self) -> int:
         """The rows of all files, by footer."""
-        return self.counted + sum(footer.rows for footer in self.footers)
-
-    @property
-    def without_statistics(self) -> list[RunPath]:
-        """The files whose footers do not say whether required columns hold nulls."""
-        found = zip(self.files, self.footers, strict=True)
-        return [file for file, footer in found if not footer.counts_nulls]
+        return self.counted + sum(self.footers)
 
     def ledger(self, name: str, rows_as_read: int) -> TableLedger:
         """The table's entry of the ledger."""
         found = zip(self.files, self.footers, strict=True)
-        files = tuple(FileLedger(file=f"{name}/{file.name}", rows=footer.rows) for file, footer in found)
+        files = tuple(FileLedger(file=f"{name}/{file.name}", rows=rows) for file, rows in found)
         return TableLedger(files=files, rows_by_footer=self.rows, rows_as_read=rows_as_read)
 
 
@@ -118,11 +112,11 @@ def _why_unread(table: str, entry: RunPath) -> str:
     return f"{place} is not read: the names of a table's files end with .parquet"
 
 
-def _copies(files: Sequence[RunPath], footers: Sequence[Footer]) -> list[tuple[RunPath, RunPath]]:
+def _copies(files: Sequence[RunPath], footers: Sequence[int]) -> list[tuple[RunPath, RunPath]]:
     """Files that repeat the content of an earlier one; only files of equal size are compared."""
     by_size: dict[int, list[RunPath]] = {}
-    for file, footer in zip(files, footers, strict=True):
-        if footer.rows:
+    for file, rows in zip(files, footers, strict=True):
+        if rows:
             by_size.setdefault(size_of(file), []).append(file)
     copies: list[tuple[RunPath, RunPath]] = []
     for same_size in by_size.values():

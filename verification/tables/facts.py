@@ -43,12 +43,6 @@ class PartitionFacts:
         end = self.end(final_log=final_log)
         return end is None or (self.read_end is not None and self.read_end >= end)
 
-    @property
-    def uncommitted_end_reached(self) -> bool:
-        """Whether some read_uncommitted consumer read the partition to the end of the final log."""
-        end, read = self.log_end, self.uncommitted_read_end
-        return end is not None and read is not None and read >= end
-
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFacts:
@@ -177,18 +171,6 @@ class Owned(NamedTuple):
     partition: int
     start_ns: int
     end_ns: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedEnds:
-    """How far the partitions of the transactional `lanes` go, by lane and partition.
-
-    `committed`: the last offset of a committed record. `read`: how far a read_uncommitted consumer read.
-    """
-
-    lanes: tuple[str, ...] = ()
-    committed: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    read: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,29 @@
 --
 -- Several records at one offset count in the order of `seq`.
 --
+-- The records in a word, 32 offsets, count as one, from the first to the last, if they are in order (`log_words`).
+--
 -- unit: descents between neighbours
 -- row: the record after the descent
 SELECT lane, `partition`, `offset`, producer_id, seq, 'after seq ' || previous AS cause
 FROM (
   SELECT
     *,
-    LAG(seq) OVER (PARTITION BY lane, `partition`, producer_id ORDER BY `offset`, seq) AS previous
+    LAG(last_seq) OVER (PARTITION BY lane, `partition`, producer_id ORDER BY `offset`, seq) AS previous
   FROM (
-    SELECT lane, `partition`, producer_id, seq, MIN(`offset`) AS `offset`
+    SELECT lane, `partition`, producer_id, seq, seq AS last_seq, MIN(`offset`) AS `offset`
     FROM stored
     GROUP BY lane, `partition`, producer_id, seq
     UNION ALL
-    SELECT lane, `partition`, producer_id, seq, `offset` FROM clean_log
+    SELECT g.lane, g.`partition`, g.producer_id, g.seq, g.seq, g.`offset`
+    FROM clean_log g
+    LEFT SEMI JOIN uneven_words u
+      ON u.lane = g.lane AND u.`partition` = g.`partition` AND u.word = g.`offset` DIV 32
+    UNION ALL
+    SELECT w.lane, w.`partition`, w.producer_id, w.first_seq, w.last_seq, w.first
+    FROM log_words w
+    LEFT ANTI JOIN uneven_words u ON u.lane = w.lane AND u.`partition` = w.`partition` AND u.word = w.word
+    WHERE w.stored > 0
   ) q
 ) q
 WHERE seq < previous

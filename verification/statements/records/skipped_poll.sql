@@ -26,7 +26,7 @@ FROM (
       FROM (
         SELECT p.lane, p.consumer, s.`partition`, s.`offset`, s.producer_id, s.seq
         FROM (
-          SELECT lane, consumer, `partition`, lowest, MAX(`offset`) AS highest
+          SELECT lane, consumer, `partition`, lowest, MAX(last) AS highest
           FROM polls
           GROUP BY lane, consumer, `partition`, lowest
         ) p

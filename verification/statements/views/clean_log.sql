@@ -1,4 +1,5 @@
--- The rows of the log whose identities are not in doubt (`suspects`); in a small run, none.
+-- The rows of the log of records that are no suspects (`suspect_sends`); in a small run, none.
 SELECT g.lane, g.`partition`, g.`offset`, g.producer_id, g.seq
 FROM log g
-LEFT ANTI JOIN suspects s ON s.lane = g.lane AND s.producer_id = g.producer_id AND s.seq = g.seq
+LEFT ANTI JOIN displaced p ON p.lane = g.lane AND p.producer_id = g.producer_id AND p.seq = g.seq
+LEFT ANTI JOIN doubtful_words d ON d.lane = g.lane AND d.`partition` = g.`partition` AND d.word = g.`offset` DIV 32

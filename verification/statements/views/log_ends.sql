@@ -3,7 +3,7 @@
 -- keep: yes
 SELECT lane, `partition`, MAX(last) AS last
 FROM (
-  SELECT lane, `partition`, MAX(`offset`) AS last FROM log GROUP BY lane, `partition`
+  SELECT lane, `partition`, MAX(log_end) AS last FROM log_words GROUP BY lane, `partition`
   UNION ALL
   SELECT lane, `partition`, last FROM epochs
 ) q

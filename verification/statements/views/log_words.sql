@@ -1,28 +1,40 @@
 -- The words (32 offsets of a partition) of which records of the log or markers of transactions take offsets: how many
 -- different ones (`taken`), the first and the last. Of the records alone: how many different offsets, the last of them, how
 -- many records (`stored`), the sum of their hashes; of those that have to be acknowledged there, number and hashes
--- (`counted`): all but those of clean blocks (`doubtful_blocks`), whose place nobody was told.
+-- (`counted`): all but those of clean blocks (`doubtful_blocks`), whose place nobody was told. The first producer, its
+-- lowest and its highest number. `is_in_order`: from the first offset to the last there is one record each, all of that
+-- producer, each with a number above that of the one before.
 --
 -- keep: yes
 SELECT
-  lane, `partition`, word, MIN(`offset`) AS first, MAX(`offset`) AS last, BIT_COUNT(BIT_OR(bit)) AS taken,
-  BIT_COUNT(BIT_OR(is_record * bit)) AS offsets, MAX(CASE WHEN is_record = 1 THEN `offset` END) AS log_end,
-  SUM(is_record) AS stored, SUM(hash) AS content,
-  SUM(is_counted) AS counted, SUM(CASE WHEN is_counted = 1 THEN hash ELSE 0 END) AS counted_content
+  lane, `partition`, word, first, last, taken, offsets, log_end, stored, content, counted, counted_content,
+  producer_id, first_seq, last_seq,
+  is_ascending AND first >= 0 AND stored = last - first + 1 AND stored = offsets AND stored = taken
+    AND producer_id = last_producer_id AS is_in_order
 FROM (
   SELECT
-    g.lane, g.`partition`, g.`offset`, g.`offset` DIV 32 AS word, 1 AS is_record,
-    SHIFTLEFT(CAST(1 AS BIGINT), CAST((g.`offset` % 32 + 32) % 32 AS INT)) AS bit,
-    XXHASH64(l.salt, g.`offset`, g.producer_id, g.seq) AS hash,
-    CASE WHEN l.unplaced = 1 AND b.block IS NULL THEN 0 ELSE 1 END AS is_counted
-  FROM log g
-  JOIN lanes l ON l.lane = g.lane
-  LEFT JOIN doubtful_blocks b ON b.lane = g.lane AND b.producer_id = g.producer_id AND b.block = g.seq DIV 32
-  UNION ALL
-  SELECT
-    lane, `partition`, `offset`, `offset` DIV 32, 0,
-    SHIFTLEFT(CAST(1 AS BIGINT), CAST((`offset` % 32 + 32) % 32 AS INT)), CAST(0 AS BIGINT), 0
-  FROM replicas
-  WHERE kind IN ('commit', 'abort')
+    lane, `partition`, word, MIN(`offset`) AS first, MAX(`offset`) AS last, BIT_COUNT(BIT_OR(bit)) AS taken,
+    BIT_COUNT(BIT_OR(is_record * bit)) AS offsets, MAX(CASE WHEN is_record = 1 THEN `offset` END) AS log_end,
+    SUM(is_record) AS stored, SUM(hash) AS content,
+    SUM(is_counted) AS counted, SUM(CASE WHEN is_counted = 1 THEN hash ELSE 0 END) AS counted_content,
+    MIN(producer_id) AS producer_id, MAX(producer_id) AS last_producer_id, MIN(seq) AS first_seq, MAX(seq) AS last_seq,
+    ASCENDING(place, seq) AS is_ascending
+  FROM (
+    SELECT *, `offset` DIV 32 AS word, SHIFTLEFT(CAST(1 AS BIGINT), place) AS bit
+    FROM (
+      SELECT
+        g.lane, g.`partition`, g.`offset`, 1 AS is_record, g.producer_id, g.seq,
+        CAST((g.`offset` % 32 + 32) % 32 AS INT) AS place, XXHASH64(l.salt, g.`offset`, g.producer_id, g.seq) AS hash,
+        CASE WHEN l.unplaced = 1 AND b.block IS NULL THEN 0 ELSE 1 END AS is_counted
+      FROM log g
+      JOIN lanes l ON l.lane = g.lane
+      LEFT JOIN doubtful_blocks b ON b.lane = g.lane AND b.producer_id = g.producer_id AND b.block = g.seq DIV 32
+      UNION ALL
+      SELECT
+        lane, `partition`, `offset`, 0, NULL, NULL, CAST((`offset` % 32 + 32) % 32 AS INT), CAST(0 AS BIGINT), 0
+      FROM replicas
+      WHERE kind IN ('commit', 'abort')
+    ) q
+  ) q
+  GROUP BY lane, `partition`, word
 ) q
-GROUP BY lane, `partition`, word

@@ -1,26 +1,33 @@
--- The reads of produced records in the order of polling, at one moment by offset and identity, with the offset that the
--- consumer read before in the partition, when, and the lowest that it had read by then. Left out are those in the middle
--- of a range that was read offset by offset, one after the other.
+-- The reads of produced records in the order of polling, at one moment by offset and identity: ranges that were read offset
+-- by offset, one after the other (`offset` to `last`, a word of 32 offsets, without producer and number), and single reads.
+-- With the offset that the consumer read before in the partition, when, and the lowest that it had read by then. Left out
+-- are those in the middle of a longer range.
 --
 -- keep: yes
-SELECT lane, consumer, `partition`, `offset`, producer_id, seq, poll_ns, previous, previous_ns, lowest
+SELECT lane, consumer, `partition`, `offset`, last, producer_id, seq, poll_ns, previous, previous_ns, lowest
 FROM (
   SELECT
-    c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq, c.poll_ns,
-    LAG(c.`offset`) OVER (
-      PARTITION BY c.lane, c.consumer, c.`partition` ORDER BY c.poll_ns, c.`offset`, c.producer_id, c.seq
-    ) AS previous,
-    LAG(c.poll_ns) OVER (
-      PARTITION BY c.lane, c.consumer, c.`partition` ORDER BY c.poll_ns, c.`offset`, c.producer_id, c.seq
-    ) AS previous_ns,
-    LEAD(c.`offset`) OVER (
-      PARTITION BY c.lane, c.consumer, c.`partition` ORDER BY c.poll_ns, c.`offset`, c.producer_id, c.seq
-    ) AS next,
-    MIN(c.`offset`) OVER (
-      PARTITION BY c.lane, c.consumer, c.`partition` ORDER BY c.poll_ns, c.`offset`, c.producer_id, c.seq
-      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    *,
+    LAG(last) OVER (PARTITION BY lane, consumer, `partition` ORDER BY poll_ns, `offset`, producer_id, seq) AS previous,
+    LAG(last_ns) OVER (PARTITION BY lane, consumer, `partition` ORDER BY poll_ns, `offset`, producer_id, seq) AS previous_ns,
+    LEAD(`offset`) OVER (PARTITION BY lane, consumer, `partition` ORDER BY poll_ns, `offset`, producer_id, seq) AS next,
+    MIN(`offset`) OVER (
+      PARTITION BY lane, consumer, `partition` ORDER BY poll_ns, `offset`, producer_id, seq
+      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS lowest
-  FROM consumed c
-  LEFT ANTI JOIN phantoms p ON p.lane = c.lane AND p.producer_id = c.producer_id AND p.seq = c.seq
+  FROM (
+    SELECT
+      w.lane, w.consumer, w.`partition`, w.lowest AS `offset`, w.highest AS last, w.first_ns AS poll_ns, w.last_ns,
+      CAST(NULL AS INT) AS producer_id, CAST(NULL AS BIGINT) AS seq
+    FROM read_words w
+    LEFT ANTI JOIN disordered_words d
+      ON d.lane = w.lane AND d.consumer = w.consumer AND d.`partition` = w.`partition` AND d.word = w.word
+    UNION ALL
+    SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.`offset`, c.poll_ns, c.poll_ns, c.producer_id, c.seq
+    FROM consumed c
+    LEFT SEMI JOIN disordered_words d
+      ON d.lane = c.lane AND d.consumer = c.consumer AND d.`partition` = c.`partition` AND d.word = c.`offset` DIV 32
+    LEFT ANTI JOIN phantoms p ON p.lane = c.lane AND p.producer_id = c.producer_id AND p.seq = c.seq
+  ) q
 ) q
-WHERE previous IS NULL OR next IS NULL OR `offset` <> previous + 1 OR next <> `offset` + 1 OR poll_ns = previous_ns
+WHERE previous IS NULL OR next IS NULL OR `offset` <> previous + 1 OR next <> last + 1 OR poll_ns = previous_ns

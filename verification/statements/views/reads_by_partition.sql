@@ -2,6 +2,6 @@
 --
 -- keep: yes
 SELECT
-  lane, consumer, `partition`, COUNT(*) AS n, MAX(`offset`) AS last, MIN(poll_ns) AS first_ns, MAX(poll_ns) AS last_ns
-FROM consumed
+  lane, consumer, `partition`, SUM(n) AS n, MAX(highest) AS last, MIN(first_ns) AS first_ns, MAX(last_ns) AS last_ns
+FROM read_words
 GROUP BY lane, consumer, `partition`

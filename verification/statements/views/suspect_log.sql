@@ -1,6 +1,9 @@
--- The rows of the log whose identities are in doubt (`suspects`); in a small run, all.
+-- The rows of the log of suspects (`suspect_sends`), and of what nobody produced; in a small run, all.
 --
 -- keep: yes
+SELECT lane, `partition`, `offset`, producer_id, seq FROM doubtful_log
+UNION ALL
 SELECT g.lane, g.`partition`, g.`offset`, g.producer_id, g.seq
 FROM log g
-LEFT SEMI JOIN suspects s ON s.lane = g.lane AND s.producer_id = g.producer_id AND s.seq = g.seq
+LEFT SEMI JOIN displaced p ON p.lane = g.lane AND p.producer_id = g.producer_id AND p.seq = g.seq
+LEFT ANTI JOIN doubtful_words d ON d.lane = g.lane AND d.`partition` = g.`partition` AND d.word = g.`offset` DIV 32

@@ -1,6 +1,9 @@
--- The reads of records whose identities are in doubt (`suspects`); in a small run, all.
+-- The reads of suspects (`suspect_sends`), and of what nobody produced; in a small run, all.
 --
 -- keep: yes
-SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq, c.poll_ns
+SELECT lane, consumer, `partition`, `offset`, producer_id, seq FROM doubtful_reads
+UNION ALL
+SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq
 FROM consumed c
-LEFT SEMI JOIN suspects s ON s.lane = c.lane AND s.producer_id = c.producer_id AND s.seq = c.seq
+LEFT SEMI JOIN displaced p ON p.lane = c.lane AND p.producer_id = c.producer_id AND p.seq = c.seq
+LEFT ANTI JOIN doubtful_words d ON d.lane = c.lane AND d.`partition` = c.`partition` AND d.word = c.`offset` DIV 32

@@ -1,7 +1,11 @@
--- The produced records in doubt (`suspects`); in a small run, all. One that can't be decoded, (-1, -1), counts as never
+-- The produced records in doubt, *suspects*; in a small run, all. A suspect has a row in a doubtful word, or neither an
+-- acknowledgement nor a clean block places it. Of every other record there is one row in the log, at the place that was
+-- acknowledged if one was, and none of its reads is anywhere else. One that can't be decoded, (-1, -1), counts as never
 -- produced.
 --
 -- keep: yes
+SELECT s.* FROM doubtful_sends s WHERE NOT (s.producer_id = -1 AND s.seq = -1)
+UNION ALL
 SELECT k.*
 FROM known k
-LEFT SEMI JOIN suspects s ON s.lane = k.lane AND s.producer_id = k.producer_id AND s.seq = k.seq
+LEFT SEMI JOIN displaced p ON p.lane = k.lane AND p.producer_id = k.producer_id AND p.seq = k.seq
