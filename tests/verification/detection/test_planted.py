@@ -246,7 +246,7 @@ ALONE: list[Callable[[LaneHistory, int], object]] = [
 ]
 
 
-@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize("plant", ALONE, ids=lambda plant: plant.__name__)
 def test_an_anomaly_that_is_alone_in_its_run(
     tmp_path: Path, plant: Callable[[LaneHistory, int], object], stride: int
