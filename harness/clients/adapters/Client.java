@@ -3,6 +3,8 @@
 import java.io.BufferedReader;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.ByteBuffer;
@@ -31,7 +33,6 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
-import org.apache.kafka.common.utils.AppInfoParser;
 import org.json.JSONObject;
 
 public final class Client {
@@ -100,8 +101,19 @@ public final class Client {
         Runtime.getRuntime().halt(130);
     }
 
+    // By the library's own resource: the class that reads it has moved in 4.4.
+    private static String version() {
+        Properties said = new Properties();
+        try (InputStream content = KafkaProducer.class.getResourceAsStream("/kafka/kafka-version.properties")) {
+            said.load(content);
+        } catch (IOException unread) {
+            throw new IllegalStateException(unread);
+        }
+        return said.getProperty("version");
+    }
+
     static void ready() {
-        tell(new JSONObject().put("event", "ready").put("client", "java").put("version", AppInfoParser.getVersion()));
+        tell(new JSONObject().put("event", "ready").put("client", "java").put("version", version()));
     }
 
     private static Properties configs(JSONObject begin, Map<String, Object> settings) {
