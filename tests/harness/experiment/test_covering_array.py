@@ -1,11 +1,15 @@
 """What `plan` accepts, `run` can do: each pair of settings in some experiment, checked, and its clients made."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from allpairspy import AllPairs
 
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.groups import AFTER, CLASSIC, CONSUMER
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
@@ -14,6 +18,8 @@ from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.schedule import of_client
 from kafka_chaos.harness.experiment.timings import timings_of
+from kafka_chaos.harness.run.runner import run_experiment
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.recovery import bounds_of
 
 SOURCE = "source"
@@ -104,6 +110,49 @@ def values_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 ROWS = list(experiments())
+
+
+def by_cluster(phases: int) -> Iterator[dict[str, Any]]:
+    """Experiments that run every row in a phase of its own, up to so many `phases` on one cluster."""
+    alike: dict[str, list[int]] = {}
+    for number, row in enumerate(ROWS):
+        alike.setdefault(json.dumps(row["cluster"], sort_keys=True), []).append(number)
+    for numbers in alike.values():
+        for first in range(0, len(numbers), phases):
+            together = numbers[first : first + phases]
+            yield {
+                "name": f"array-{together[0]}",
+                "seed": 1,
+                "cluster": ROWS[together[0]]["cluster"],
+                "phases": [_phase(number) for number in together],
+            }
+
+
+def _phase(number: int) -> dict[str, Any]:
+    """A row as a phase: lanes have names of their own, and the load lasts for a few seconds."""
+    row = ROWS[number]
+    lanes = [{**lane, "lane": f"{lane['lane']}{number}"} for lane in row["lanes"]]
+    for lane in lanes:
+        if "loop" in lane:
+            lane["loop"] = {**lane["loop"], "source": f"{SOURCE}{number}"}
+    schedule = [
+        {**fault, "target": fault["target"].replace("(a)", f"(a{number})")}
+        | ({"lane": f"a{number}"} if "lane" in fault else {})
+        for fault in row["schedule"]
+    ]
+    workload = {**row["workload"], "duration": 8, "settle_timeout": 60}
+    return {"phase": f"row-{number}", "workload": workload, "lanes": lanes, "schedule": schedule}
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.parametrize("values", list(by_cluster(phases=6)), ids=lambda values: values["name"])
+def test_what_is_accepted_runs(values: dict[str, Any], tmp_path: Path) -> None:
+    """Nothing is refused after the start, every lane is served, and nothing is unknown that `plan` could have known."""
+    experiment = experiment_of(values, values["name"])
+    result = run_experiment(experiment, root=tmp_path, accept_known=KNOWN_DEFECTS, engine=Engine.DUCKDB)
+    assert {lane.lane: lane.reasons for lane in result.verdict.lanes if lane.verdict is not Verdict.CONFORMS} == {}
+    assert all(lane.acknowledged for lane in result.verdict.lanes)
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)))

@@ -2,6 +2,7 @@
 defects for all that is forbidden."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,17 @@ from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.run.runner import run_experiment
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
-from tests.clusters import NEWEST, PLAIN, mode_of
+from tests.clusters import NEWEST, PLAIN
 
 EXPERIMENTS = Path(__file__).parents[4] / "experiments"
 NAMES = ("clients", "client-roles", "client-transactions", "client-lives", "client-faults")
+
+
+ASSIGNED_BY_BROKERS = "client-kip848"
+LAYOUTS = [
+    *((name, layout) for name in NAMES for layout in (PLAIN, NEWEST)),
+    *((ASSIGNED_BY_BROKERS, replace(NEWEST, kafka_version=version)) for version in ("4.1.2", "4.4.0")),
+]
 
 
 def on(layout: ClusterLayout, name: str) -> dict[str, Any]:
@@ -25,17 +33,16 @@ def on(layout: ClusterLayout, name: str) -> dict[str, Any]:
     return {**values, "cluster": cluster}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_experiment_is_valid(name: str) -> None:
-    lanes = experiment_of(on(PLAIN, name), name).phases[0].lanes
+@pytest.mark.parametrize(("name", "layout"), LAYOUTS)
+def test_the_experiment_is_valid(name: str, layout: ClusterLayout) -> None:
+    lanes = experiment_of(on(layout, name), name).phases[0].lanes
     assert len({lane.client for lane in lanes}) > 1 or name == "client-roles"
 
 
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", [PLAIN, NEWEST], ids=mode_of)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "layout"), LAYOUTS, ids=lambda value: getattr(value, "kafka_version", value))
 def test_every_client_conforms(name: str, layout: ClusterLayout, tmp_path: Path) -> None:
     experiment = experiment_of(on(layout, name), name)
     result = run_experiment(experiment, root=tmp_path, accept_known=KNOWN_DEFECTS)
