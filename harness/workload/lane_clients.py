@@ -46,15 +46,8 @@ def producing(lane: LaneSpec, load: LoadSettings, function: Callable[[ProducerHa
     if function is not None:
         return ApplicationProducing(lane, function, load)
     if lane.transactional is not None:
-        assert load.tables.transactions is not None
         return TransactionalProducing(
-            lane,
-            lambda number, transactional_id: _producer(lane, load, number, 0, transactional_id),
-            workload=load.workload,
-            rows=load.tables.transactions.add,
-            on_notice=load.on_notice,
-            seed=load.seed,
-            calls=load.calls,
+            lane, lambda number, transactional_id: _producer(lane, load, number, 0, transactional_id), load
         )
     return PacedProducing(
         partial(_producer, lane, load),

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
-from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.clients.calls import Calls
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, Producing
-from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TakeRow, TransactionalProducer
+from kafka_chaos.harness.workload.settings import LoadSettings
+from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.01
@@ -32,22 +32,12 @@ _MOST_TOGETHER = 10_000
 
 
 class TransactionalProducing(Producing):
-    """The producers of one transactional lane; `seed` decides what is aborted, `rows` takes those of `transactions/`.
+    """The producers of one transactional lane; the seed of the `load` decides what is aborted.
 
     `connect` makes an incarnation of a transactional id, of the next number.
     """
 
-    def __init__(
-        self,
-        lane: LaneSpec,
-        connect: Callable[[int, str], LaneProducer],
-        *,
-        workload: WorkloadSpec,
-        rows: TakeRow,
-        on_notice: Callable[[str], None],
-        seed: int,
-        calls: Calls | None = None,
-    ) -> None:
+    def __init__(self, lane: LaneSpec, connect: Callable[[int, str], LaneProducer], load: LoadSettings) -> None:
         super().__init__()
         settings = lane.transactional
         assert settings is not None
@@ -66,13 +56,11 @@ class TransactionalProducing(Producing):
                 transactional_id(lane.lane, number),
                 settings,
                 connect=next_of,
-                rows=rows,
-                rate=workload.rate / settings.producers,
-                restarts=restart_times(settings, number, workload.duration - (lane.created_at or 0.0)),
+                load=load,
+                rate=load.workload.rate / settings.producers,
+                restarts=restart_times(settings, number, load.workload.duration - (lane.created_at or 0.0)),
                 give_up=lambda: self._cancelled.is_set() or time.monotonic() > self._deadline,
-                on_notice=on_notice,
-                calls=calls or Calls(),
-                chance=random.Random(f"{seed}/{lane.lane}-{number}"),
+                chance=random.Random(f"{load.seed}/{lane.lane}-{number}"),
             )
             for number in range(settings.producers)
         ]
@@ -113,13 +101,11 @@ class _Incarnations:
     id: str
     settings: Transactional
     connect: Callable[[str], LaneProducer]
-    rows: TakeRow
+    load: LoadSettings
     rate: float
     restarts: list[float]
     give_up: Callable[[], bool]
-    on_notice: Callable[[str], None]
     chance: random.Random
-    calls: Calls
     records: LaneProducer | None = None
     _uncertain: int = 0
     _current: TransactionalProducer[LaneProducer] | None = None
@@ -165,7 +151,7 @@ class _Incarnations:
                     written += count
                     self._write(self._current, count)
             except ProducerLost as lost:
-                self.on_notice(f"{self.id}: producer {self._current.records.producer_id} is lost: {lost}")
+                self.load.on_notice(f"{self.id}: producer {self._current.records.producer_id} is lost: {lost}")
                 self._uncertain += self._current.abandon()
                 self._current = self._begin()
 
@@ -196,7 +182,9 @@ class _Incarnations:
             try:
                 producer.commit()
             except ProducerLost as lost:
-                self.on_notice(f"{self.id}: producer {producer.records.producer_id} was killed and came back: {lost}")
+                self.load.on_notice(
+                    f"{self.id}: producer {producer.records.producer_id} was killed and came back: {lost}"
+                )
         self._uncertain += producer.abandon()
 
     def _begin(self) -> TransactionalProducer[LaneProducer] | None:
@@ -204,10 +192,15 @@ class _Incarnations:
 
         Raises `ClusterFailure`.
         """
+        assert self.load.tables.transactions is not None
         for _ in range(_MOST_FAILED_STARTS):
             self.records = self.connect(self.id)
             producer = TransactionalProducer(
-                self.records, transactional_id=self.id, rows=self.rows, give_up=self.give_up, calls=self.calls
+                self.records,
+                transactional_id=self.id,
+                rows=self.load.tables.transactions.add,
+                give_up=self.give_up,
+                calls=self.load.calls,
             )
             try:
                 producer.init()

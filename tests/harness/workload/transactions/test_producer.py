@@ -17,7 +17,7 @@ from kafka_chaos.harness.workload.clients import recorded_producer
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer, abandon_client
-from kafka_chaos.harness.workload.settings import producer_configs
+from kafka_chaos.harness.workload.settings import LoadSettings, producer_configs
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, restart_times
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
@@ -195,14 +195,10 @@ def load(bench: Bench) -> Load:
         def connect(number: int, transactional_id: str) -> RecordedProducer:
             return bench.records({**configs, "transactional.id": transactional_id}, number=number)
 
-        producing = TransactionalProducing(
-            lane,
-            connect,
-            workload=WorkloadSpec(rate=2_000, duration=seconds),
-            rows=bench.rows.add,
-            on_notice=notices.append,
-            seed=7,
-        )
+        workload = WorkloadSpec(rate=2_000, duration=seconds)
+        told: Any = {"tables": bench.tables, "on_notice": notices.append}
+        load = LoadSettings(bootstrap_servers="127.0.0.1:1", workload=workload, seed=7, **told)
+        producing = TransactionalProducing(lane, connect, load)
         sending = threading.Event()
         sending.set()
         thread = threading.Thread(target=producing.run, args=(sending,))
