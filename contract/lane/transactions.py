@@ -74,8 +74,8 @@ class Transactional:
     size: int = field(
         default=10,
         metadata=key(
-            "records of each transaction, over all partitions; a multiple of it where that is what a producer needs to "
-            "keep the rate of the load, since each commit takes some 100 ms",
+            "records of each transaction, over all partitions; a multiple of it where a producer is behind the rate of "
+            "the load, since a commit takes as long whatever the size",
             le=10_000,
         ),
     )

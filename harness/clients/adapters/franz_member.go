@@ -90,7 +90,6 @@ func (m *member) options() []kgo.Opt {
 		kgo.ClientID(m.ClientID),
 		kgo.ConsumerGroup(m.Group),
 		kgo.ConsumeTopics(m.Topic),
-		kgo.SessionTimeout(ms("session.timeout.ms")),
 		// It has no limit between polls, but one for the end of processing in a rebalance.
 		kgo.RebalanceTimeout(ms("max.poll.interval.ms")),
 		kgo.BlockRebalanceOnPoll(),
@@ -106,7 +105,7 @@ func (m *member) options() []kgo.Opt {
 		options = append(options, assignedByBrokers()...)
 	} else {
 		options = append(options, kgo.Balancers(balancers[text("partition.assignment.strategy")]),
-			kgo.HeartbeatInterval(ms("heartbeat.interval.ms")))
+			kgo.SessionTimeout(ms("session.timeout.ms")), kgo.HeartbeatInterval(ms("heartbeat.interval.ms")))
 	}
 	if text("isolation.level") == "read_committed" {
 		options = append(options, kgo.FetchIsolationLevel(kgo.ReadCommitted()))

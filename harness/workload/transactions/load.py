@@ -1,7 +1,7 @@
 """A lane's transactional producers under load: paced, killed and fenced, each in a thread of its own.
 
-Each has a transactional id of its own and writes one transaction after the other. To end one takes brokers some 100 ms,
-whatever its size: a producer that is behind its rate writes a multiple of the lane's `size` at a time.
+Each has a transactional id of its own and writes one transaction after the other. To end one takes as long whatever its
+size, and 1 to 5 s on an overloaded machine: a producer that is behind its rate writes a multiple of the lane's `size`.
 
 Every incarnation has a producer_id of its own: a client that comes back after an error, or after the kills that the
 lane asks for (`restarts`). The killed incarnation is not closed. Once the next one has begun, it goes on like a process
