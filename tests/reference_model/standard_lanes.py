@@ -66,8 +66,8 @@ def as_file(model: int, answers: Iterable[tuple[str, Prediction]]) -> str:
 def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:
     """(name, lane, lock-step phase) for every lane of every experiment under every mix, as a run asks for it.
 
-    But for experiments that a benchmark runs on clusters of its own choice; the behaviours are scenarios, a hunt
-    draws its lanes, and nobody waits for a shape of load but the night.
+    But for experiments that a benchmark, or the night, runs on clusters of its own choice; the behaviours are
+    scenarios, a hunt draws its lanes, and nobody waits for a shape of load but the night.
     """
     elsewhere = {
         path for name in ("versions", "behaviours", "hunts", "shapes") for path in (EXPERIMENTS / name).rglob("*.yaml")

@@ -20,7 +20,7 @@ EXPERIMENTS = Path(__file__).parents[4] / "experiments"
 NAMES = ("clients", "client-roles", "client-transactions", "client-lives", "client-faults")
 
 
-ASSIGNED_BY_BROKERS = "client-kip848"
+ASSIGNED_BY_BROKERS = "versions/client-kip848"
 LAYOUTS = [
     *((name, layout) for name in NAMES for layout in (PLAIN, NEWEST)),
     *((ASSIGNED_BY_BROKERS, replace(NEWEST, kafka_version=version)) for version in ("4.1.2", "4.4.0")),
