@@ -37,13 +37,13 @@ class LoadTables:
         self._closing.callback(self.reservations.close)
         self.consumed = self._writer("consumed")
 
-    def _writer(self, name: str) -> HistoryWriter:
-        writer = HistoryWriter(self.run_directory / name)
+    def _writer(self, name: str, schema: pa.Schema | None = None) -> HistoryWriter:
+        writer = HistoryWriter(self.run_directory / name, schema)
         self._closing.callback(writer.close)
         return writer
 
     def _rows(self, name: str, schema: pa.Schema, needed: bool) -> RowBuffer | None:
-        return RowBuffer(schema, self._writer(name)) if needed else None
+        return RowBuffer(schema, self._writer(name, schema)) if needed else None
 
     def close(self) -> None:
         """Write the remaining rows of all, also if one of them fails."""

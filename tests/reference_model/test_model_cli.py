@@ -136,8 +136,11 @@ def test_a_refused_lane_names_option_and_expectation(arguments: str, option: str
     assert expected in said
 
 
-THREE_KINDS = ("--replication-factor", "2", "--idempotence", "--faults", "kill,pause,power-loss")
-"""A search of over 11,000 states, in which a lost write is found among the first 2,000."""
+THREE_KINDS = (
+    *("--replication-factor", "2", "--idempotence", "--unclean-leader-election"),
+    *("--faults", "kill,pause,power-loss"),
+)
+"""A search of over 14,000 states, in which a lost write is found among the first 2,000."""
 PROGRESS = r"(outer bounds|\d of \d faults): \d+ states, \d+ s, \d+ states/s; ends within .+"
 
 

@@ -74,11 +74,12 @@ class HistoryWriter:
 
     Rows of all lanes share files, so the number of files grows with time, not with lanes. The queue is bounded: a slow
     disk slows the load instead of filling the memory. The next `write`, or `close`, raises an error of the thread.
+    `schema`: a history without any row has a file of these columns, so that readers don't take it for a lost one.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, schema: pa.Schema | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
+        self._folder, self._schema = folder, schema
         self._number = last_number(folder)
         self._tables: queue.Queue[pa.Table | None] = queue.Queue(maxsize=_QUEUED_TABLES)
         self._sources: list[Take] = []
@@ -101,6 +102,8 @@ class HistoryWriter:
         self._tables.put(_STOP)
         self._thread.join()
         self._raise_error()
+        if self._schema is not None and self._number == 0:
+            self._write_file([self._schema.empty_table()])
 
     def _run(self) -> None:
         ended = False

@@ -116,7 +116,8 @@ def test_what_is_written_of_transactions_is_what_the_brokers_did(
 def check_history(tables: Tables, prefix: str) -> None:
     records = tables.records()
     assert records.keys() <= tables.outcomes.keys(), "every record belongs to a transaction that has a row"
-    assert all(len(rows) == SIZE for rows in records.values())
+    # A producer that is behind the load's rate writes a multiple of the size.
+    assert all(rows and len(rows) % SIZE == 0 for rows in records.values())
     outcomes = Counter(tables.outcomes.values())
     assert outcomes["committed"] > 20
     assert outcomes["aborted"] > 2

@@ -108,6 +108,15 @@ def test_an_empty_table_makes_no_file(tmp_path: Path) -> None:
     assert list((tmp_path / "produced").iterdir()) == []
 
 
+def test_a_history_without_rows_has_a_file_where_readers_need_one(tmp_path: Path) -> None:
+    for name, rows in {"transactions": 0, "produced": 1}.items():
+        writer = HistoryWriter(tmp_path / name, TRANSACTIONS_SCHEMA if rows == 0 else PRODUCED_SCHEMA)
+        writer.write(produced([1] * rows))
+        writer.close()
+        (path,) = (tmp_path / name).iterdir()
+        assert pq.read_metadata(path).num_rows == rows
+
+
 def test_an_error_of_the_writing_thread_is_raised(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path / "produced")
     (tmp_path / "produced" / "part-000001.parquet").mkdir()
