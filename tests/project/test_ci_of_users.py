@@ -190,7 +190,8 @@ def test_the_action_runs_an_experiment_on_brokers(tmp_path: Path) -> None:
     assert ended.returncode == 0
     results = tmp_path / "chaos-results"
     assert ElementTree.parse(results / "chaos-demo.yaml.xml").getroot().tag == "testsuites"
-    (verdict,) = results.glob("runs/*/verdict.json")
+    verdict = results / "runs" / "latest" / "verdict.json"
+    assert (verdict.parent / "report.html").is_file()
     lanes = [lane["lane"] for lane in json.loads(verdict.read_text(encoding="utf-8"))["lanes"]]
     assert lanes
     assert all(lane in summary.read_text(encoding="utf-8") for lane in lanes)
