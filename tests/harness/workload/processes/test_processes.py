@@ -232,6 +232,7 @@ READ = "tell('read', partition=[0, 1], offset=[4, 9], producer_id=[3, -1], seq=[
         ("tell('read', partition=[2], offset=[0], producer_id=[0], seq=[0])", "there is no partition 2"),
         ("tell('read', partition=[0], offset=[-3], producer_id=[0], seq=[0])", "offsets of at least 0"),
         ("tell('read', partition=[0, 1], offset=[1], producer_id=[0], seq=[0])", "columns of one length"),
+        ("tell('read', partition=[0], offset=[0], producer_id=[0], seq=[0], ns=1)", "unexpected keyword argument 'ns'"),
         ("tell('read', partition=[0], offset=[1], seq=[0])", "missing 1 required positional argument"),
         ("tell('flushed')", "a consumer has no event 'flushed'"),
         ("sys.exit(3)", "ended unexpectedly, with exit code 3"),
