@@ -26,8 +26,7 @@ from kafka_chaos.harness.event_bus import EventBus, EventFile, Listener
 from kafka_chaos.harness.experiment.file import dump_experiment
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 from kafka_chaos.harness.run.directory import RunDirectoryWriter, new_run_id, versions
-from kafka_chaos.harness.workload.history.manifest import write_manifest
-from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
+from kafka_chaos.harness.workload.history.manifest import complete_history
 from kafka_chaos.reference_model import Lane, predict_cached
 
 if TYPE_CHECKING:
@@ -93,9 +92,7 @@ class Run:
             with reporting_to(self._tell), self._starter:
                 self._plan(collects)
                 observe()
-                write_manifest(self.directory.path)
-                # The history is complete: from now on there is nothing to recover.
-                (self.directory.path / RESERVATIONS).unlink(missing_ok=True)
+                complete_history(self.directory.path)
                 verdict = self._verify()
         finally:
             self.cancelled.set()

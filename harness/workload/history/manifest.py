@@ -1,4 +1,4 @@
-"""Writes manifest.json, once all evidence of a run is there: the rows and the SHA-256 of each file of it.
+"""Completes a history, once all evidence of a run is there: manifest.json names the rows and the SHA-256 of each file.
 
 The verdict, the findings and the report come later, since they follow from the files that the manifest names. So do the
 last lines of events.jsonl, which tell of the verification: the manifest names as many bytes of it as there were.
@@ -15,10 +15,23 @@ from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.manifest import sha256_of
 from kafka_chaos.contract.run_directory import DOCUMENTS, EVENTS_FILE, FORMAT_VERSION, MANIFEST_FILE
+from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
+from kafka_chaos.harness.workload.history.writer import gather_parts
+
+
+def complete_history(run_directory: Path) -> None:
+    """Gather the small files of a run whose evidence is complete, write its manifest and delete the journal.
+
+    From now on there is nothing to recover.
+    """
+    for table in TABLES:
+        gather_parts(run_directory / table)
+    write_manifest(run_directory)
+    (run_directory / RESERVATIONS).unlink(missing_ok=True)
 
 
 def write_manifest(run_directory: Path) -> None:
-    """Write the manifest of a run whose evidence is complete."""
+    """Write the manifest."""
     files = [run_directory / name for name in DOCUMENTS if (run_directory / name).exists()]
     for table in TABLES:
         files += sorted((run_directory / table).glob("*.parquet"))

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from kafka_chaos.contract.columns import ASSIGNMENTS, TABLES, TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.files import UNFINISHED
 from kafka_chaos.contract.lane.transactions import IN_DOUBT
-from kafka_chaos.harness.workload.history.manifest import write_manifest
+from kafka_chaos.harness.workload.history.manifest import complete_history
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, reservations_in
-from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, last_number, write_parquet
+from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, delete_gathered, last_number, write_parquet
 
 
 def recover(run_directory: Path) -> int:
@@ -31,6 +31,8 @@ def recover(run_directory: Path) -> int:
     journal = run_directory / RESERVATIONS
     if not journal.exists():
         return 0
+    for name in TABLES:
+        delete_gathered(run_directory / name)
     entries = list(reservations_in(journal))
     assigned = [row for entry in entries for row in entry.get("assigned", ())]
     missing = missing_records(run_directory, [entry for entry in entries if "first_seq" in entry])
@@ -47,8 +49,7 @@ def recover(run_directory: Path) -> int:
     for name in TABLES:
         for unfinished in (run_directory / name).glob(UNFINISHED):
             unfinished.unlink()
-    write_manifest(run_directory)
-    journal.unlink()
+    complete_history(run_directory)
     return int(missing.num_rows)
 
 

@@ -1,8 +1,7 @@
 """Histories on disk: each row is in a complete Parquet file at most a second after its outcome, in bounded memory.
 
-A file gets its name only when it is complete. So everything that a killed harness left behind can be read, and a reader
-may follow the folder during the run. A file never changes and is never replaced: a reader that follows files by name
-neither misses nor doubles a row.
+A file gets its name only when it is complete, so everything that a killed harness left behind can be read. Once all
+rows are there, the many small files become few (`gather_parts`), since an engine opens each of them for each query.
 """
 
 import queue
@@ -170,5 +169,42 @@ class RowBuffer:
 
 def last_number(folder: Path) -> int:
     """The number of the newest file that a writer left in `folder`: the next phase continues from it."""
-    numbers = [path.stem.removeprefix("part-") for path in folder.glob("part-*.parquet")]
-    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+    return max((last for _, last in parts_in(folder).values()), default=0)
+
+
+def parts_in(folder: Path) -> dict[Path, tuple[int, int]]:
+    """A writer's files in `folder`, in order, each with the first and the last number of the files that it holds."""
+    numbers = {path: path.stem.split("-")[1:] for path in sorted(folder.glob("part-*.parquet"))}
+    return {path: (int(own[0]), int(own[-1])) for path, own in numbers.items() if all(map(str.isdecimal, own))}
+
+
+def gather_parts(folder: Path) -> None:
+    """Gather the files of a folder that nobody writes to any more, in order, each up to `ROWS_PER_FILE` rows."""
+    gathered: list[Path] = []
+    rows = 0
+    for path in parts_in(folder):
+        more = pq.read_metadata(path).num_rows
+        if rows + more > ROWS_PER_FILE:
+            _gather(gathered)
+            gathered, rows = [], 0
+        gathered.append(path)
+        rows += more
+    _gather(gathered)
+
+
+def _gather(paths: Sequence[Path]) -> None:
+    """Replace these files by one whose name says which it holds."""
+    if len(paths) > 1:
+        folder = paths[0].parent
+        parts = parts_in(folder)
+        table = pa.concat_tables([pq.ParquetFile(path).read() for path in paths], promote_options="default")
+        write_parquet(table, folder / f"part-{parts[paths[0]][0]:06d}-{parts[paths[-1]][1]:06d}.parquet")
+        delete_gathered(folder)
+
+
+def delete_gathered(folder: Path) -> None:
+    """Delete the files that another one holds. A harness that died meanwhile has left both."""
+    parts = parts_in(folder)
+    for path, (first, last) in parts.items():
+        if any(start <= first and last <= end for other, (start, end) in parts.items() if other != path):
+            path.unlink()
