@@ -13,23 +13,23 @@ from itertools import pairwise
 
 from cluster_invariants import CLUSTER_INVARIANTS
 
-from kafka_chaos.reference_model.lockstep.brokers import Outcome, end_parked_fetch
+from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
 from kafka_chaos.reference_model.lockstep.clients import send_astray, send_to_unnamed
-from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, Internal, Step
+from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, Internal
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, ClusterConfig, ClusterState
+from kafka_chaos.reference_model.lockstep.stepping import Step
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 
 
-def checkpoint_high_watermark(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def checkpoint_high_watermark(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A broker writes its high watermark to replication-offset-checkpoint; optional."""
     for replica in state.replicas:
         if replica.runs and replica.role in (LEADER, FOLLOWER):
             written = replica._replace(checkpointed_high_watermark=replica.high_watermark)
             if written != replica:
-                sentence = f"Broker {replica.broker} checkpoints its high watermark {replica.high_watermark}."
-                yield sentence, state.with_replica(written)
+                yield state.with_replica(written)
 
 
 OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, checkpoint_high_watermark, send_astray, send_to_unnamed)
@@ -74,11 +74,11 @@ def search_cluster(
 def steps(
     progress: Progress, config: ClusterConfig, groups: Sequence[Sequence[Step]], optional: tuple[Internal, ...]
 ) -> Iterator[tuple[str, Progress]]:
-    """All that may happen next, as (sentence, what it leads to)."""
+    """All that may happen next, as (name, what it leads to)."""
     state, taken = progress
     for internal in (*URGENT, *optional):
-        for sentence, after in internal(state, config):
-            yield sentence, (after, taken)
+        for after in internal(state, config):
+            yield internal.__name__, (after, taken)
     for number, group in enumerate(groups):
         if taken[number] == len(group):
             continue

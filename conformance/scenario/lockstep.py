@@ -7,7 +7,7 @@ differ. Observations narrow the model's states, so that later steps are as exact
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -18,31 +18,13 @@ from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, Step
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.reference_model.lockstep.cluster_model import Step
 from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation
+from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel
 
 SETTLE_TIMEOUT = 45.0
 """Seconds that the brokers have to agree with the model; after that, they disagree."""
 
 Listener = Callable[[str, Any], None]
-
-
-class SteppedModel(Protocol):
-    """A model in lock step: the possible states, and whether an observation is one of them."""
-
-    states: frozenset[Any]
-
-    def apply(self, action: Step) -> frozenset[Any]:
-        """Take an external action, and settle."""
-
-    def settle(self, states: Iterable[Any]) -> frozenset[Any]:
-        """Every settled state that internal actions lead to."""
-
-    def compare(self, observation: Observation) -> Comparison[Any]:
-        """Whether an observation is one of the states there may be, and if not, what differs."""
-
-    def narrow(self, observation: Observation) -> Comparison[Any]:
-        """`compare`, and keep only the states that match, if any do."""
 
 
 class Observer(Protocol):
@@ -62,7 +44,7 @@ class LockStep:
 
     lease: ClusterLease
     topic: str
-    model: SteppedModel
+    model: SteppedModel[Any]
     act: ActRecord
     clients: Any
     observer: Observer

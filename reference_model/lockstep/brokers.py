@@ -29,9 +29,6 @@ from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT
 from kafka_chaos.reference_model.protocol.isr import high_watermark, watermark_waits
 from kafka_chaos.reference_model.protocol.leaders import serves
 
-Outcome = tuple[str, ClusterState]
-"""A sentence for what happened, and the state after it."""
-
 
 def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Replica) -> Replica | None:
     """The leader that would answer this follower's requests, if it is there and takes them."""
@@ -44,7 +41,7 @@ def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Repli
     return leader if serves(leader.leader_epoch, follower.leader_epoch, fenced=config.protocol.fenced) else None
 
 
-def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A new follower truncates; urgent. To truncate to the high watermark, it needs no answer of the leader."""
     for follower in state.replicas:
         if not follower.runs or not follower.truncating:
@@ -58,8 +55,7 @@ def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         kept = truncated(follower, end)._replace(truncating=False)
         if leader is not None and config.protocol.fenced and _diverges_from_nothing(follower, leader):
             kept = kept._replace(epochs=follower.epochs)
-        dropped = f", dropping {names_from(follower, end)}" if end < follower.log_end else ""
-        yield f"Broker {follower.broker} truncates to offset {end}{dropped}.", state.with_replica(kept)
+        yield state.with_replica(kept)
 
 
 def _diverges_from_nothing(follower: Replica, leader: Replica) -> bool:
@@ -96,12 +92,7 @@ def truncated(replica: Replica, end: int) -> Replica:
     )
 
 
-def names_from(replica: Replica, end: int) -> str:
-    """The names of the records at or past an offset."""
-    return ", ".join(entry.record for entry in replica.log if entry.offset >= end)
-
-
-def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A follower fetches from its log end; urgent while the leader or the follower learns something by it.
 
     Only by the request the leader learns how far the follower is. A fetch with nothing to return is parked.
@@ -118,34 +109,27 @@ def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         if not behind:
             informed = with_fetched_offset(leader, follower)
             parked = follower._replace(parked=True)
-            after = state.with_replica(parked).with_replica(with_advanced_watermark(informed, config))
-            sentence = f"Broker {leader.broker} learns that broker {follower.broker} holds all below "
-            yield f"{sentence}{follower.log_end}.", after
+            yield state.with_replica(parked).with_replica(with_advanced_watermark(informed, config))
             continue
         informed = leader if follower.parked else with_advanced_watermark(with_fetched_offset(leader, follower), config)
-        names, received = _received(follower, informed)
-        sentence = f"Broker {follower.broker} fetches {names or 'nothing'} from broker {leader.broker}."
-        yield sentence, state.with_replica(informed).with_replica(received)
+        yield state.with_replica(informed).with_replica(_received(follower, informed))
 
 
-def _answer_held(state: ClusterState) -> Iterator[Outcome]:
+def _answer_held(state: ClusterState) -> Iterator[ClusterState]:
     """A parked fetch is answered though its follower's next fetch is held: the leader learns nothing by the answer."""
     for follower in state.replicas:
         if not follower.runs or not follower.parked or not state.is_cut(HELD, follower.broker, follower.leader):
             continue
         leader = state.replica(follower.leader)
         if leader.runs and leader.role == LEADER and follower.log_end < leader.log_end:
-            names, received = _received(follower, leader)
-            sentence = f"Broker {follower.broker} is sent {names}, which it had asked for."
-            yield sentence, state.with_replica(received)
+            yield state.with_replica(_received(follower, leader))
 
 
-def _received(follower: Replica, leader: Replica) -> tuple[str, Replica]:
-    """The names of the records in a leader's answer to a follower's fetch, and the follower after the answer."""
+def _received(follower: Replica, leader: Replica) -> Replica:
+    """The follower after a leader's answer to its fetch."""
     new = tuple(entry for entry in leader.log if entry.offset >= follower.log_end)
     received = append(follower, new, leader.log_end)
-    received = received._replace(high_watermark=min(leader.high_watermark, leader.log_end), parked=False)
-    return ", ".join(entry.record for entry in new), received
+    return received._replace(high_watermark=min(leader.high_watermark, leader.log_end), parked=False)
 
 
 def append(replica: Replica, entries: tuple[Entry, ...], log_end: int) -> Replica:
@@ -177,7 +161,7 @@ def with_advanced_watermark(leader: Replica, config: ClusterConfig) -> Replica:
     return leader._replace(high_watermark=high_watermark(leader.high_watermark, [leader.log_end, *ends]))
 
 
-def end_parked_fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def end_parked_fetch(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A parked fetch ends (`replica.fetch.wait.max.ms`) and brings the leader's high watermark; optional."""
     for follower in state.replicas:
         leader = reachable_leader(state, config, follower)
@@ -185,21 +169,19 @@ def end_parked_fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Out
             continue
         watermark = min(leader.high_watermark, follower.log_end)
         if watermark > follower.high_watermark:
-            sentence = f"Broker {follower.broker} learns the high watermark {watermark}."
-            yield sentence, state.with_replica(follower._replace(high_watermark=watermark))
+            yield state.with_replica(follower._replace(high_watermark=watermark))
 
 
-def checkpoint_meanwhile(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def checkpoint_meanwhile(state: ClusterState) -> Iterator[ClusterState]:
     """The possible checkpoints of a settled cluster: any high watermark between the last checkpoint and now."""
     for replica in state.replicas:
         written = replica.checkpointed_high_watermark
         if replica.runs and replica.role in (LEADER, FOLLOWER) and written != replica.high_watermark:
             following = written + 1 if written < replica.high_watermark else replica.high_watermark
-            after = state.with_replica(replica._replace(checkpointed_high_watermark=following))
-            yield f"Broker {replica.broker} checkpoints a high watermark of {following}.", after
+            yield state.with_replica(replica._replace(checkpointed_high_watermark=following))
 
 
-def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A broker receives the oldest LeaderAndIsr that the controller, or a former controller, has sent to it; urgent
     unless the broker is cut off."""
     for request in _oldest(state):
@@ -207,24 +189,20 @@ def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         if not replica.runs or state.is_cut(CONTROL, request.controller, replica.broker):
             continue
         rest = _delivered(state, request)
-        error, after = replay(replica, request) if config.kraft and not request.stop else handle(replica, request)
+        after = replay(replica, request) if config.kraft and not request.stop else handle(replica, request)[1]
         if after.role == LEADER and after.partition_epoch > replica.partition_epoch:
             after = with_advanced_watermark(after, config)
-        what = f"LeaderAndIsr(leader {request.leader}, leader epoch {request.leader_epoch})"
-        if request.stop:
-            what = "StopReplica"
-        yield f"Broker {replica.broker} answers {what} with {error}.", rest.with_replica(after)
+        yield rest.with_replica(after)
 
 
-def deliver_news_of_isr(state: ClusterState) -> Iterator[Outcome]:
+def deliver_news_of_isr(state: ClusterState) -> Iterator[ClusterState]:
     """In KRaft mode, a follower replays a change of the ISR alone. It commutes with all else that happens by itself:
     nothing asks a follower for the ISR that it knows."""
     for change in _oldest(state):
         replica = state.replica(change.to)
         same = replica.role == FOLLOWER and change.leader_epoch == replica.leader_epoch and not change.stop
         if same and replica.runs and not state.is_cut(CONTROL, change.controller, replica.broker):
-            _, after = replay(replica, change)
-            yield f"Broker {replica.broker} learns the ISR.", _delivered(state, change).with_replica(after)
+            yield _delivered(state, change).with_replica(replay(replica, change))
 
 
 def _delivered(state: ClusterState, request: LeaderAndIsr) -> ClusterState:
@@ -270,17 +248,17 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
     return "NONE", _in_its_role(_with_leadership(replica, request))
 
 
-def replay(replica: Replica, change: LeaderAndIsr) -> tuple[str, Replica]:
+def replay(replica: Replica, change: LeaderAndIsr) -> Replica:
     """The replica after its broker has replayed a change from the metadata log, in KRaft mode.
 
     If the broker knows the leader epoch already, only the ISR changes. Without a leader, it follows nobody.
     """
     replica = replica._replace(controller_epoch=change.controller_epoch)
     if replica.role == OFFLINE:
-        return "KAFKA_STORAGE_ERROR", replica._replace(leader=change.leader)
+        return replica._replace(leader=change.leader)
     knows = replica.role in (LEADER, FOLLOWER) and change.leader_epoch == replica.leader_epoch
     replica = _with_leadership(replica, change)
-    return "NONE", replica if knows else _in_its_role(replica)
+    return replica if knows else _in_its_role(replica)
 
 
 def _with_leadership(replica: Replica, change: LeaderAndIsr) -> Replica:

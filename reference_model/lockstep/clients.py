@@ -9,7 +9,7 @@ transactions.
 
 from collections.abc import Iterator
 
-from kafka_chaos.reference_model.lockstep.brokers import Outcome, append, with_advanced_watermark
+from kafka_chaos.reference_model.lockstep.brokers import append, with_advanced_watermark
 from kafka_chaos.reference_model.lockstep.producers import Entry, remembered
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENT,
@@ -25,7 +25,7 @@ from kafka_chaos.reference_model.protocol.isr import is_committed, refuses_appen
 from kafka_chaos.reference_model.protocol.sequences import Refusal, check_batch
 
 
-def send(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def send(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A producer sends, or sends again, its first unanswered record to a broker that leads; urgent.
 
     A producer has one request in flight: a broker takes no second one from a connection before it answered.
@@ -33,13 +33,13 @@ def send(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
     yield from _sent(state, config, named=True)
 
 
-def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A producer sends its first record to a broker that leads still, but knows already that the partition has no
     leader. Optional: only a client from before remembers it."""
     yield from _sent(state, config, named=False)
 
 
-def _sent(state: ClusterState, config: ClusterConfig, *, named: bool) -> Iterator[Outcome]:
+def _sent(state: ClusterState, config: ClusterConfig, *, named: bool) -> Iterator[ClusterState]:
     """The first record of each producer reaches a broker that leads; `named`: and is the leader by its own metadata."""
     for produce in _first_of_each_producer(state):
         for leader in state.replicas:
@@ -48,15 +48,14 @@ def _sent(state: ClusterState, config: ClusterConfig, *, named: bool) -> Iterato
                 yield from _handle(state, config, leader, produce)
 
 
-def send_astray(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def send_astray(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A producer with acks=0 sends its first record to a former leader, which closes the connection without a word.
 
     Optional: a client that knows the leader, or knows that there is none, does not.
     """
     for produce in _first_of_each_producer(state):
         if produce.acks == "0" and state.partition.leader_epoch > 0:
-            sentence = f"{produce.record} is sent to a former leader, which closes the connection without a word."
-            yield sentence, _acknowledged(_without(state, produce), produce.record, None)
+            yield _acknowledged(_without(state, produce), produce.record, None)
 
 
 def _first_of_each_producer(state: ClusterState) -> Iterator[Produce]:
@@ -68,15 +67,14 @@ def _first_of_each_producer(state: ClusterState) -> Iterator[Produce]:
             yield produce
 
 
-def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce: Produce) -> Iterator[Outcome]:
+def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce: Produce) -> Iterator[ClusterState]:
     if produce.acks == "all" and refuses_append(len(leader.isr), config.effective_min_isr):
-        yield from _answered_with(state, leader, produce, "NOT_ENOUGH_REPLICAS")
+        yield from _answered_with(state, produce, "NOT_ENOUGH_REPLICAS")
         return
     offset = _held_at(leader, produce)
     if isinstance(offset, Refusal):
-        yield from _answered_with(state, leader, produce, offset.value)
+        yield from _answered_with(state, produce, offset.value)
         return
-    sentence = f"Broker {leader.broker} already holds {produce.record}, by its sequence number."
     if offset is None:
         offset = leader.log_end
         producer = produce.producer if produce.idempotent else None
@@ -84,13 +82,11 @@ def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce
             offset, produce.record, leader.leader_epoch, producer, produce.sequence, produce.key, produce.tombstone
         )
         leader = with_advanced_watermark(append(leader, (entry,), offset + 1), config)
-        sentence = f"Broker {leader.broker} appends {produce.record} at offset {offset}."
     after = _without(state.with_replica(leader), produce)
     if produce.acks == "all":
-        yield sentence, after._replace(pending=(*after.pending, Pending(produce, leader.broker, offset)))
+        yield after._replace(pending=(*after.pending, Pending(produce, leader.broker, offset)))
     else:
-        known = None if produce.acks == "0" else offset
-        yield f"{sentence} It is acknowledged.", _acknowledged(after, produce.record, known)
+        yield _acknowledged(after, produce.record, None if produce.acks == "0" else offset)
 
 
 def _held_at(leader: Replica, produce: Produce) -> Refusal | int | None:
@@ -99,10 +95,10 @@ def _held_at(leader: Replica, produce: Produce) -> Refusal | int | None:
     return check_batch(remembered(leader.producers, produce.producer), 0, produce.sequence)
 
 
-def _answered_with(state: ClusterState, leader: Replica, produce: Produce, error: str) -> Iterator[Outcome]:
+def _answered_with(state: ClusterState, produce: Produce, error: str) -> Iterator[ClusterState]:
     if produce.error != error:
         failed = tuple(produce._replace(error=error) if p == produce else p for p in state.outgoing)
-        yield f"Broker {leader.broker} answers {produce.record} with {error}.", state._replace(outgoing=failed)
+        yield state._replace(outgoing=failed)
 
 
 def _without(state: ClusterState, produce: Produce) -> ClusterState:
@@ -114,13 +110,12 @@ def _acknowledged(state: ClusterState, record: str, offset: int | None) -> Clust
     return state._replace(acknowledged=(*state.acknowledged, (record, offset)))
 
 
-def answer(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def answer(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A leader answers acks=all once its high watermark has passed the record; one that no longer leads, or is
     gone, leaves the producer to try again, and so does one that leads again without the record; urgent."""
     for pending in state.pending:
         replica = state.replica(pending.broker)
         rest = state._replace(pending=tuple(other for other in state.pending if other != pending))
-        record = pending.produce.record
         deposed = replica.role != LEADER or pending.offset >= replica.log_end
         if not replica.up or (replica.runs and deposed):
             error = "NOT_LEADER_OR_FOLLOWER" if replica.up else "NETWORK_EXCEPTION"
@@ -129,11 +124,9 @@ def answer(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
             if refuses_append(len(replica.isr), config.effective_min_isr):
                 yield _retried(rest, pending, "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
             else:
-                sentence = f"Broker {replica.broker} acknowledges {record} at offset {pending.offset}."
-                yield sentence, _acknowledged(rest, record, pending.offset)
+                yield _acknowledged(rest, pending.produce.record, pending.offset)
 
 
-def _retried(state: ClusterState, pending: Pending, error: str) -> Outcome:
-    again = pending.produce._replace(error=error)
-    sentence = f"The answer for {again.record} is {error}: its producer will send it again."
-    return sentence, state._replace(outgoing=(again, *state.outgoing))
+def _retried(state: ClusterState, pending: Pending, error: str) -> ClusterState:
+    """The state once a record's producer has to send it again."""
+    return state._replace(outgoing=(pending.produce._replace(error=error), *state.outgoing))

@@ -8,7 +8,7 @@ Left out: ZooKeeper itself (its writes are atomic and seen at once), UpdateMetad
 
 from collections.abc import Collection, Iterator
 
-from kafka_chaos.reference_model.lockstep.brokers import Outcome, reachable_leader, with_advanced_watermark
+from kafka_chaos.reference_model.lockstep.brokers import reachable_leader, with_advanced_watermark
 from kafka_chaos.reference_model.lockstep.state import (
     LEADER,
     NOBODY,
@@ -155,13 +155,13 @@ def unclean_shutdown(state: ClusterState, config: ClusterConfig, broker: int) ->
     return state._replace(partition=with_isr(partition, config, isr, unclean=broker))
 
 
-def session_ends(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def session_ends(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """The session of a dead process runs out; urgent. In KRaft mode the active controller has to be there to see it."""
     if state.quorum is not None and not state.controller_runs:
         return
     for replica in state.replicas:
         if not replica.up and replica.registered:
-            yield (f"The session of broker {replica.broker} ends.", session_ended(state, config, replica.broker))
+            yield session_ended(state, config, replica.broker)
 
 
 def session_ended(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
@@ -171,16 +171,14 @@ def session_ended(state: ClusterState, config: ClusterConfig, broker: int) -> Cl
     return broker_failed(state, config, broker)
 
 
-def controller_takes_over(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def controller_takes_over(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A live broker becomes controller in a new controller epoch, and informs every broker; urgent."""
     if state.controller or state.quorum is not None:
         return
     for replica in state.replicas:
         if replica.runs and replica.registered:
-            epoch = state.controller_epoch + 1
-            after = state._replace(controller=replica.broker, controller_epoch=epoch)
-            after = _catch_up(after, config)
-            yield f"Broker {replica.broker} becomes controller, controller epoch {epoch}.", after
+            after = state._replace(controller=replica.broker, controller_epoch=state.controller_epoch + 1)
+            yield _catch_up(after, config)
 
 
 def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
@@ -211,7 +209,7 @@ def start_reassignment(state: ClusterState, config: ClusterConfig, target: tuple
     return decide(state, config, old.leader, old.isr)
 
 
-def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """All of the target is in the ISR: the target becomes the assignment, one of it leads, the others leave; urgent.
 
     The assignment changes in a new leader epoch. With ZooKeeper, so does the ISR with each replica that leaves it; in
@@ -234,15 +232,14 @@ def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterato
             if broker in after.partition.isr:
                 after = decide(after, config, leader, _except(after.partition.isr, [broker]))
     stops = tuple(request_to(after, b)._replace(stop=True) for b in removed if state.replica(b).registered)
-    names = ", ".join(map(str, partition.target))
-    yield f"The reassignment to {names} is complete.", after._replace(requests=after.requests + stops)
+    yield after._replace(requests=after.requests + stops)
 
 
 def _except(isr: tuple[int, ...], removed: list[int]) -> tuple[int, ...]:
     return tuple(member for member in isr if member not in removed)
 
 
-def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """The leader of record admits a follower whose fetch has reached its high watermark and epoch; urgent."""
     leader = leader_of_record(state)
     if leader is None:
@@ -252,16 +249,16 @@ def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
         follower = state.replica(broker)
         caught_up = may_join_isr(end, leader.high_watermark, start) and follower.registered
         if broker not in leader.isr and caught_up and reachable_leader(state, config, follower) is not None:
-            yield f"Broker {broker} joins the ISR.", _with_isr(state, config, leader, (*leader.isr, broker))
+            yield _with_isr(state, config, leader, (*leader.isr, broker))
 
 
-def shrink_isr(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def shrink_isr(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """The leader of record drops a follower that does not catch up; urgent where the lag time is short."""
     if config.lag_is_short:
         yield from drop_lagging(state, config)
 
 
-def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """Every way the leader of record can drop a follower that it has not seen at its log end."""
     leader = leader_of_record(state)
     if leader is None:
@@ -273,7 +270,7 @@ def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome
         stuck = reachable_leader(state, config, state.replica(broker)) is None
         if stuck and lags(known.get(broker, -1), leader.log_end):
             rest = tuple(member for member in leader.isr if member != broker)
-            yield f"Broker {broker} leaves the ISR.", _with_isr(state, config, leader, rest)
+            yield _with_isr(state, config, leader, rest)
 
 
 def leader_of_record(state: ClusterState) -> Replica | None:

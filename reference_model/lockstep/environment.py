@@ -174,7 +174,7 @@ def heal(state: ClusterState, config: ClusterConfig, channel: str, source: int, 
 def expire_lag(state: ClusterState, config: ClusterConfig) -> ClusterState:
     """`replica.lag.time.max.ms` passes: the leader drops every follower that does not catch up."""
     while (dropped := next(drop_lagging(state, config), None)) is not None:
-        state = dropped[1]
+        state = dropped
     return state
 
 

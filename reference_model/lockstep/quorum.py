@@ -7,7 +7,6 @@ is left out: the epoch counts elections that were won.
 
 from collections.abc import Iterator
 
-from kafka_chaos.reference_model.lockstep.brokers import Outcome
 from kafka_chaos.reference_model.lockstep.controller import broker_failed
 from kafka_chaos.reference_model.lockstep.processes import register, require
 from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterConfig, ClusterState, Quorum
@@ -31,7 +30,7 @@ def start_controllers(state: ClusterState, config: ClusterConfig, controllers: t
     return _with(state, down=tuple(one for one in quorum.down if one not in controllers))
 
 
-def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """Controllers resign, are deposed and are elected, as far as they reach each other; urgent."""
     quorum = state.quorum
     if quorum is None:
@@ -40,29 +39,30 @@ def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Ite
     if not active:
         yield from _elect(state, quorum, electable)
     elif active in quorum.down:
-        yield f"Controller {active} is gone.", state._replace(controller=NOBODY)
+        # The active controller is gone.
+        yield state._replace(controller=NOBODY)
     elif not stays_active(len(state.reached_by(active)), len(quorum.voters), resigns=config.resigns_without_majority):
         campaigned = (*quorum.campaigned, active)
         after = _with(state, campaigned=campaigned, deposed_while_reached=True)
-        yield f"Controller {active} resigns.", after._replace(controller=NOBODY)
+        yield after._replace(controller=NOBODY)
     elif quorum.rival and set(state.reached_by(active)) & set(state.reached_by(quorum.rival)):
-        after = _take_over(_with(state, deposed_while_reached=True), quorum.rival)
-        yield f"Controller {active} learns of controller {quorum.rival}.", after
+        # The active controller learns of its rival.
+        yield _take_over(_with(state, deposed_while_reached=True), quorum.rival)
     elif active not in electable and not quorum.rival:
-        for rival in electable:
-            yield f"Controller {rival} is elected; brokers do not hear of it.", _with(state, rival=rival)
+        # Brokers do not hear of the election.
+        yield from (_with(state, rival=rival) for rival in electable)
     else:
         yield from _meet_again(state, config, quorum)
 
 
-def _elect(state: ClusterState, quorum: Quorum, electable: list[int]) -> Iterator[Outcome]:
+def _elect(state: ClusterState, quorum: Quorum, electable: list[int]) -> Iterator[ClusterState]:
     """Any controller with a majority is elected. Without one, each that runs goes on trying."""
     for controller in electable:
         if controller not in quorum.behind:
-            yield f"Controller {controller} is active.", _take_over(state, controller)
+            yield _take_over(state, controller)
     trying = tuple(one for one in quorum.voters if one not in quorum.down)
     if not electable and not (quorum.interrupted and quorum.campaigned == trying):
-        yield "No controller has a majority.", _with(state, interrupted=True, campaigned=trying)
+        yield _with(state, interrupted=True, campaigned=trying)
 
 
 def _take_over(state: ClusterState, controller: int) -> ClusterState:
@@ -84,7 +84,7 @@ def _take_over(state: ClusterState, controller: int) -> ClusterState:
     )
 
 
-def _meet_again(state: ClusterState, config: ClusterConfig, quorum: Quorum) -> Iterator[Outcome]:
+def _meet_again(state: ClusterState, config: ClusterConfig, quorum: Quorum) -> Iterator[ClusterState]:
     """One that has campaigned alone is back: it follows, or makes the others elect. What they have written meanwhile it
     lacks, so that nobody votes for it."""
     for back in quorum.campaigned:
@@ -93,23 +93,22 @@ def _meet_again(state: ClusterState, config: ClusterConfig, quorum: Quorum) -> I
         after = _with(state, campaigned=_without(quorum.campaigned, back))
         if disturbs(campaigned=True, asks_first=config.asks_before_election):
             after = _with(after, behind=(*quorum.behind, back))._replace(controller=NOBODY)
-        yield f"Controller {back} is back.", after
+        yield after
 
 
-def doubted_sessions_end(state: ClusterState, config: ClusterConfig) -> Iterator[Outcome]:
+def doubted_sessions_end(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A new controller hears of a broker in time, or takes its session for over, and lets it back; urgent."""
     quorum = state.quorum
     if quorum is None or not state.controller_runs:
         return
     for broker in quorum.doubted:
         left = _with(state, doubted=_without(quorum.doubted, broker))
-        yield f"The controller hears of broker {broker} in time.", left
-        over = _with(left, returning=(*quorum.returning, broker))
-        yield f"The session of broker {broker} is over.", broker_failed(over, config, broker)
+        yield left
+        yield broker_failed(_with(left, returning=(*quorum.returning, broker)), config, broker)
     for broker in quorum.returning:
         after = _with(state, returning=_without(quorum.returning, broker))
         returns = state.replica(broker).runs and not state.replica(broker).registered
-        yield f"Broker {broker} is no longer fenced.", register(after, config, broker) if returns else after
+        yield register(after, config, broker) if returns else after
 
 
 def _leads_majority(state: ClusterState, controller: int) -> bool:

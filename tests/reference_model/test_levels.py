@@ -22,8 +22,8 @@ from kafka_chaos.reference_model.lane.state import (
 )
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
-from kafka_chaos.reference_model.lockstep.cluster_model import Step
 from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterConfig, ClusterState
+from kafka_chaos.reference_model.lockstep.stepping import Step
 from kafka_chaos.reference_model.search import Budget, breadth_first
 from tests.reference_model.lockstep.cluster_steps import produce
 from tests.reference_model.lockstep.test_search import FAULTS, KILL, SLOW_FOLLOWER, TWO

@@ -121,7 +121,7 @@ def test_no_broker_joins_the_isr_of_the_full_model_before_the_start_of_the_leade
     def joins(end: int) -> bool:
         leading = leader._replace(fetched=((2, 0), (3, end)))
         after = state._replace(partition=partition).with_replica(leading).with_replica(follower)
-        return any(after.partition.isr == (1, 2, 3) for _, after in expand_cluster_isr(after, config))
+        return any(after.partition.isr == (1, 2, 3) for after in expand_cluster_isr(after, config))
 
     assert [joins(end) for end in (0, 1, 2)] == [False, False, True]
 
@@ -202,8 +202,6 @@ def test_a_broker_that_does_not_know_a_producer_takes_any_first_sequence(
 
     def appends(sequence: int) -> bool:
         produce = Produce("new", idempotent=True, sequence=sequence)
-        return any(
-            after.replica(1).log_end > len(log) for _, after in send(state._replace(outgoing=(produce,)), config)
-        )
+        return any(after.replica(1).log_end > len(log) for after in send(state._replace(outgoing=(produce,)), config))
 
     assert [sequence for sequence in (0, 1, 5) if appends(sequence)] == taken

@@ -19,14 +19,14 @@ from kafka_chaos.contract.lane.groups import OF_GROUPS
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.groups.state import ACTIVE, DEAD, NONE, Setup, State, slots_in
-from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.groups.steps import ACTIONS, GroupState, of_group
 from kafka_chaos.reference_model.lockstep.observation.clients import NOBODY, GroupObservation, MemberObservation
-from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Comparison, Difference, Observation, nearest
+from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterState
+from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, settled
 from kafka_chaos.reference_model.machine import shown
-from kafka_chaos.reference_model.search import ScopeNotExhausted
 from kafka_chaos.reference_model.tuples import exchanged
 
 MAX_STATES = 20_000
@@ -91,51 +91,35 @@ def _of_nobody(part: State) -> State:
 
 
 @dataclass
-class GroupModel:
+class GroupModel(SteppedModel[GroupState]):
     """A group under a setup, and the states that it may be in now."""
 
     setup: Setup
     states: frozenset[GroupState]
 
     def __post_init__(self) -> None:
-        self.states = self.settled(self.states)
+        self.states = self.settle(self.states)
 
-    def apply(self, action: Step) -> None:
-        """Take a step in every state there may be. Raises `ActionError` if it is possible in none of them."""
+    def apply(self, action: Step) -> frozenset[GroupState]:
+        """Take a step in every state there may be, and settle."""
         act = ACTIONS[action.name]
         after = [found for state in self.states for found in act(state, self.setup, **dict(action.arguments))]
         if not after:
             raise ActionError(f"{action.name} {dict(action.arguments)}: impossible in every state of the group")
-        self.states = self.settled(after)
+        self.states = self.settle(after)
+        return self.states
 
-    def settled(self, states: Iterable[GroupState]) -> frozenset[GroupState]:
-        """Every state in which nothing urgent is left to happen; raises `ScopeNotExhausted` beyond `MAX_STATES`."""
-        known = set(states)
-        frontier, found = list(known), set()
-        while frontier:
-            state = frontier.pop()
-            follows = list(urgent(state, self.setup))
-            if not follows:
-                found.add(state)
-            for after in (*follows, *optional(state, self.setup)):
-                if after not in known:
-                    known.add(after)
-                    frontier.append(after)
-            if len(known) > MAX_STATES:
-                raise ScopeNotExhausted(f"more than {MAX_STATES} states of a group between two steps")
-        return frozenset(found)
+    def settle(self, states: Iterable[GroupState]) -> frozenset[GroupState]:
+        """Every state in which nothing urgent is left to happen."""
+        return frozenset(settled(states, self._following, MAX_STATES))
 
-    def compare(self, seen: GroupObservation) -> tuple[frozenset[GroupState], tuple[Difference, ...]]:
-        """The states that match an observation, or, if none does, what differs."""
-        return nearest({state: self._mismatches(state, seen) for state in self.states})
+    def observe(self, state: GroupState) -> Observation:
+        """A state, as one would observe all of it."""
+        return Observation(group=observe_group(state, self.setup))
 
-    def _mismatches(self, state: GroupState, seen: GroupObservation) -> dict[tuple[int, str], tuple[object, object]]:
-        expected = observe_group(state, self.setup).values()
-        return {
-            (GROUP, name): (value, expected[name])
-            for name, value in seen.values().items()
-            if name in expected and expected[name] != value
-        }
+    def _following(self, state: GroupState) -> Iterator[tuple[GroupState, bool]]:
+        yield from ((after, True) for after in urgent(state, self.setup))
+        yield from ((after, False) for after in optional(state, self.setup))
 
     def anomalies(self) -> list[str]:
         """The anomalies of the group if the run ended now, by the definitions of docs/anomalies.md."""
@@ -172,7 +156,7 @@ class GroupedModel(ClusterModel):
 
     def __init__(self, cluster: ClusterModel, group: GroupModel) -> None:
         self.group = group
-        super().__init__(cluster.config, cluster.urgent, cluster.optional, cluster.states)
+        super().__init__(cluster.config, cluster.states)
 
     def apply(self, action: Step) -> frozenset[ClusterState]:
         """As `ClusterModel.apply`; steps of members too."""
@@ -183,17 +167,16 @@ class GroupedModel(ClusterModel):
 
     def settle(self, states: Iterable[ClusterState]) -> frozenset[ClusterState]:
         """As `ClusterModel.settle`; whatever the group does by itself may have happened meanwhile."""
-        self.group.states = self.group.settled(self.group.states)
+        self.group.states = self.group.settle(self.group.states)
         return super().settle(states)
 
-    def compare(self, observation: Observation) -> Comparison[ClusterState]:
+    def compare(self, seen: Observation) -> Comparison[ClusterState]:
         """As `ClusterModel.compare`, with the differences of the group after those of the cluster."""
-        cluster = super().compare(observation)
-        _, differences = self.group.compare(observation.group or GroupObservation())
-        return Comparison(frozenset() if differences else cluster.matching, (*cluster.differences, *differences))
+        cluster, group = super().compare(seen), self.group.compare(Observation(group=seen.group))
+        matching = cluster.matching if group.conforms else frozenset[ClusterState]()
+        return Comparison(matching, (*cluster.differences, *group.differences))
 
-    def narrow(self, observation: Observation) -> Comparison[ClusterState]:
+    def narrow(self, seen: Observation) -> Comparison[ClusterState]:
         """As `ClusterModel.narrow`, the group's states too."""
-        matching, _ = self.group.compare(observation.group or GroupObservation())
-        self.group.states = matching or self.group.states
-        return super().narrow(observation)
+        self.group.narrow(Observation(group=seen.group))
+        return super().narrow(seen)

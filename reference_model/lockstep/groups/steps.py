@@ -15,9 +15,9 @@ from kafka_chaos.reference_model.groups.state import (
     slots_in,
     with_member,
 )
-from kafka_chaos.reference_model.lockstep.cluster_model import Step, step_of
 from kafka_chaos.reference_model.lockstep.observation.clients import COMMITTED, GIVEN, PROCESSED, REFUSED, Deed
 from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.stepping import Step, step_of
 from kafka_chaos.reference_model.tuples import exchanged
 
 

@@ -58,6 +58,17 @@ class TransactionsObservation:
     producers: Mapping[str, ProducerObservation] = field(default_factory=dict)
     offsets: OffsetsObservation | None = None
 
+    def values(self) -> dict[str, Any]:
+        """Everything that was observed, by the name that a difference gives it: "partition 0, log" and so on."""
+        named: dict[str, Any] = {
+            **{f"partition {number}": one for number, one in sorted(self.partitions.items())},
+            **{f"transactional id {name}": one for name, one in self.transactions.items()},
+            **{f"producer {name}": one for name, one in self.producers.items()},
+        }
+        if self.offsets is not None:
+            named["the group's offset"] = self.offsets
+        return {f"{place}, {name}": getattr(one, name) for place, one in named.items() for name in one.__slots__}
+
 
 NOBODY = 0
 

@@ -6,7 +6,7 @@ ZooKeeper), the field, what was seen there, and every value that some allowed st
 allowed states that differ in the fewest fields.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
@@ -40,6 +40,10 @@ class ReplicaObservation:
     isr: tuple[int, ...] | None = None
 
 
+Place = tuple[int, str]
+"""Where a value was observed: a broker, or one of `PLACES`, and the name of the field."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """An observation of a cluster: replicas by broker, the partition's metadata, the `controller` (0: none), the
@@ -56,6 +60,17 @@ class Observation:
     acknowledged: tuple[tuple[str, int | None], ...] | None = None
     group: GroupObservation | None = None
     transactions: TransactionsObservation | None = None
+
+    def values(self) -> dict[Place, Any]:
+        """Everything that was observed, by its place."""
+        found: dict[Place, Any] = {(NOBODY, name): getattr(self, name) for name in _OF_THE_CLUSTER}
+        for broker, replica in self.replicas.items():
+            found |= {(broker, name): getattr(replica, name) for name in replica.__slots__}
+        found = {place: value for place, value in found.items() if value is not None}
+        for place, observed in ((GROUP, self.group), (TRANSACTIONS, self.transactions)):
+            if observed is not None:
+                found |= {(place, name): value for name, value in observed.values().items()}
+        return found
 
 
 _OF_THE_CLUSTER = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
@@ -97,33 +112,26 @@ class Comparison(Generic[S]):
         return bool(self.matching)
 
 
-def compare(states: Iterable[ClusterState], observation: Observation) -> Comparison[ClusterState]:
-    """Compare an observation with the states allowed. Raises `KeyError` for a broker that is not there."""
-    return Comparison(*nearest({state: _mismatches(state, observation) for state in states}))
-
-
-def nearest(
-    mismatches: Mapping[S, Mapping[tuple[int, str], tuple[Any, Any]]],
-) -> tuple[frozenset[S], tuple[Difference, ...]]:
-    """The states without a mismatch, (place, field) → (observed, expected); if all have one, what differs."""
+def compare(allowed_states: Mapping[S, Observation], observation: Observation) -> Comparison[S]:
+    """Compare an observation with the states allowed, each with what one would observe in it."""
+    seen = observation.values()
+    mismatches = {state: _mismatches(expected.values(), seen) for state, expected in allowed_states.items()}
     matching = frozenset(state for state, different in mismatches.items() if not different)
     if matching:
-        return matching, ()
+        return Comparison(matching, ())
     fewest = min((len(different) for different in mismatches.values()), default=0)
     closest = [different for different in mismatches.values() if len(different) == fewest]
-    allowed: dict[tuple[int, str], dict[Any, None]] = {}
-    observed: dict[tuple[int, str], Any] = {}
+    allowed: dict[Place, dict[Any, None]] = {}
     for different in closest:
-        for where, (seen, expected) in different.items():
-            observed[where] = seen
+        for where, expected in different.items():
             allowed.setdefault(where, {})[expected] = None
     # Of several nearest states, name the places that differ in all of them, if there are any.
     common = [where for where in allowed if all(where in different for different in closest)] or list(allowed)
     differences = tuple(
-        Difference(broker, name, observed[broker, name], tuple(sorted(allowed[broker, name], key=repr)))
+        Difference(broker, name, seen.get((broker, name)), tuple(sorted(allowed[broker, name], key=repr)))
         for broker, name in sorted(common)
     )
-    return frozenset(), differences
+    return Comparison(frozenset(), differences)
 
 
 def observe_replica(replica: Replica) -> ReplicaObservation:
@@ -147,26 +155,23 @@ def observe_state(state: ClusterState) -> Observation:
     )
 
 
-def _mismatches(state: ClusterState, observation: Observation) -> dict[tuple[int, str], tuple[Any, Any]]:
-    """(broker, field) → (observed, expected), where they differ."""
-    different: dict[tuple[int, str], tuple[Any, Any]] = {}
-    expected_state = observe_state(state)
-    for name in _OF_THE_CLUSTER:
-        seen, expected = getattr(observation, name), getattr(expected_state, name)
-        if seen is not None and seen != expected:
-            different[NOBODY, name] = (seen, expected)
-    for broker, replica in observation.replicas.items():
-        expected_replica = observe_replica(state.replica(broker))
-        for one in fields(ReplicaObservation):
-            seen, expected = getattr(replica, one.name), getattr(expected_replica, one.name)
-            if seen is not None and seen != (_without_epochs(expected) if _lacks_epochs(one.name, seen) else expected):
-                different[broker, one.name] = (seen, expected)
-    return different
+def _mismatches(expected: Mapping[Place, Any], seen: Mapping[Place, Any]) -> dict[Place, Any]:
+    """The expected values of the places that differ.
+
+    What a group has that the model does not know of matches anything. Of transactions all is observed: nothing may be
+    missing.
+    """
+    different = {
+        where: expected.get(where)
+        for where, value in seen.items()
+        if (where in expected or where[0] != GROUP) and value != _as_seen(where, expected.get(where), value)
+    }
+    missing = {where: value for where, value in expected.items() if where[0] == TRANSACTIONS and where not in seen}
+    return different | missing
 
 
-def _lacks_epochs(name: str, seen: Any) -> bool:
-    return name == "log" and any(epoch == NO_EPOCH for _, _, epoch in seen)
-
-
-def _without_epochs(log: tuple[tuple[int, str, int], ...]) -> tuple[tuple[int, str, int], ...]:
-    return tuple((offset, record, NO_EPOCH) for offset, record, _ in log)
+def _as_seen(where: Place, expected: Any, seen: Any) -> Any:
+    """The expected value in the form of the observed one: a log without leader epochs is compared without them."""
+    if expected is not None and where[1] == "log" and where[0] > NOBODY and any(one[2] == NO_EPOCH for one in seen):
+        return tuple((offset, record, NO_EPOCH) for offset, record, _ in expected)
+    return expected

@@ -1,10 +1,9 @@
 """The model of transactions as an interpreter of scenarios: step by step the state that it settles in, as observed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.reference_model.lockstep.cluster_model import Step, step_of
 from kafka_chaos.reference_model.lockstep.observation.clients import (
     ABORT,
     COMMIT,
@@ -14,7 +13,8 @@ from kafka_chaos.reference_model.lockstep.observation.clients import (
     TransactionObservation,
     TransactionsObservation,
 )
-from kafka_chaos.reference_model.lockstep.observation.cluster import TRANSACTIONS, Comparison, Observation, nearest
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, step_of
 from kafka_chaos.reference_model.lockstep.transactions.steps import (
     ACTIONS,
     TransactionsConfig,
@@ -49,7 +49,7 @@ def transaction_step(name: str, **arguments: Any) -> Step:
 
 
 @dataclass(slots=True)
-class TransactionsModel:
+class TransactionsModel(SteppedModel[TransactionsState]):
     """Transactions under a configuration, and the states they may be in now."""
 
     config: TransactionsConfig
@@ -60,7 +60,7 @@ class TransactionsModel:
             self.states = self.settle([self.config.initial()])
 
     def apply(self, action: Step) -> frozenset[TransactionsState]:
-        """Take an external action, and settle. Raises `ActionError` if it is impossible."""
+        """Take an external action, and settle."""
         took = (ACTIONS[action.name](state, self.config, **dict(action.arguments)) for state in self.states)
         self.states = self.settle(took)
         return self.states
@@ -69,24 +69,9 @@ class TransactionsModel:
         """The states in which nothing more happens of itself."""
         return frozenset(settled(state, self.config) for state in states)
 
-    def compare(self, observation: Observation) -> Comparison[TransactionsState]:
-        """Whether an observation is one of the states there may be, and if not, what differs."""
-        seen = _places(observation.transactions or TransactionsObservation())
-        return Comparison(*nearest({state: self._mismatches(state, seen) for state in self.states}))
-
-    def narrow(self, observation: Observation) -> Comparison[TransactionsState]:
-        """`compare`, and keep only the states that match, if any do."""
-        comparison = self.compare(observation)
-        self.states = comparison.matching or self.states
-        return comparison
-
-    def _mismatches(self, state: TransactionsState, seen: Mapping[str, Any]) -> dict[tuple[int, str], tuple[Any, Any]]:
-        expected = _places(observe_transactions(state, self.config))
-        return {
-            (TRANSACTIONS, name): (seen.get(name), expected.get(name))
-            for name in {**expected, **seen}
-            if seen.get(name) != expected.get(name)
-        }
+    def observe(self, state: TransactionsState) -> Observation:
+        """A state, as one would observe it."""
+        return Observation(transactions=observe_transactions(state, self.config))
 
 
 def observe_transactions(state: TransactionsState, config: TransactionsConfig) -> TransactionsObservation:
@@ -131,15 +116,3 @@ def _offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> 
 
 def _record(number: int, state: TransactionsState, config: TransactionsConfig) -> str:
     return state.records[number // config.setup.size]
-
-
-def _places(seen: TransactionsObservation) -> dict[str, Any]:
-    """ "partition 0, log" and so on → value, of all that is there."""
-    named: dict[str, Any] = {
-        **{f"partition {number}": one for number, one in sorted(seen.partitions.items())},
-        **{f"transactional id {name}": one for name, one in seen.transactions.items()},
-        **{f"producer {name}": one for name, one in seen.producers.items()},
-    }
-    if seen.offsets is not None:
-        named["the group's offset"] = seen.offsets
-    return {f"{place}, {name}": getattr(one, name) for place, one in named.items() for name in one.__slots__}

@@ -3,15 +3,12 @@
 import pytest
 from cluster_search import checkpoint_high_watermark
 
-from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, Step, step
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import CLIENT, ClusterConfig, ClusterState
+from kafka_chaos.reference_model.lockstep.stepping import Step
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
-
-
-def sentences(model: ClusterModel) -> str:
-    return " ".join(sentence for state in model.states for sentence in model.stories[state])
 
 
 def all_of(model: ClusterModel, broker: int, name: str) -> set[object]:
@@ -63,7 +60,7 @@ def test_a_broker_starts_with_the_high_watermark_that_it_has_checkpointed(is_wri
     state = min(model.states, key=lambda one: one.replica(1).checkpointed_high_watermark)
     assert (state.replica(1).high_watermark, state.replica(1).checkpointed_high_watermark) == (1, 0)
     if is_written:
-        ((_, state), *_) = checkpoint_high_watermark(state, config)
+        (state, *_) = checkpoint_high_watermark(state, config)
     for action in ("kill", "start"):
         state = ACTIONS[action](state, config, broker=1)
     assert state.replica(1).high_watermark == int(is_written)
@@ -90,7 +87,6 @@ def test_a_request_of_a_deposed_controller_comes_late_and_is_refused() -> None:
     before = {state.replica(3) for state in model.states}
     assert {replica.controller_epoch for replica in before} == {2}
     model.apply(heal(1, 3, "control"))
-    assert "Broker 3 answers LeaderAndIsr(leader 2, leader epoch 2) with STALE_CONTROLLER_EPOCH." in sentences(model)
     assert all_of(model, 3, "leader_epoch") == {replica.leader_epoch for replica in before}
     assert not any(state.requests for state in model.states)
 
@@ -102,8 +98,9 @@ def test_a_request_that_a_dead_controller_could_not_send_is_never_delivered_and_
     assert not any(state.requests for state in model.states)
     assert all_of(model, 3, "leader") == {2}
     assert all_of(model, 3, "controller_epoch") == {2}
+    known = all_of(model, 3, "leader_epoch")
     model.apply(heal(1, 3, "control"))
-    assert "STALE" not in sentences(model)
+    assert all_of(model, 3, "leader_epoch") == known
 
 
 def test_a_frozen_broker_still_reads_what_a_dead_controller_had_sent_it() -> None:
@@ -150,8 +147,6 @@ def test_a_shutdown_moves_the_leader_before_the_session_ends_and_a_failure_after
     model = run(ClusterConfig(controller=2), produce("m1"), step(action, broker=1))
     assert the_partition(model).leader == 2
     assert leader_epochs(model) == 1
-    sessions = {"The session of broker 1 ends." in model.stories[state] for state in model.states}
-    assert sessions == {action == "kill"}
     assert all_of(model, 1, "flushed") == {1 if action == "stop" else 0}
 
 
@@ -166,7 +161,6 @@ def test_power_loss_leaves_what_was_flushed() -> None:
 
 def test_a_broker_with_a_failed_log_directory_answers_so_and_stays_offline_over_a_restart() -> None:
     model = run(ClusterConfig(controller=3), produce("m1"), step("fail_log_directory", broker=1))
-    assert "Broker 1 answers LeaderAndIsr(leader 2, leader epoch 1) with KAFKA_STORAGE_ERROR." in sentences(model)
     assert the_partition(model).isr == (2, 3)
     model.apply(step("kill", broker=1))
     model.apply(step("start", broker=1))

@@ -7,8 +7,9 @@ from cluster_search import ClusterSearch, search_cluster
 
 from kafka_chaos.reference_model import Anomaly, Lane, Status, predict
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
-from kafka_chaos.reference_model.lockstep.cluster_model import Step, step
+from kafka_chaos.reference_model.lockstep.cluster_model import step
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.lockstep.stepping import Step
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from tests.reference_model.lockstep.cluster_steps import produce
 
@@ -57,7 +58,7 @@ def test_clean_faults_break_nothing_but_the_count_of_copies(environment: tuple[S
 def test_the_high_watermark_variant_loses_a_committed_record_to_one_kill() -> None:
     config = ClusterConfig(controller=2, protocol=PROTOCOLS["truncate-to-high-watermark"])
     found = search(config, (produce("m1"), produce("m2")), KILL)
-    assert any("dropping m" in sentence for sentence in found.breaches["strong_isr"])
+    assert "truncate" in found.breaches["strong_isr"]
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])

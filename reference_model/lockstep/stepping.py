@@ -1,0 +1,85 @@
+"""What the models in lock step have in common: steps, the states in which they settle, and what an observation leaves.
+
+A state has settled when nothing urgent is left to happen. What may or may not have happened by then makes the set of
+states: a real cluster that shows one of its members conforms, any other does not. `narrow` keeps the members that were
+observed, so that later steps are as exact as the observations allow.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation, compare
+from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.search import ScopeNotExhausted
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One external action of a scenario: its name among a model's actions, and its arguments."""
+
+    name: str
+    arguments: tuple[tuple[str, Any], ...] = ()
+
+
+def step_of(actions: Collection[str], name: str, **arguments: Any) -> Step:
+    """A step by the name of one of these actions; an unknown one raises `ActionError`."""
+    if name not in actions:
+        raise ActionError(f"{name!r}: expected an action out of {', '.join(sorted(actions))}")
+    return Step(name, tuple(sorted(arguments.items())))
+
+
+class SteppedModel(ABC, Generic[S]):
+    """A model in lock step: the `states` that it may be in now."""
+
+    states: frozenset[S]
+
+    @abstractmethod
+    def apply(self, action: Step) -> frozenset[S]:
+        """Take an external action in every state there may be, and settle.
+
+        Raises `ActionError` if the action is possible in none of them, or its arguments do not fit.
+        """
+
+    @abstractmethod
+    def settle(self, states: Iterable[S]) -> frozenset[S]:
+        """Every settled state that internal actions lead to; raises `ScopeNotExhausted` if they are too many."""
+
+    @abstractmethod
+    def observe(self, state: S) -> Observation:
+        """A state, as one would observe all of it."""
+
+    def compare(self, seen: Observation) -> Comparison[S]:
+        """Whether an observation is one of the states there may be, and if not, what differs."""
+        return compare({state: self.observe(state) for state in self.states}, seen)
+
+    def narrow(self, seen: Observation) -> Comparison[S]:
+        """`compare`, and keep only the states that match, if any do."""
+        comparison = self.compare(seen)
+        self.states = comparison.matching or self.states
+        return comparison
+
+
+def settled(start: Iterable[S], following: Callable[[S], Iterable[tuple[S, bool]]], most: int) -> set[S]:
+    """The states in which nothing urgent is left to happen. `following`: each next state, and whether it is urgent.
+
+    Raises `ScopeNotExhausted` beyond `most` states on the way.
+    """
+    passed = set(start)
+    frontier, reached = list(passed), set[S]()
+    while frontier:
+        state = frontier.pop()
+        is_settled = True
+        for after, is_urgent in following(state):
+            is_settled = is_settled and not is_urgent
+            if after not in passed:
+                passed.add(after)
+                frontier.append(after)
+        if is_settled:
+            reached.add(state)
+        if len(passed) > most:
+            raise ScopeNotExhausted(f"more than {most} states between two steps")
+    return reached
