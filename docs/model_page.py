@@ -28,7 +28,7 @@ from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVA
 from kafka_chaos.reference_model.groups import anomalies as group_anomalies
 from kafka_chaos.reference_model.groups import rules as group_rules
 from kafka_chaos.reference_model.groups.examine import GROUPS
-from kafka_chaos.reference_model.groups.examine import Question as GroupQuestion
+from kafka_chaos.reference_model.groups.state import Setup as GroupSetup
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.machine import Findings
 from kafka_chaos.reference_model.matrix import CUT_THEN_KILL, FAULT_SETS, LANES, UPGRADES
@@ -40,7 +40,7 @@ from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions import anomalies as transaction_anomalies
 from kafka_chaos.reference_model.transactions import rules as transaction_rules
 from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, stories_with
-from kafka_chaos.reference_model.transactions.examine import Question as TransactionQuestion
+from kafka_chaos.reference_model.transactions.state import Setup as TransactionSetup
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "benchmarks"))
@@ -69,18 +69,18 @@ TRACES: tuple[tuple[str, Anomaly, tuple[str, ...]], ...] = (
     ("acks=all, min ISR 2, unclean election", Anomaly.TRUNCATED_READ, ("kill",)),
     ("acks=all, idempotent, unclean election", Anomaly.DUPLICATE, ("kill", "kill")),
 )
-_BROKERS, _DATA, _STATES = {"brokers_may_fail": True}, {"data_may_lose": True}, {"states_may_be_lost": True}
-OF_TRANSACTIONS: Mapping[str, Mapping[str, bool]] = {
+_BROKERS, _DATA, _STATES = {"failovers": 1}, {"data_may_lose": True}, {"states_may_be_lost": True}
+OF_TRANSACTIONS: Mapping[str, Mapping[str, Any]] = {
     "requests are late": {},
     "brokers fail, and nothing acknowledged is lost": _BROKERS,
     "partitions may lose what is acknowledged": _BROKERS | _DATA,
     "so may __transaction_state (power loss)": _BROKERS | _DATA | _STATES,
-    "several producers, brokers fail": _BROKERS | {"several_producers": True},
+    "several producers, brokers fail": _BROKERS | {"ids": (0, 0, 1)},
 }
-OF_MEMBERS: Mapping[str, Mapping[str, bool]] = {
-    "members join, leave, and are too slow": {"leave": True},
-    "a member crashes": {"crash": True},
-    "a static member crashes": {"crash": True, "is_static": True},
+OF_MEMBERS: Mapping[str, Mapping[str, Any]] = {
+    "members join, leave, and are too slow": {"leaves": 1},
+    "a member crashes": {"crashes": 1},
+    "a static member crashes": {"crashes": 1, "is_static": True},
     "brokers fail, and nothing acknowledged is lost": _BROKERS,
     "`__consumer_offsets` may lose its end (power loss)": _BROKERS | {"offsets_may_be_lost": True},
 }
@@ -247,7 +247,7 @@ def transaction_rows() -> Iterator[str]:
 
 def transaction_row(rules: transaction_rules.Rules, name: str) -> str:
     """The anomalies that one protocol permits in one situation."""
-    question = TransactionQuestion(rules, **OF_TRANSACTIONS[name])
+    question = TransactionSetup(rules, **OF_TRANSACTIONS[name])
     found = _exhausted(TRANSACTIONS.examine(question, Budget(MAX_STATES)), f"{rules.name}, {name}")
     return f"| `{rules.name}` | {name} | {marks(transaction_anomalies.CHECKS, found.stories)} | {found.states} |"
 
@@ -255,7 +255,7 @@ def transaction_row(rules: transaction_rules.Rules, name: str) -> str:
 def late_end() -> tuple[str, ...]:
     """The trace of KAFKA-17754."""
     late = replace(transaction_rules.V1, late=frozenset(transaction_rules.Kind))
-    return stories_with(late, True, True)[TransactionAnomaly.TORN_TRANSACTION]
+    return stories_with(late, 2, 2)[TransactionAnomaly.TORN_TRANSACTION]
 
 
 def group_rows() -> Iterator[str]:
@@ -269,11 +269,9 @@ def group_rows() -> Iterator[str]:
             yield group_row(offsets, True, name, settings)
 
 
-def group_row(commits: str, is_loop: bool, name: str, settings: Mapping[str, bool]) -> str:
+def group_row(commits: str, is_loop: bool, name: str, settings: Mapping[str, Any]) -> str:
     """The anomalies that a way to commit permits in one situation; all rules must agree."""
-    questions = [
-        GroupQuestion(rules, commits, is_loop, are_removed=True, **settings) for rules in group_rules.PROTOCOL_RULES
-    ]
+    questions = [GroupSetup(rules, commits, is_loop, removals=1, **settings) for rules in group_rules.PROTOCOL_RULES]
     found = [_exhausted(GROUPS.examine(one, Budget(MAX_STATES)), f"{commits}, {name}") for one in questions]
     if len({frozenset(one.stories) for one in found}) > 1:
         raise RuntimeError(f"the rules differ in what they show, and need a row each: {commits}, {name}")
@@ -283,13 +281,13 @@ def group_row(commits: str, is_loop: bool, name: str, settings: Mapping[str, boo
 
 def slow_loop() -> tuple[str, ...]:
     """A loop that is too slow."""
-    question = GroupQuestion(group_rules.EAGER_RULES, AFTER, is_loop=True, are_removed=True)
+    question = GroupSetup(group_rules.EAGER_RULES, AFTER, is_loop=True, removals=1)
     return GROUPS.examine(question, Budget(MAX_STATES)).stories[GroupAnomaly.PROCESSED_TWICE]
 
 
 def lossy_coordinator() -> tuple[str, ...]:
     """A group whose coordinator's log loses its end."""
-    question = GroupQuestion(group_rules.COOPERATIVE_RULES, AFTER, are_removed=True, offsets_may_be_lost=True)
+    question = GroupSetup(group_rules.COOPERATIVE_RULES, AFTER, removals=1, offsets_may_be_lost=True)
     return GROUPS.examine(question, Budget(MAX_STATES)).stories[GroupAnomaly.OWNED_TWICE]
 
 

@@ -19,76 +19,15 @@ how the transactions of a loop end, which `transactions/` searches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from kafka_chaos.contract.lane.groups import LATEST, OF_GROUPS, GroupAnomaly
+from kafka_chaos.contract.lane.groups import LATEST, GroupAnomaly
 from kafka_chaos.reference_model.groups import coordinator, members
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
-from kafka_chaos.reference_model.groups.rules import Rules
 from kafka_chaos.reference_model.groups.state import Setup, State, initial_state
 from kafka_chaos.reference_model.groups.story import conclusion, sentence
 from kafka_chaos.reference_model.machine import Machine, Story
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Everything that the answer depends on: the rules, when offsets are committed, whether it is a loop, whether
-    members are static; whether they may crash, be removed without knowing it, join and leave; whether brokers may fail,
-    which logs may lose an acknowledged end, and whether members without a committed offset begin at the end."""
-
-    rules: Rules
-    commits: str
-    is_loop: bool = False
-    is_static: bool = False
-    crash: bool = False
-    are_removed: bool = False
-    several: bool = True
-    leave: bool = False
-    brokers_may_fail: bool = False
-    offsets_may_be_lost: bool = False
-    source_may_lose: bool = False
-    output_may_lose: bool = False
-    ends_may_tear: bool = False
-    resets_to_end: bool = False
-
-    @property
-    def anomalies(self) -> frozenset[GroupAnomaly]:
-        """The anomalies that are asked for."""
-        return frozenset(CHECKS) if self.is_loop else frozenset(OF_GROUPS)
-
-    @property
-    def setup(self) -> Setup:
-        """The scope of the first search."""
-        return Setup(
-            self.rules,
-            self.commits,
-            self.is_loop,
-            self.is_static,
-            crashes=int(self.crash),
-            removals=int(self.are_removed),
-            joins=int(self.several),
-            leaves=int(self.leave),
-            resets_to_end=self.resets_to_end,
-        )
-
-    def searches(self) -> Iterator[tuple[Setup, Set[GroupAnomaly]]]:
-        """Each search, with what it may answer."""
-        yield self.setup, self.anomalies
-        if self.brokers_may_fail:
-            yield replace(self.setup, failovers=1), self.anomalies
-        losing = replace(self.setup, losses=1)
-        if self.offsets_may_be_lost:
-            yield replace(losing, offsets_may_be_lost=True), self.anomalies
-        if self.source_may_lose:
-            yield replace(losing, source_may_lose=True), self.anomalies
-        if self.output_may_lose:
-            yield replace(losing, output_may_lose=True), self.anomalies
-        if self.ends_may_tear:
-            yield replace(losing, ends_may_tear=True), self.anomalies
-
 
 ACTIONS = (
     members.ask_for_offset,
@@ -139,14 +78,13 @@ GROUPS = Machine(
 
 
 @cache
-def stories_of_torn_ends(question: Question) -> dict[GroupAnomaly, Story]:
+def stories_of_torn_ends(setup: Setup) -> dict[GroupAnomaly, Story]:
     """The anomalies of a loop if one of its transactions ends in one of output and offsets only."""
-    return GROUPS.stories(question.anomalies, replace(question.setup, losses=1, ends_may_tear=True))
+    return GROUPS.stories(setup.anomalies, setup.with_loss("ends_may_tear"))
 
 
-def scope_of(question: Question) -> dict[str, Any]:
+def scope_of(setup: Setup) -> dict[str, Any]:
     """The scope, as `predict --json` names it."""
-    setup = question.setup
     return {
         "rules": setup.rules.name,
         "commits": setup.commits,
@@ -156,10 +94,10 @@ def scope_of(question: Question) -> dict[str, Any]:
         "crashes": setup.crashes,
         "removals": setup.removals,
         "leaves": setup.leaves,
-        "coordinator_failovers": int(question.brokers_may_fail),
-        "offsets_may_be_lost": question.offsets_may_be_lost,
-        "source_may_lose": question.source_may_lose,
-        "output_may_lose": question.output_may_lose,
-        "transactions_may_tear": question.ends_may_tear,
-        **({"resets_to": LATEST} if question.resets_to_end else {}),
+        "coordinator_failovers": setup.failovers,
+        "offsets_may_be_lost": setup.offsets_may_be_lost,
+        "source_may_lose": setup.source_may_lose,
+        "output_may_lose": setup.output_may_lose,
+        "transactions_may_tear": setup.ends_may_tear,
+        **({"resets_to": LATEST} if setup.resets_to_end else {}),
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.reference_model.groups.rules import Rules
 from kafka_chaos.reference_model.tuples import exchanged
 
@@ -18,9 +20,12 @@ ABSENT, ACTIVE, DEAD = range(3)
 GIVEN, FIRST_DONE, SECOND_DONE, EXPELLED = range(4)
 
 
+LOSSES = ("offsets_may_be_lost", "source_may_lose", "output_may_lose", "ends_may_tear")
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The rules and the scope of a search.
+    """The rules and the scope of a search, or of all the `searches` of a question.
 
     `commits`: when members commit (`contract.groups`); of a loop, when the offsets are. `slots` members read `records`
     records. At most so many `crashes`, `removals` of a member that goes on without knowing it, `joins` of further
@@ -47,6 +52,25 @@ class Setup:
     output_may_lose: bool = False
     ends_may_tear: bool = False
     resets_to_end: bool = False
+
+    @property
+    def anomalies(self) -> frozenset[GroupAnomaly]:
+        """The anomalies that are asked for."""
+        return frozenset(GroupAnomaly if self.is_loop else OF_GROUPS)
+
+    def with_loss(self, *losses: str) -> Setup:
+        """The scope without failovers, in which logs may lose only this, once."""
+        may_lose: dict[str, Any] = {name: name in losses for name in LOSSES}
+        return replace(self, failovers=0, losses=len(losses), **may_lose)
+
+    def searches(self) -> Iterator[tuple[Setup, Set[GroupAnomaly]]]:
+        """The searches for what this may show, one loss or failover at a time; each with what it may answer."""
+        yield self.with_loss(), self.anomalies
+        if self.failovers:
+            yield replace(self.with_loss(), failovers=self.failovers), self.anomalies
+        for loss in LOSSES:
+            if getattr(self, loss):
+                yield self.with_loss(loss), self.anomalies
 
 
 class Member(NamedTuple):

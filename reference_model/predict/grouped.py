@@ -10,14 +10,14 @@ longer than `max.poll.interval.ms`. Members crash only where the load says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, LATEST, Group, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
-from kafka_chaos.reference_model.groups.examine import Question, stories_of_torn_ends
+from kafka_chaos.reference_model.groups.examine import stories_of_torn_ends
 from kafka_chaos.reference_model.groups.rules import rules_of_group
+from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.machine import Findings, Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Prediction, answers_from
@@ -31,40 +31,37 @@ TEARS = (
 """Where a transaction may show one of these, its output and its offsets may end differently."""
 
 
-def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_lost: bool) -> Iterator[Question]:
+def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_lost: bool) -> Iterator[Setup]:
     """The questions of the lane: one for its group, one for its loop. `fails`: whether brokers may fail."""
 
-    def question(group: Group, commits: str) -> Question:
-        return _question(group, commits, fails=fails, offsets_may_be_lost=offsets_may_be_lost)
+    def question(group: Group, commits: str, **more: bool) -> Setup:
+        return Setup(
+            rules_of_group(group),
+            commits,
+            is_static=group.static,
+            crashes=int(group.crashes > 0),
+            removals=1,
+            joins=int(group.members > 1 or group.joins > 0),
+            leaves=int(group.leaves > 0),
+            failovers=int(fails),
+            offsets_may_be_lost=offsets_may_be_lost,
+            resets_to_end=group.reset == LATEST,
+            **more,
+        )
 
     if lane.group is not None:
         lossy = plain.status(Anomaly.TRUNCATED_READ) is not Status.FORBIDDEN
-        yield replace(question(lane.group, lane.group.commits), source_may_lose=lossy)
+        yield question(lane.group, lane.group.commits, source_may_lose=lossy)
     if lane.loop is not None:
         lossy = plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN
         in_transaction = lane.loop.offsets == IN_TRANSACTION
         tears = in_transaction and any(plain.transactions[anomaly].status is not Status.FORBIDDEN for anomaly in TEARS)
-        of_loop = question(lane.loop.group, lane.loop.offsets)
-        yield replace(of_loop, is_loop=True, output_may_lose=lossy, ends_may_tear=tears)
-
-
-def _question(group: Group, commits: str, *, fails: bool, offsets_may_be_lost: bool) -> Question:
-    return Question(
-        rules_of_group(group),
-        commits,
-        is_static=group.static,
-        crash=group.crashes > 0,
-        are_removed=True,
-        several=group.members > 1 or group.joins > 0,
-        leave=group.leaves > 0,
-        brokers_may_fail=fails,
-        offsets_may_be_lost=offsets_may_be_lost,
-        resets_to_end=group.reset == LATEST,
-    )
+        of_loop = {"is_loop": True, "output_may_lose": lossy, "ends_may_tear": tears}
+        yield question(lane.loop.group, lane.loop.offsets, **of_loop)
 
 
 def answers_of_groups(
-    lane: Lane, asked: Mapping[Question, Findings[GroupAnomaly]], answers: Prediction
+    lane: Lane, asked: Mapping[Setup, Findings[GroupAnomaly]], answers: Prediction
 ) -> dict[GroupAnomaly, AnomalyPrediction]:
     """The prediction for every anomaly of groups that concerns the lane, from complete searches."""
     states = sum(found.states for found in asked.values())
@@ -75,7 +72,7 @@ def answers_of_groups(
     return answers_from(lane.group_anomalies, stories, none, by_anomaly(_traces(asked, answers)))
 
 
-def _traces(asked: Iterable[Question], answers: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
+def _traces(asked: Iterable[Setup], answers: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
     """The traces of known defects that tear transactions, for a loop that commits its offsets in them."""
     torn = answers.transactions.get(TransactionAnomaly.TORN_TRANSACTION)
     for question in asked:

@@ -27,6 +27,7 @@ from kafka_chaos.contract.lane.lanes import CONSUMER_OFFSETS, TRANSACTION_STATE,
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.groups import examine as of_groups
+from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending, is_resolved
 from kafka_chaos.reference_model.lane.bounds import excluded
 from kafka_chaos.reference_model.lane.effects import Step
@@ -197,7 +198,7 @@ class _Work:
         lane = self.lane
         may_lose = self._may_lose(CONSUMER_OFFSETS)
         fails = bool(lane.faults or self.lockstep)
-        asked: dict[of_groups.Question, Findings[GroupAnomaly]] = {}
+        asked: dict[Setup, Findings[GroupAnomaly]] = {}
         for question in questions_of(lane, plain, fails=fails, offsets_may_be_lost=may_lose):
             asked[question] = of_groups.GROUPS.examine(question, self.budget)
             self.groups.update(asked[question].stories)

@@ -26,8 +26,9 @@ from kafka_chaos.reference_model.machine import Findings, Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction, answers_from
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
-from kafka_chaos.reference_model.transactions.examine import Question, stories_with
+from kafka_chaos.reference_model.transactions.examine import stories_with
 from kafka_chaos.reference_model.transactions.rules import V1_UNVERIFIED, V2, Kind, Rules, v1_in
+from kafka_chaos.reference_model.transactions.state import Setup
 
 IN_TRANSACTIONS: Mapping[Anomaly, str] = {
     Anomaly.OFFSET_GAP: "With transactions it is not looked for among records: markers occupy offsets that no consumer "
@@ -47,14 +48,14 @@ RENEWED = (
 
 def question_of(
     lane: Lane, transactional: Transactional, *, fails: bool, data_may_lose: bool, states_may_be_lost: bool
-) -> Question:
+) -> Setup:
     """The question of the lane; `fails`: whether brokers may fail. Offsets of a loop are a partition of their own."""
-    return Question(
+    return Setup(
         rules_of_transactions(lane),
-        several_records=transactional.size > 1,
-        several_partitions=lane.partitions > 1 or lane.loop is not None,
-        several_producers=transactional.producers > 1,
-        brokers_may_fail=fails,
+        ids=(0, 0, 1) if transactional.producers > 1 else (0, 0),
+        size=min(transactional.size, 2),
+        partitions=2 if lane.partitions > 1 or lane.loop is not None else 1,
+        failovers=int(fails),
         data_may_lose=data_may_lose,
         states_may_be_lost=states_may_be_lost,
     )
@@ -82,19 +83,19 @@ def _notes(anomaly: Anomaly, answer: AnomalyPrediction) -> Story:
 
 
 def answers_to(
-    question: Question, found: Findings[TransactionAnomaly], lane: Lane
+    question: Setup, found: Findings[TransactionAnomaly], lane: Lane
 ) -> dict[TransactionAnomaly, AnomalyPrediction]:
     """The prediction for every anomaly of transactions, from a complete search."""
     none = f"scope exhausted: none of {found.states} states of the transactional machine shows it"
     return answers_from(TransactionAnomaly, found.stories, none, by_anomaly(_traces(question, lane)))
 
 
-def _traces(question: Question, lane: Lane) -> Iterator[tuple[TransactionAnomaly, DefectTrace]]:
+def _traces(question: Setup, lane: Lane) -> Iterator[tuple[TransactionAnomaly, DefectTrace]]:
     """The anomalies that the known defects which concern a lane make reachable."""
     for id, variant in VARIANTS.items():
         if KNOWN_DEFECTS[id].concerns(lane):
             rules = variant(question.rules)
-            for anomaly, why in stories_with(rules, question.several_records, question.several_partitions).items():
+            for anomaly, why in stories_with(rules, question.size, question.partitions).items():
                 yield anomaly, DefectTrace((KNOWN_DEFECTS[id],), why)
 
 

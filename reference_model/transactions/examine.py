@@ -22,8 +22,8 @@ the last stable offset, for as long as it is frozen: that is no anomaly once it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -45,49 +45,6 @@ from kafka_chaos.reference_model.transactions.state import (
     initial_state,
 )
 from kafka_chaos.reference_model.transactions.story import conclusion, sentence
-
-CYCLE = frozenset({TransactionAnomaly.DEPENDENCY_CYCLE})
-TORN = frozenset({TransactionAnomaly.TORN_TRANSACTION})
-"""A transaction of one record can't be torn: nothing is to be searched for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Everything that the answer depends on: the rules, whether transactions have several records, the topic several
-    partitions, and the lane several producers, whether brokers may fail, and which logs may lose an acknowledged
-    end."""
-
-    rules: Rules
-    several_records: bool = True
-    several_partitions: bool = True
-    several_producers: bool = False
-    brokers_may_fail: bool = False
-    data_may_lose: bool = False
-    states_may_be_lost: bool = False
-
-    @property
-    def setup(self) -> Setup:
-        """The scope of the first search."""
-        size, partitions = 1 + self.several_records, 1 + self.several_partitions
-        return Setup(self.rules, size=size, partitions=partitions, failovers=0)
-
-    def searches(self) -> Iterator[tuple[Setup, Set[TransactionAnomaly]]]:
-        """Each search, with what it may answer."""
-        others = frozenset(TransactionAnomaly) - CYCLE - (frozenset() if self.several_records else TORN)
-        first = others if self.several_producers else others | CYCLE
-        yield self.setup, first
-        if self.brokers_may_fail:
-            yield replace(self.setup, delayed=0, failovers=1), first
-        losing = replace(self.setup, delayed=0, losses=1)
-        if self.states_may_be_lost:
-            yield replace(losing, states_may_be_lost=True), others
-        if self.data_may_lose:
-            yield replace(losing, data_may_lose=True), others
-        if self.data_may_lose and self.states_may_be_lost:
-            yield replace(losing, data_may_lose=True, states_may_be_lost=True), others
-        if self.several_producers:
-            yield replace(self.setup, ids=(0, 1), delayed=0), CYCLE
-
 
 ACTIONS = (
     producers.write,
@@ -150,27 +107,26 @@ TRANSACTIONS = Machine(
 
 
 @cache
-def stories_with(rules: Rules, several_records: bool, several_partitions: bool) -> Mapping[TransactionAnomaly, Story]:
+def stories_with(rules: Rules, size: int, partitions: int) -> Mapping[TransactionAnomaly, Story]:
     """The anomalies that a defect's rules make reachable without any fault: one late request is enough for most, two on
     one partition for the rest."""
-    setup = Question(rules, several_records, several_partitions).setup
+    setup = Setup(rules, size=size, partitions=partitions)
     stories: dict[TransactionAnomaly, Story] = {}
     for scope in (setup, replace(setup, delayed=2, partitions=1)):
         stories |= TRANSACTIONS.stories(CHECKS.keys() - stories.keys(), scope)
     return stories
 
 
-def scope_of(question: Question) -> dict[str, Any]:
+def scope_of(setup: Setup) -> dict[str, Any]:
     """The scope, as `predict --json` names it."""
-    setup = question.setup
     return {
         "protocol": setup.rules.name,
         "transactions": setup.transactions,
         "records": setup.size,
         "partitions": setup.partitions,
-        "incarnations": len(setup.ids),
+        "incarnations": len(setup.first.ids),
         "late_requests": setup.delayed,
-        "coordinator_failovers": int(question.brokers_may_fail),
-        "data_may_lose": question.data_may_lose,
-        "transaction_state_may_lose": question.states_may_be_lost,
+        "coordinator_failovers": setup.failovers,
+        "data_may_lose": setup.data_may_lose,
+        "transaction_state_may_lose": setup.states_may_be_lost,
     }

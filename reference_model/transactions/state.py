@@ -6,9 +6,11 @@ numbered in the order in which they begin, and record `i` of each goes to partit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.transactions.rules import Kind, Rules
 from kafka_chaos.reference_model.tuples import exchanged
 
@@ -31,9 +33,14 @@ OPEN, ASKED, COMMITTED, ABORTED = range(4)
 NONE = -1
 
 
+CYCLE = frozenset({TransactionAnomaly.DEPENDENCY_CYCLE})
+TORN = frozenset({TransactionAnomaly.TORN_TRANSACTION})
+"""A transaction of one record can't be torn: nothing is to be searched for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The rules and the scope of a search.
+    """The rules and the scope of a search, or of all the `searches` of a question.
 
     `ids` has the transactional id of each incarnation. `transactions` of `size` records each, over `partitions`.
     `delayed` requests may be late, `failovers` of the coordinator may happen, and of `losses` of a suffix each strikes
@@ -46,7 +53,7 @@ class Setup:
     size: int = 2
     partitions: int = 2
     delayed: int = 1
-    failovers: int = 1
+    failovers: int = 0
     losses: int = 0
     data_may_lose: bool = False
     states_may_be_lost: bool = False
@@ -58,6 +65,30 @@ class Setup:
     def record(self, transaction: int, index: int) -> int:
         """The number of a record among those of all transactions."""
         return transaction * self.size + index
+
+    @property
+    def first(self) -> Setup:
+        """The scope of the first search: two incarnations of one producer, while nothing fails."""
+        return replace(self, ids=(0, 0), failovers=0, losses=0, data_may_lose=False, states_may_be_lost=False)
+
+    def searches(self) -> Iterator[tuple[Setup, Set[TransactionAnomaly]]]:
+        """The searches for what this may show, a loss or a failover at a time; each with what it may answer."""
+        has_others = len(set(self.ids)) > 1
+        lost = frozenset(TransactionAnomaly) - CYCLE - (TORN if self.size == 1 else frozenset())
+        answers = lost if has_others else lost | CYCLE
+        in_time = replace(self.first, delayed=0)
+        yield self.first, answers
+        if self.failovers:
+            yield replace(in_time, failovers=self.failovers), answers
+        losing = replace(in_time, losses=1)
+        if self.states_may_be_lost:
+            yield replace(losing, states_may_be_lost=True), lost
+        if self.data_may_lose:
+            yield replace(losing, data_may_lose=True), lost
+        if self.data_may_lose and self.states_may_be_lost:
+            yield replace(losing, data_may_lose=True, states_may_be_lost=True), lost
+        if has_others:
+            yield replace(in_time, ids=(0, 1)), CYCLE
 
 
 class Entry(NamedTuple):

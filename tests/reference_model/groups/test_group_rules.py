@@ -7,7 +7,7 @@ from kafka_chaos.contract.lane.groups import AFTER, BEFORE, COMMITS, IN_TRANSACT
 from kafka_chaos.contract.lane.groups import GroupAnomaly as A
 from kafka_chaos.reference_model.groups.anomalies import ending
 from kafka_chaos.reference_model.groups.examine import GROUPS as MACHINE
-from kafka_chaos.reference_model.groups.examine import Question, canonical, stories_of_torn_ends
+from kafka_chaos.reference_model.groups.examine import canonical, stories_of_torn_ends
 from kafka_chaos.reference_model.groups.rules import (
     CONSUMER_RULES,
     COOPERATIVE_RULES,
@@ -22,8 +22,8 @@ LOOPS = {(offsets, True) for offsets in OFFSETS}
 GROUPS = {(commits, False) for commits in COMMITS}
 
 
-def shown(commits: str, is_loop: bool = False, rules: Rules = EAGER_RULES, **settings: bool) -> set[A]:
-    question = Question(rules, commits, is_loop, **{"are_removed": True, **settings})  # type: ignore[arg-type]
+def shown(commits: str, is_loop: bool = False, rules: Rules = EAGER_RULES, removals: int = 1, **may: bool) -> set[A]:
+    question = Setup(rules, commits, is_loop, removals=removals, **may)  # type: ignore[arg-type]
     found = MACHINE.examine(question, Budget(2_000_000))
     assert found.complete
     return set(found.stories)
@@ -40,26 +40,24 @@ def test_a_protocol_without_one_rule_is_caught(broken: BrokenGroups) -> None:
 @pytest.mark.parametrize("rules", PROTOCOL_RULES, ids=lambda rules: rules.name)
 @pytest.mark.parametrize(("commits", "is_loop"), sorted(GROUPS | LOOPS))
 def test_a_calm_group_shows_nothing(commits: str, is_loop: bool, rules: Rules) -> None:
-    assert shown(commits, is_loop, rules, are_removed=False) == set()
+    assert shown(commits, is_loop, rules, removals=0) == set()
 
 
 @pytest.mark.parametrize("rules", PROTOCOL_RULES, ids=lambda rules: rules.name)
 def test_what_the_coordinator_forgets_is_read_again(rules: Rules) -> None:
-    found = shown(IN_TRANSACTION, True, rules, are_removed=False, offsets_may_be_lost=True)
+    found = shown(IN_TRANSACTION, True, rules, removals=0, offsets_may_be_lost=True)
     assert found == {A.PROCESSED_TWICE, A.COMMIT_LOST, A.COMMIT_REGRESSED, A.OWNED_TWICE}
-    assert A.SKIPPED_AFTER_REBALANCE not in shown(AFTER, False, rules, are_removed=False, offsets_may_be_lost=True)
+    assert A.SKIPPED_AFTER_REBALANCE not in shown(AFTER, False, rules, removals=0, offsets_may_be_lost=True)
 
 
 def test_a_torn_transaction_tears_outputs_and_offsets_apart() -> None:
     expected = {A.PROCESSED_TWICE, A.NOT_PROCESSED}
     assert shown(IN_TRANSACTION, True, ends_may_tear=True) == expected
-    assert set(stories_of_torn_ends(Question(COOPERATIVE_RULES, IN_TRANSACTION, True))) == expected
+    assert set(stories_of_torn_ends(Setup(COOPERATIVE_RULES, IN_TRANSACTION, True))) == expected
 
 
 def test_a_story_tells_who_did_what() -> None:
-    story = MACHINE.examine(Question(EAGER_RULES, BEFORE, crash=True), Budget(100_000)).stories[
-        A.SKIPPED_AFTER_REBALANCE
-    ]
+    story = MACHINE.examine(Setup(EAGER_RULES, BEFORE, crashes=1), Budget(100_000)).stories[A.SKIPPED_AFTER_REBALANCE]
     assert story == (
         "Member 1 has the partition, in generation 1.",
         "Member 1 asks for the committed offset, 0.",
@@ -71,9 +69,7 @@ def test_a_story_tells_who_did_what() -> None:
 
 
 def test_a_budget_that_is_too_small_answers_nothing() -> None:
-    found = MACHINE.examine(
-        Question(EAGER_RULES, AFTER, crash=True, are_removed=True, leave=True, is_static=True), Budget(50)
-    )
+    found = MACHINE.examine(Setup(EAGER_RULES, AFTER, crashes=1, removals=1, leaves=1, is_static=True), Budget(50))
     assert not found.complete
     assert not found.stories
 

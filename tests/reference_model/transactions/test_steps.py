@@ -56,7 +56,7 @@ ENDS = ("write_marker", "write_marker", "complete")
 
 @pytest.mark.parametrize(("rules", "writes", "epoch"), [(V1, V1_WRITES, 0), (V2, V2_WRITES, 1)], ids=["v1", "v2"])
 def test_a_transaction_is_committed(rules: Rules, writes: tuple[str, ...], epoch: int) -> None:
-    setup = Setup(rules)
+    setup = Setup(rules, failovers=1)
     asked = play(setup, "start", *writes, "commit:OK")
     assert asked.outcomes == (COMMITTED,)
     assert asked.coordinated[0].status == (PREPARE_COMMIT, epoch, 0b11)
@@ -69,7 +69,7 @@ def test_a_transaction_is_committed(rules: Rules, writes: tuple[str, ...], epoch
 
 
 def test_a_commit_needs_every_record_acknowledged() -> None:
-    setup = Setup(V1)
+    setup = Setup(V1, failovers=1)
     assert "commit:OK" not in possible(play(setup, "start", *V1_WRITES[:2]), setup)
     in_doubt = play(setup, "start", *V1_WRITES[:3], "produce:unanswered")
     assert "commit:OK" not in possible(in_doubt, setup)
@@ -77,7 +77,7 @@ def test_a_commit_needs_every_record_acknowledged() -> None:
 
 
 def test_a_record_sent_twice_is_written_once() -> None:
-    setup = Setup(V1)
+    setup = Setup(V1, failovers=1)
     state = play(setup, "start", "add_partition:OK", "produce:unanswered", "produce:OK")
     assert len(state.logs[0]) == 1
     assert state.producers[0].written == 1
@@ -93,7 +93,7 @@ def test_a_record_behind_a_lost_one_is_refused() -> None:
 
 
 def test_after_a_failed_record_v1_aborts_and_renews_its_epoch() -> None:
-    setup = Setup(V1)
+    setup = Setup(V1, failovers=1)
     state = play(setup, "start", "add_partition:OK", "produce:late", "abort:OK")
     assert state.outcomes == (ABORTED,)
     assert state.producers[0].phase == RENEWING
@@ -105,7 +105,7 @@ def test_after_a_failed_record_v1_aborts_and_renews_its_epoch() -> None:
 
 
 def test_a_new_incarnation_fences_the_old_one() -> None:
-    setup = Setup(V1)
+    setup = Setup(V1, failovers=1)
     state = play(setup, "start@0", *V1_WRITES, "abort_before_start@1")
     assert state.outcomes == (ABORTED,)
     state = play(setup, *ENDS, "start@1:2", "commit@0:PRODUCER_FENCED", state=state)
@@ -115,7 +115,7 @@ def test_a_new_incarnation_fences_the_old_one() -> None:
 
 
 def test_a_new_coordinator_writes_every_marker_again_and_ignores_those_of_the_old_one() -> None:
-    setup = Setup(V1, delayed=0)
+    setup = Setup(V1, delayed=0, failovers=1)
     state = play(setup, "start", *V1_WRITES, "commit:OK", "write_marker", "fail_over")
     assert state.coordinated[0].unmarked == 0b11
     assert [marker.partition for marker in state.late_markers] == [1]
