@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
+from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.reference_model.explore.core import Core, CoreAction, CoreScope
 from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVARIANTS
 from kafka_chaos.reference_model.explore.state import NO_LEADER, CoreState
@@ -18,20 +19,8 @@ from kafka_chaos.reference_model.search import Budget, breadth_first
 
 MAX_STATES = 10_000_000
 
-SENTENCES: Mapping[str, str] = {
-    "elect": "The controller makes broker {broker} the leader, leader epoch {detail}.",
-    "elect_unclean": "The controller elects broker {broker} from outside the ISR, leader epoch {detail}.",
-    "controller_shrink_isr": "The controller takes broker {broker} for dead, leader epoch {detail}.",
-    "become_leader": "Broker {broker} learns that it leads in epoch {detail}.",
-    "become_follower": "Broker {broker} learns that it follows {leader} in epoch {detail}{truncation}.",
-    "write": "Broker {broker} appends m{record} at offset {detail}.",
-    "advance_high_watermark": "Broker {broker} advances its high watermark to {detail}.",
-    "fetch": "Broker {broker} fetches offset {detail} from broker {other}; its high watermark is {watermark}.",
-    "shrink_isr": "Broker {broker} drops broker {other} from the ISR.",
-    "expand_isr": "Broker {broker} takes broker {other} into the ISR.",
-    "kill": "Broker {broker} was killed and starts again, high watermark {record}.",
-    "power-loss": "Broker {broker} lost power and starts again with {left}, high watermark {record}.",
-}
+SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["explore"]
+"""A sentence per action."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ Brokers are numbered 1 to n, 1 leads at first, and a broker keeps its number thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import final_log
 from kafka_chaos.reference_model.lane.effects import Action, Step
@@ -22,60 +23,7 @@ from kafka_chaos.reference_model.lane.state import (
     settled,
 )
 
-SENTENCES: dict[str, str] = {
-    "append": "{broker}, {role}, appends record {record} at offset {detail}{source}.",
-    "duplicate_sequence": "{broker} recognises record {record} by its sequence number, at offset {detail}.",
-    "taken_for_copy": "{broker} takes record {record} for the one at offset {detail}: they have one sequence number.",
-    "connection_closed": "The connection is closed before record {record} is written to it: it will be sent again.",
-    "send_repeated": "The send() that wrote record {record} failed in another partition, and is repeated as a whole.",
-    "queue": "Record {record} is sent to {broker}, which is frozen: the request waits in its socket.",
-    "not_enough_replicas": "{broker} refuses record {record}{source}: NOT_ENOUGH_REPLICAS.",
-    "out_of_order_sequence": "{broker} refuses record {record}{source}: {detail}.",
-    "acknowledge": "{broker} acknowledges record {record} at offset {detail}.",
-    "acknowledge_implicitly": (
-        "{broker} acknowledges record {record} at offset {detail}. librdkafka takes that for an acknowledgement of all "
-        "records before it, too."
-    ),
-    "not_enough_replicas_after_append": (
-        "{broker} answers record {record} with NOT_ENOUGH_REPLICAS_AFTER_APPEND: appended, not acknowledged."
-    ),
-    "timeout": "The answer for record {record} does not come in time: it may or may not be written.",
-    "close": "{broker} answers nobody, so the producer gives up the connection and what it sent on it.",
-    "no_leader": "An attempt to send record {record} finds no leader.",
-    "give_up": "The producer gives up record {record}: outcome `info`.",
-    "fetch": "{broker} fetches offset {detail} from the leader.",
-    "shrink_isr": "{broker} lags, and the leader drops it from the ISR.",
-    "expand_isr": "{broker} has caught up and joins the ISR.",
-    "elect": "{broker} is elected from the ISR and leads in epoch {epoch}.",
-    "elect_eligible": (
-        "The ISR is empty: {broker} is elected from the eligible leader replicas and leads in epoch {epoch}."
-    ),
-    "elect_last_known": (
-        "Neither ISR nor eligible leader replicas are left: {broker}, the last known leader, leads in epoch {epoch}."
-    ),
-    "elect_unclean": "No member of the ISR is there: {broker} is elected from outside it, epoch {epoch}.",
-    "learn": "{broker} learns that it was replaced and follows{truncation}.",
-    "restart": "{broker} starts again{truncation}.",
-    "restart_all": "Every broker that was down is back.",
-    "thaw": "{broker} runs on.",
-    "thawed": "{broker} runs on.",
-    "expire": "The session of {broker} expires; it will run on without knowing.",
-    "kill": "{broker}, {role}, is killed; from here on it may be back.",
-    "power_loss": "{broker}, {role}, loses power; what is left of its log when it is back: {left}.",
-    "stop": "{broker}, {role}, is shut down in a controlled way.",
-    "stop_and_move": "{broker}, {role}, is shut down in a controlled way: the leader moves first, epoch {epoch}.",
-    "pause": "{broker}, {role}, is paused.",
-    "partition": "{broker}, {role}, is cut off from the other brokers and from the metadata.",
-    "partition_from_clients": "{broker}, {role}, is cut off from brokers, metadata and its clients.",
-    "session_expiry": "The session of {broker}, {role}, expires while it runs on.",
-    "cut-replication": "The replication port of {broker}, {role}, is cut off from its followers.",
-    "renew_producer_epoch": (
-        "A message to another partition times out: the producer renews its producer epoch, for all partitions."
-    ),
-    "renew_after_error": "Record {record} is out of time: the producer renews its producer epoch at once.",
-    "heal-replication": "The cut around {broker} is lifted.",
-    "condition": "",
-}
+SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["lane"]
 """A sentence per action; a lock-step phase's `append` only waits and needs none."""
 
 ROLES = ("down", "a follower", "the leader", "a zombie leader", "the leader")

@@ -5,6 +5,9 @@ Incarnations, transactions and the records of each are numbered from 1; partitio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.reference_model.transactions.anomalies import ending
 from kafka_chaos.reference_model.transactions.effects import Action
 from kafka_chaos.reference_model.transactions.state import (
@@ -21,32 +24,7 @@ from kafka_chaos.reference_model.transactions.state import (
 )
 from kafka_chaos.reference_model.tuples import bits
 
-SENTENCES: dict[str, str] = {
-    "start": "{who} asks for its producer epoch",
-    "abort_before_start": (
-        "{who} asks for its producer epoch: the coordinator first aborts the transaction that is open, in a new epoch."
-    ),
-    "renew_epoch": "{who} renews its producer epoch after the abort",
-    "add_partition": "{who} adds partition {partition} to transaction {transaction}",
-    "produce": "{who} sends record {record} of transaction {transaction} to partition {partition}",
-    "give_up": "{who} gives up record {record} of transaction {transaction} for partition {partition}, and goes on.",
-    "commit": "{who} asks to commit transaction {transaction}",
-    "abort": "{who} asks to abort transaction {transaction}",
-    "late_add_partition": (
-        "The late request to add partition {partition} to transaction {transaction} arrives at the coordinator"
-    ),
-    "late_produce": (
-        "The late record {record} of transaction {transaction} arrives at the leader of partition {partition}"
-    ),
-    "late_commit": "The late request to commit transaction {transaction} arrives at the coordinator",
-    "late_abort": "The late request to abort transaction {transaction} arrives at the coordinator",
-    "write_marker": "The coordinator has {article} {detail} marker{of} written to partition {partition}.",
-    "late_marker": "{Article} {detail} marker of the coordinator that was replaced arrives at partition {partition}.",
-    "complete": "All markers are written: the coordinator notes the end of the transaction{of}.",
-    "time_out": "The time-out of the transaction{of} passes: the coordinator aborts it, in a new epoch.",
-    "fail_over": "Another broker becomes coordinator and replays __transaction_state.",
-    "lose_ends": "A broker loses the end of what it leads: {lost}.",
-}
+SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["transactions"]
 """A sentence per action; one that ends without a full stop is followed by what became of the request."""
 
 STATUS_NAMES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
