@@ -8,7 +8,6 @@ are the checkpointed ones, which lag behind (`replica.high.watermark.checkpoint.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from kafka_chaos.harness.cluster.storage.files import (
     parse_offsets,
     stream_files,
 )
-from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, TornTail, read_segment, records_of
+from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, read_segment, records_of
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.node import Node
@@ -66,11 +65,6 @@ class ReplicaFiles:
         """The base offsets of its segments, from their names."""
         return tuple(segment.base_offset for segment in self.segments)
 
-    @property
-    def torn(self) -> TornTail | None:
-        """The bytes after the last whole batch of the newest segment, if there are any."""
-        return self.segments[-1].torn if self.segments else None
-
 
 class NoReplica(ClusterFailure):
     """The broker has no replica of that partition in that log directory."""
@@ -81,48 +75,29 @@ def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_D
 
     Raises `NoReplica` where the broker has none.
     """
-    found = read_replicas(node, [(topic, partition)], data=data)
-    if (topic, partition) not in found:
-        raise NoReplica(f"{node.name}: no replica of {topic}-{partition} in {data}")
-    return found[topic, partition]
-
-
-def read_replicas(
-    node: Node, places: Iterable[tuple[str, int]], *, data: str = BROKER_DATA
-) -> dict[tuple[str, int], ReplicaFiles]:
-    """A broker's replicas of these partitions, as far as it has them, in one transfer."""
-    folders = {f"{topic}-{partition}": (topic, partition) for topic, partition in places}
-    streams = stream_files(node, data, (*folders, *BROKER_FILES), wanted=_WANTED)
+    place, folder = (topic, partition), f"{topic}-{partition}"
+    streams = stream_files(node, data, (folder, *BROKER_FILES), wanted=_WANTED)
     files = {name: content.read() for name, content in streams}
-    marks = {name: parse_offsets(f"{node.name}:{name}", _text(files, name)) for name in BROKER_FILES}
-    held = {name.partition("/")[0] for name in files}
-    return {place: _replica(node, folder, place, files, marks) for folder, place in folders.items() if folder in held}
+    if not any(name.startswith(f"{folder}/") for name in files):
+        raise NoReplica(f"{node.name}: no replica of {folder} in {data}")
 
+    def text(name: str) -> str:
+        return files.get(name, b"").decode(errors="replace")
 
-def _replica(
-    node: Node,
-    folder: str,
-    place: tuple[str, int],
-    files: Mapping[str, bytes],
-    marks: Mapping[str, Mapping[tuple[str, int], int]],
-) -> ReplicaFiles:
-    names = sorted(name for name in files if name.startswith(f"{folder}/") and name.endswith(".log"))
-    segments = tuple(read_segment(f"{node.name}:{name}", files[name]) for name in names)
+    marks = {name: parse_offsets(f"{node.name}:{name}", text(name)) for name in BROKER_FILES}
+    logs = sorted(name for name in files if name.startswith(f"{folder}/") and name.endswith(".log"))
+    segments = tuple(read_segment(f"{node.name}:{name}", files[name]) for name in logs)
     epochs = f"{folder}/{LEADER_EPOCHS}"
     # The log start is checkpointed only while it lies within the first segment.
     first = segments[0].base_offset if segments else 0
     return ReplicaFiles(
         broker=node.number,
-        topic=place[0],
-        partition=place[1],
+        topic=topic,
+        partition=partition,
         segments=segments,
         log_start=max(first, marks[LOG_STARTS].get(place, 0)),
         log_end=segments[-1].next_offset if segments else 0,
-        leader_epochs=parse_leader_epochs(f"{node.name}:{epochs}", _text(files, epochs)),
+        leader_epochs=parse_leader_epochs(f"{node.name}:{epochs}", text(epochs)),
         high_watermark=marks[HIGH_WATERMARKS].get(place),
         recovery_point=marks[RECOVERY_POINTS].get(place),
     )
-
-
-def _text(files: Mapping[str, bytes], name: str) -> str:
-    return files.get(name, b"").decode(errors="replace")

@@ -1,1 +1,0 @@
-"""From one version to another, and from ZooKeeper to KRaft, under load."""
