@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.families import AnyAnomaly
+from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep, usual_scope
 from kafka_chaos.reference_model.lane.state import Scope
@@ -20,10 +22,11 @@ from kafka_chaos.reference_model.machine import Machine, Question
 from kafka_chaos.reference_model.predict.cache import question_key
 from kafka_chaos.reference_model.predict.grouped import questions_of
 from kafka_chaos.reference_model.predict.prediction import Prediction, PredictionNotExhausted, predict, shown_besides
-from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Name
 from kafka_chaos.reference_model.predict.transactional import question_of
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS
+
+Name = TypeVar("Name")
 
 _BOUNDS: Mapping[str, Mapping[str, tuple[str, int]]] = {
     TRANSACTIONS.name: {
@@ -104,11 +107,11 @@ def machines_of(
         scope = prediction.bounds["transactions"]
         data, states = scope["data_may_lose"], scope["transaction_state_may_lose"]
         question = question_of(lane, lane.transactional, fails=fails, data_may_lose=data, states_may_be_lost=states)
-        yield TRANSACTIONS, (question,), _forbidden_in(prediction.transactions)
+        yield TRANSACTIONS, (question,), _forbidden_in(prediction, TransactionAnomaly)
     if lane.group_anomalies:
         lossy = prediction.bounds["groups"][0]["offsets_may_be_lost"]
         asked = tuple(questions_of(lane, prediction, fails=fails, offsets_may_be_lost=lossy))
-        yield GROUPS, asked, _forbidden_in(prediction.groups)
+        yield GROUPS, asked, _forbidden_in(prediction, GroupAnomaly)
 
 
 def sensitivity_of_machine(
@@ -134,7 +137,7 @@ def searched_together(predicted: Iterable[tuple[Lane, Prediction]]) -> list[list
     groups: dict[tuple[str, int, frozenset[Anomaly]], list[Lane]] = {}
     for lane, prediction in predicted:
         without_faults = question_key(replace(lane, faults=()), None)
-        groups.setdefault((without_faults, len(lane.faults), _forbidden(prediction)), []).append(lane)
+        groups.setdefault((without_faults, len(lane.faults), _forbidden_in(prediction, Anomaly)), []).append(lane)
     return list(groups.values())
 
 
@@ -145,20 +148,20 @@ def larger_scopes(lane: Lane, usual: Scope) -> Iterator[tuple[str, Scope]]:
         yield "attempts", replace(usual, attempts=usual.attempts + 1)
 
 
-def _forbidden(prediction: Prediction) -> frozenset[Anomaly]:
-    return _forbidden_in(prediction.anomalies)
-
-
-def _forbidden_in(answers: Mapping[Name, AnomalyPrediction]) -> frozenset[Name]:
-    return frozenset(anomaly for anomaly, answer in answers.items() if answer.status is Status.FORBIDDEN)
+def _forbidden_in(prediction: Prediction, kind: type[Name]) -> frozenset[Name]:
+    return frozenset(
+        anomaly
+        for anomaly, answer in prediction.anomalies.items()
+        if isinstance(anomaly, kind) and answer.status is Status.FORBIDDEN
+    )
 
 
 def _searched_besides(
     bound: str, prediction: Prediction, lanes: Sequence[Lane], scope: Scope, budget: Budget
 ) -> Enlarged:
     try:
-        shown = shown_besides(_forbidden(prediction), lanes, scope, budget)
+        shown = shown_besides(_forbidden_in(prediction, Anomaly), lanes, scope, budget)
     except PredictionNotExhausted as error:
-        shown = _forbidden(prediction) & error.found.stories.keys()
+        shown = _forbidden_in(prediction, Anomaly) & error.found.stories.keys()
     changes: dict[AnyAnomaly, Status] = dict.fromkeys(shown, Status.PERMITTED)
     return Enlarged(bound, changes, budget.states, budget.reason)

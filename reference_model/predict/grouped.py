@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, LATEST, Group, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
@@ -55,14 +56,14 @@ def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_l
     if lane.loop is not None:
         lossy = plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN
         in_transaction = lane.loop.offsets == IN_TRANSACTION
-        tears = in_transaction and any(plain.transactions[anomaly].status is not Status.FORBIDDEN for anomaly in TEARS)
+        tears = in_transaction and any(plain.status(anomaly) is not Status.FORBIDDEN for anomaly in TEARS)
         of_loop = {"is_loop": True, "output_may_lose": lossy, "ends_may_tear": tears}
         yield question(lane.loop.group, lane.loop.offsets, **of_loop)
 
 
 def answers_of_groups(
     lane: Lane, asked: Mapping[Setup, Findings[GroupAnomaly]], answers: Prediction
-) -> dict[GroupAnomaly, AnomalyPrediction]:
+) -> dict[AnyAnomaly, AnomalyPrediction]:
     """The prediction for every anomaly of groups that concerns the lane, from complete searches."""
     states = sum(found.states for found in asked.values())
     none = f"scope exhausted: none of {states} states of the machine of groups shows it"
@@ -74,7 +75,7 @@ def answers_of_groups(
 
 def _traces(asked: Iterable[Setup], answers: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
     """The traces of known defects that tear transactions, for a loop that commits its offsets in them."""
-    torn = answers.transactions.get(TransactionAnomaly.TORN_TRANSACTION)
+    torn = answers.anomalies.get(TransactionAnomaly.TORN_TRANSACTION)
     for question in asked:
         for trace in torn.known_defects if torn is not None and question.commits == IN_TRANSACTION else ():
             for anomaly, why in stories_of_torn_ends(question).items():

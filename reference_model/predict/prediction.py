@@ -25,7 +25,7 @@ from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import CONSUMER_OFFSETS, TRANSACTION_STATE, InternalTopic, Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
-from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.reference_model.groups import examine as of_groups
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending, is_resolved
@@ -125,15 +125,11 @@ class _Work:
 
     def __init__(self, lanes: Sequence[Lane], lockstep: Lockstep | None, budget: Budget, scope: Scope) -> None:
         self.lanes = [as_obeyed(lane) for lane in lanes]
-        self.lane = lane = self.lanes[0]
+        self.lane = self.lanes[0]
         self.scope = scope
         self.lockstep = lockstep
         self.budget = budget
-        self.stories: dict[Anomaly, Story] = {}
-        self.transactions: dict[TransactionAnomaly, Story | None] = {}
-        if lane.transactional is not None:
-            self.transactions.update(dict.fromkeys(TransactionAnomaly))
-        self.groups: dict[GroupAnomaly, Story | None] = dict.fromkeys(lane.group_anomalies)
+        self.stories: dict[Any, Story] = {}
 
     @contextmanager
     def to_its_end(self) -> Iterator[None]:
@@ -142,10 +138,8 @@ class _Work:
             try:
                 yield
             except _BudgetIsEmpty:
-                found = Unfinished(
-                    self.stories, self.budget.states, self.budget.reason, self.bounds(), self.transactions, self.groups
-                )
-                raise PredictionNotExhausted(self.lane, found) from None
+                found = (self.stories, self.lane.anomalies, self.budget.states, self.budget.reason, self.bounds())
+                raise PredictionNotExhausted(self.lane, Unfinished(*found)) from None
 
     def bounds(self) -> dict[str, Any]:
         """The scope, as `predict --json` names it, and where the model knows less than the cluster's rules allow."""
@@ -187,11 +181,11 @@ class _Work:
             states_may_be_lost=self._may_lose(TRANSACTION_STATE),
         )
         found = of_transactions.TRANSACTIONS.examine(question, self.budget)
-        self.transactions.update(found.stories)
+        self.stories |= found.stories
         _require(found.complete)
         bounds = {**plain.bounds, "transactions": of_transactions.scope_of(question)}
-        answers = answers_to(question, found, lane)
-        return Prediction(with_notes(plain.anomalies), plain.states + found.states, True, bounds, answers)
+        answers = {**with_notes(plain.anomalies), **answers_to(question, found, lane)}
+        return Prediction(answers, plain.states + found.states, True, bounds)
 
     def with_groups(self, plain: Prediction) -> Prediction:
         """The prediction with what the lane's group and its loop may show."""
@@ -201,13 +195,13 @@ class _Work:
         asked: dict[Setup, Findings[GroupAnomaly]] = {}
         for question in questions_of(lane, plain, fails=fails, offsets_may_be_lost=may_lose):
             asked[question] = of_groups.GROUPS.examine(question, self.budget)
-            self.groups.update(asked[question].stories)
+            self.stories |= asked[question].stories
             _require(asked[question].complete)
         return replace(
             plain,
             states=plain.states + sum(found.states for found in asked.values()),
             bounds={**plain.bounds, "groups": [of_groups.scope_of(question) for question in asked]},
-            groups=answers_of_groups(lane, asked, plain),
+            anomalies={**plain.anomalies, **answers_of_groups(lane, asked, plain)},
         )
 
     def _may_lose(self, topic: str) -> bool:

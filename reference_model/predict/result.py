@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.families import AnyAnomaly
@@ -15,9 +15,8 @@ from kafka_chaos.reference_model.machine import Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 
-Name = TypeVar("Name", Anomaly, TransactionAnomaly, GroupAnomaly)
-Answer = TypeVar("Answer")
-
+_FAMILIES: Mapping[str, Any] = dict(zip(PREDICTED_IN, (Anomaly, TransactionAnomaly, GroupAnomaly), strict=True))
+"""By part of an answer, the anomalies that it has."""
 NOT_EXHAUSTED = "not exhausted"
 """Stands for a status where the search ended early and has not found the anomaly."""
 
@@ -49,8 +48,11 @@ class AnomalyPrediction:
 
 
 def answers_from(
-    anomalies: Iterable[Name], stories: Mapping[Name, Story], none: str, defects: Mapping[Name, tuple[DefectTrace, ...]]
-) -> dict[Name, AnomalyPrediction]:
+    anomalies: Iterable[AnyAnomaly],
+    stories: Mapping[Any, Story],
+    none: str,
+    defects: Mapping[Any, tuple[DefectTrace, ...]],
+) -> dict[AnyAnomaly, AnomalyPrediction]:
     """The answers of an exhausted search: an anomaly with a story is permitted, any other forbidden, as `none` says."""
     return {
         anomaly: AnomalyPrediction(Status.PERMITTED, stories[anomaly])
@@ -62,100 +64,73 @@ def answers_from(
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A lane's predictions, one for every anomaly, and the scope that was searched for them.
+    """A lane's predictions, one for every anomaly that it may show, and the scope that was searched for them.
 
-    `transactions` has one for every anomaly of transactions, in a lane whose producers use them; it is empty otherwise.
-    `groups` has those that the lane's group and its loop bring along.
+    Those of transactions are among them where its producers use these, those of groups where it has a group or a loop.
     """
 
-    anomalies: Mapping[Anomaly, AnomalyPrediction]
+    anomalies: Mapping[AnyAnomaly, AnomalyPrediction]
     states: int
     complete: bool
     bounds: Mapping[str, Any]
-    transactions: Mapping[TransactionAnomaly, AnomalyPrediction] = field(default_factory=dict)
-    groups: Mapping[GroupAnomaly, AnomalyPrediction] = field(default_factory=dict)
 
     def assuming(self, assumed: Mapping[AnyAnomaly, str]) -> Prediction:
         """The same prediction, without a status where what is assumed may make it wrong; by anomaly, the reason."""
+        unjudged = {one: AnomalyPrediction(Status.NOT_JUDGED, (why,)) for one, why in assumed.items()}
+        return replace(self, anomalies={one: unjudged.get(one, answer) for one, answer in self.anomalies.items()})
 
-        def told(answers: Mapping[Name, AnomalyPrediction]) -> dict[Name, AnomalyPrediction]:
-            return {
-                anomaly: AnomalyPrediction(Status.NOT_JUDGED, (assumed[anomaly],)) if anomaly in assumed else answer
-                for anomaly, answer in answers.items()
-            }
-
-        return replace(
-            self, anomalies=told(self.anomalies), transactions=told(self.transactions), groups=told(self.groups)
-        )
-
-    def status(self, anomaly: Anomaly) -> Status:
+    def status(self, anomaly: AnyAnomaly) -> Status:
         """The status of one anomaly."""
         return self.anomalies[anomaly].status
 
     def to_json(self) -> dict[str, Any]:
         """The form of `predict --json` and of `prediction.json`."""
-        parts = _parts(self.anomalies, self.transactions, self.groups, AnomalyPrediction.to_json)
+        parts = _in_parts({anomaly: answer.to_json() for anomaly, answer in self.anomalies.items()})
         return {**parts, "scope": {"states": self.states, "complete": self.complete, **self.bounds}}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Prediction:
         """Read back what `to_json` gave; raises `KeyError` or `ValueError` for anything else."""
-        anomalies = _read(value, "anomalies", Anomaly, (set(Anomaly),))
-        transactions = _read(value, "transactions", TransactionAnomaly, (set(), set(TransactionAnomaly)))
-        groups = _read(value, "groups", GroupAnomaly, (set(), set(OF_GROUPS), set(GroupAnomaly)))
+        anomalies: dict[AnyAnomaly, AnomalyPrediction] = {}
+        for part, kind in _FAMILIES.items():
+            entries = value.get(part, {})
+            answers = {kind(name): AnomalyPrediction.from_json(entry) for name, entry in entries.items()}
+            if set(answers) not in (set(kind), set(OF_GROUPS) if kind is GroupAnomaly else set(), set()):
+                raise ValueError(f"a prediction names every anomaly of {part}, or none")
+            anomalies |= answers
+        if Anomaly.LOST_WRITE not in anomalies:
+            raise ValueError("a prediction names the anomalies of every lane")
         bounds = dict(value["scope"])
         states, complete = int(bounds.pop("states")), bool(bounds.pop("complete"))
-        return cls(anomalies, states, complete, bounds, transactions, groups)
+        return cls(anomalies, states, complete, bounds)
 
 
-def _read(
-    value: Mapping[str, Any], part: str, kind: Callable[[str], Name], complete: Collection[set[Name]]
-) -> dict[Name, AnomalyPrediction]:
-    found = {kind(name): AnomalyPrediction.from_json(entry) for name, entry in value.get(part, {}).items()}
-    if set(found) not in complete:
-        raise ValueError(f"a prediction names every anomaly of {part}, or none")
-    return found
-
-
-def _parts(
-    anomalies: Mapping[Anomaly, Answer],
-    transactions: Mapping[TransactionAnomaly, Answer],
-    groups: Mapping[GroupAnomaly, Answer],
-    to_json: Callable[[Answer], dict[str, Any]],
-) -> dict[str, Any]:
-    """The statuses in each part of an answer; a part that a lane does not have is left out."""
-    parts: tuple[Mapping[Any, Answer], ...] = (anomalies, transactions, groups)
-    return {
-        part: {str(anomaly): to_json(answer) for anomaly, answer in answers.items()}
-        for part, answers in zip(PREDICTED_IN, parts, strict=True)
-        if answers
+def _in_parts(entries: Mapping[AnyAnomaly, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The entries by part of an answer; a part that a lane does not have is left out."""
+    parts = {
+        part: {str(anomaly): entry for anomaly, entry in entries.items() if isinstance(anomaly, kind)}
+        for part, kind in _FAMILIES.items()
     }
+    return {part: of_part for part, of_part in parts.items() if of_part}
 
 
 @dataclass(slots=True)
 class Unfinished:
-    """The result of a search so far: the way to each anomaly that is permitted at least; the rest is not known.
+    """The result of a search so far: the way to each anomaly that is permitted at least; of the others that are `asked`
+    for nothing is known."""
 
-    `transactions` and `groups` name those that the lane has, with None for what was not found.
-    """
-
-    stories: dict[Anomaly, Story] = field(default_factory=dict)
-    states: int = 0
-    reason: str = ""
-    bounds: Mapping[str, Any] = field(default_factory=dict)
-    transactions: Mapping[TransactionAnomaly, Story | None] = field(default_factory=dict)
-    groups: Mapping[GroupAnomaly, Story | None] = field(default_factory=dict)
+    stories: Mapping[AnyAnomaly, Story]
+    asked: Iterable[AnyAnomaly]
+    states: int
+    reason: str
+    bounds: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
         """The form of `predict --json`; no `Prediction` can be read from it."""
-        anomalies = {anomaly: self.stories.get(anomaly) for anomaly in Anomaly}
-        parts = _parts(anomalies, self.transactions, self.groups, _unfinished)
+        permitted, unknown = str(Status.PERMITTED), {"status": NOT_EXHAUSTED, "why": [], "known_defects": []}
+        told = {one: {**unknown, "status": permitted, "why": list(story)} for one, story in self.stories.items()}
+        parts = _in_parts({anomaly: told.get(anomaly, unknown) for anomaly in self.asked})
         return {**parts, "scope": {"states": self.states, "complete": False, "reason": self.reason, **self.bounds}}
-
-
-def _unfinished(story: Story | None) -> dict[str, Any]:
-    status = NOT_EXHAUSTED if story is None else str(Status.PERMITTED)
-    return {"status": status, "why": list(story or ()), "known_defects": []}
 
 
 class PredictionNotExhausted(ScopeNotExhausted):

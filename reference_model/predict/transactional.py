@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
@@ -30,7 +31,7 @@ from kafka_chaos.reference_model.transactions.examine import stories_with
 from kafka_chaos.reference_model.transactions.rules import V1_UNVERIFIED, V2, Kind, Rules, v1_in
 from kafka_chaos.reference_model.transactions.state import Setup
 
-IN_TRANSACTIONS: Mapping[Anomaly, str] = {
+IN_TRANSACTIONS: Mapping[AnyAnomaly, str] = {
     Anomaly.OFFSET_GAP: "With transactions it is not looked for among records: markers occupy offsets that no consumer "
     "is given.",
     Anomaly.SKIPPED_POLL: "A read_committed consumer steps over markers and the records of aborted transactions, and "
@@ -68,23 +69,21 @@ def rules_of_transactions(lane: Lane) -> Rules:
     return V1_UNVERIFIED if lane.verifies_transactions is False else v1_in(lane.kafka_version or USUAL_VERSION)
 
 
-def with_notes(anomalies: Mapping[Anomaly, AnomalyPrediction]) -> dict[Anomaly, AnomalyPrediction]:
+def with_notes(anomalies: Mapping[AnyAnomaly, AnomalyPrediction]) -> dict[AnyAnomaly, AnomalyPrediction]:
     """The answers to the other anomalies, with what transactions change about them."""
     return {
         anomaly: replace(answer, why=(*answer.why, *_notes(anomaly, answer))) for anomaly, answer in anomalies.items()
     }
 
 
-def _notes(anomaly: Anomaly, answer: AnomalyPrediction) -> Story:
+def _notes(anomaly: AnyAnomaly, answer: AnomalyPrediction) -> Story:
     if anomaly in IN_TRANSACTIONS:
         return (IN_TRANSACTIONS[anomaly],)
     by_renewal = anomaly in (Anomaly.DUPLICATE, Anomaly.REORDERED) and answer.status is not Status.FORBIDDEN
     return (RENEWED,) if by_renewal else ()
 
 
-def answers_to(
-    question: Setup, found: Findings[TransactionAnomaly], lane: Lane
-) -> dict[TransactionAnomaly, AnomalyPrediction]:
+def answers_to(question: Setup, found: Findings[TransactionAnomaly], lane: Lane) -> dict[AnyAnomaly, AnomalyPrediction]:
     """The prediction for every anomaly of transactions, from a complete search."""
     none = f"scope exhausted: none of {found.states} states of the transactional machine shows it"
     return answers_from(TransactionAnomaly, found.stories, none, by_anomaly(_traces(question, lane)))

@@ -3,12 +3,16 @@
 Answers that ship count only while the model's sources are those that gave them: a changed model is searched.
 """
 
+from typing import TypeVar
+
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import Lockstep, Prediction, predict
 from kafka_chaos.reference_model.predict.answers import MODEL_VERSION, shipped
 from kafka_chaos.reference_model.predict.cache import question_key
+from kafka_chaos.reference_model.predict.result import AnomalyPrediction
 
+Name = TypeVar("Name")
 _ANSWERS: dict[str, Prediction] = {}
 
 
@@ -22,4 +26,10 @@ def answer(lane: Lane, lockstep: Lockstep | None = None) -> Prediction:
 
 def shown(prediction: Prediction) -> set[Anomaly]:
     """The anomalies that are not forbidden."""
-    return {anomaly for anomaly, found in prediction.anomalies.items() if found.status is not Status.FORBIDDEN}
+    answers = of_family(prediction, Anomaly).items()
+    return {anomaly for anomaly, found in answers if found.status is not Status.FORBIDDEN}
+
+
+def of_family(prediction: Prediction, kind: type[Name]) -> dict[Name, AnomalyPrediction]:
+    """The answers for the anomalies of one family."""
+    return {one: answer for one, answer in prediction.anomalies.items() if isinstance(one, kind)}

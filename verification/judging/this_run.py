@@ -64,7 +64,7 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
     from kafka_chaos.reference_model.lane.anomalies import CHECKS
     from kafka_chaos.reference_model.lane.state import Scope
     from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
-    from kafka_chaos.reference_model.predict.prediction import AnomalyPrediction, predict, shown_besides
+    from kafka_chaos.reference_model.predict.prediction import predict, shown_besides
     from kafka_chaos.reference_model.protocol.axioms import AXIOMS
     from kafka_chaos.reference_model.protocol.rules import as_obeyed
     from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted
@@ -101,9 +101,8 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
         # lose in this run what they may for these faults. A search that takes too long rules out nothing.
         with suppress(ScopeNotExhausted):
             whole = predict(lane, scope=Scope(kept_isr=True), budget=Budget(MOST_STATES))
-            of_both: list[tuple[AnyAnomaly, AnomalyPrediction]] = [*whole.transactions.items(), *whole.groups.items()]
-            for anomaly, answer in of_both:
-                if anomaly in beyond and answer.status is Status.FORBIDDEN:
+            for anomaly, answer in whole.anomalies.items():
+                if anomaly in beyond.difference(axiomatic) and answer.status is Status.FORBIDDEN:
                     ruled_out[anomaly] = Status.FORBIDDEN
                     defects[anomaly] = tuple(trace.ids for trace in answer.known_defects)
     narrowed = replace(prediction, statuses={**prediction.statuses, **ruled_out}, known_defects=defects)

@@ -61,6 +61,5 @@ def permitted_by_them(run: RunDirectory, lane: Lane) -> Mapping[AnyAnomaly, str]
         prediction = predict_cached(replace(lane, faults=(*lane.faults, *(SESSION_EXPIRY,) * sessions)))
     except ScopeNotExhausted:
         return dict.fromkeys(lane.anomalies, why)
-    parts = (prediction.anomalies, prediction.transactions, prediction.groups)
-    answers = {str(anomaly): answer for part in parts for anomaly, answer in part.items()}
+    answers = prediction.anomalies
     return {name: why for name in lane.anomalies if name in answers and answers[name].status != Status.FORBIDDEN}

@@ -14,6 +14,7 @@ from kafka_chaos.reference_model.predict import grouped as module
 from kafka_chaos.reference_model.predict.cache import cache_key
 from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted, internal_topic
 from kafka_chaos.reference_model.search import Budget
+from tests.reference_model.asked import of_family
 
 pytestmark = pytest.mark.xdist_group("transactions")
 """In one process, which searches once for what the known defects show."""
@@ -33,14 +34,14 @@ def exactly_once(members: int) -> Lane:
 
 
 def shown(prediction: Prediction) -> set[A]:
-    return {anomaly for anomaly, answer in prediction.groups.items() if answer.status is not Status.FORBIDDEN}
+    return {anomaly for anomaly, answer in of_family(prediction, A).items() if answer.status is not Status.FORBIDDEN}
 
 
 def test_a_group_is_asked_about_four_anomalies_and_a_loop_about_all() -> None:
-    assert tuple(predict(GROUP).groups) == OF_GROUPS == GROUP.group_anomalies
+    assert tuple(of_family(predict(GROUP), A)) == OF_GROUPS == GROUP.group_anomalies
     prediction = predict(LOOP)
-    assert tuple(prediction.groups) == tuple(A) == LOOP.group_anomalies
-    assert all(answer.why for answer in prediction.groups.values())
+    assert tuple(of_family(prediction, A)) == tuple(A) == LOOP.group_anomalies
+    assert all(answer.why for answer in of_family(prediction, A).values())
     assert set(LOOP.anomalies) == {*Anomaly, *A}
     assert Prediction.from_json(prediction.to_json()) == prediction
 
@@ -93,7 +94,9 @@ def test_what_groups_and_loops_may_show(lane: Lane, expected: set[A]) -> None:
 def test_a_loop_in_transactions_shows_nothing_but_by_a_known_defect(members: int) -> None:
     prediction = predict(exactly_once(members))
     assert shown(prediction) == set()
-    named = {a: ["+".join(trace.ids) for trace in answer.known_defects] for a, answer in prediction.groups.items()}
+    named = {
+        a: ["+".join(trace.ids) for trace in answer.known_defects] for a, answer in of_family(prediction, A).items()
+    }
     torn = {A.PROCESSED_TWICE, A.NOT_PROCESSED}
     # A transaction of one record, with one partition and the offsets, can't be torn by records: but by its offsets.
     assert {a for a, defects in named.items() if defects} <= torn

@@ -98,7 +98,7 @@ def test_a_directory_that_cannot_be_written_costs_the_cache_only(tmp_path: Path)
 
 PLAIN = Prediction({a: AnomalyPrediction(Status.FORBIDDEN, ("none",)) for a in Anomaly}, 1, True, {"records": 2})
 TOLD = {a: AnomalyPrediction(Status.PERMITTED, (f"the way to {a}", "the end")) for a in TransactionAnomaly}
-WITH_TRANSACTIONS = Prediction(PLAIN.anomalies, 1, True, PLAIN.bounds, TOLD)
+WITH_TRANSACTIONS = Prediction({**PLAIN.anomalies, **TOLD}, 1, True, PLAIN.bounds)
 
 
 @pytest.mark.parametrize("prediction", [PLAIN, WITH_TRANSACTIONS])

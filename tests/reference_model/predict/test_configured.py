@@ -40,7 +40,7 @@ def test_what_is_flushed_is_not_lost_with_the_power() -> None:
 @pytest.mark.parametrize("reached", [True, False])
 def test_unclean_elections_by_default_reach_what_groups_have_committed(reached: bool) -> None:
     kept = InternalTopic(unclean_leader_election=reached)
-    found = predict(replace(GROUP, consumer_offsets=kept)).groups[GroupAnomaly.COMMIT_LOST]
+    found = predict(replace(GROUP, consumer_offsets=kept)).anomalies[GroupAnomaly.COMMIT_LOST]
     assert found.status is (Status.PERMITTED if reached else Status.FORBIDDEN)
 
 
@@ -50,8 +50,8 @@ def test_more_replicas_in_sync_keep_what_coordinators_acknowledged() -> None:
     lane = replace(TRANSACTIONS, min_insync_replicas=2, faults=("power-loss",), kafka_version="4.3.1")
     kept = InternalTopic(replication_factor=3, min_insync_replicas=2)
     lost = TransactionAnomaly.LOST_TRANSACTION
-    assert predict(lane).transactions[lost].status is Status.PERMITTED
-    assert predict(replace(lane, transaction_state=kept)).transactions[lost].status is Status.FORBIDDEN
+    assert predict(lane).anomalies[lost].status is Status.PERMITTED
+    assert predict(replace(lane, transaction_state=kept)).anomalies[lost].status is Status.FORBIDDEN
 
 
 def test_faults_may_hit_as_many_replicas_of_an_internal_topic_as_it_has() -> None:
@@ -71,7 +71,7 @@ def test_late_records_are_a_known_defect_of_brokers_that_do_not_verify(verifies:
 @pytest.mark.slow
 def test_without_verification_a_late_record_opens_a_transaction_in_any_version() -> None:
     def defects(**settings: Any) -> set[tuple[str, ...]]:
-        found = predict(replace(TRANSACTIONS, **settings)).transactions[TransactionAnomaly.HANGING_TRANSACTION]
+        found = predict(replace(TRANSACTIONS, **settings)).anomalies[TransactionAnomaly.HANGING_TRANSACTION]
         assert found.status is Status.FORBIDDEN
         return {trace.ids for trace in found.known_defects}
 

@@ -14,6 +14,7 @@ from kafka_chaos.reference_model.predict.defects import DefectTrace
 from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions.rules import V1
+from tests.reference_model.asked import of_family
 
 pytestmark = pytest.mark.xdist_group("transactions")
 """In one process, which searches once for what the known defects show."""
@@ -24,17 +25,17 @@ LOST = {A.ABORTED_READ, A.LOST_TRANSACTION, A.HANGING_TRANSACTION}
 
 
 def shown(prediction: Prediction) -> set[A]:
-    return {anomaly for anomaly, answer in prediction.transactions.items() if answer.status is not Status.FORBIDDEN}
+    return {anomaly for anomaly, answer in of_family(prediction, A).items() if answer.status is not Status.FORBIDDEN}
 
 
 def test_every_anomaly_of_transactions_is_answered_and_explained_where_there_are_some() -> None:
     prediction = predict(ONE)
-    assert prediction.transactions.keys() == set(A)
-    assert all(answer.why for answer in prediction.transactions.values())
+    assert of_family(prediction, A).keys() == set(A)
+    assert all(answer.why for answer in of_family(prediction, A).values())
     assert shown(prediction) == set()
     assert prediction.bounds["transactions"]["protocol"] == "v1"
     assert Prediction.from_json(prediction.to_json()) == prediction
-    assert predict(replace(ONE, transactional=None)).transactions == {}
+    assert of_family(predict(replace(ONE, transactional=None)), A) == {}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_what_loses_records_costs_transactions_and_a_power_loss_the_coordinator_
     ],
 )
 def test_the_late_end_is_a_known_defect_of_every_client_so_far(size: int, ended: set[A]) -> None:
-    answers = predict(replace(ONE, transactional=Transactional(size=size), partitions=size)).transactions
+    answers = of_family(predict(replace(ONE, transactional=Transactional(size=size), partitions=size)), A)
     named = {anomaly: ["+".join(trace.ids) for trace in answer.known_defects] for anomaly, answer in answers.items()}
     assert named == {a: ["KAFKA-17754"] if a in ended else [] for a in A}
     assert all(answer.status is Status.FORBIDDEN for answer in answers.values())
@@ -78,7 +79,7 @@ def test_the_late_end_is_a_known_defect_of_every_client_so_far(size: int, ended:
 @pytest.mark.slow
 def test_before_3_6_a_late_record_is_a_known_defect_too() -> None:
     """Later versions: `test_the_late_end_is_a_known_defect_of_every_client_so_far`."""
-    old = predict(replace(ONE, kafka_version="3.5.2")).transactions[A.HANGING_TRANSACTION]
+    old = predict(replace(ONE, kafka_version="3.5.2")).anomalies[A.HANGING_TRANSACTION]
     assert old.status is Status.FORBIDDEN
     assert "KAFKA-14402" in ["+".join(trace.ids) for trace in old.known_defects]
 
@@ -88,11 +89,11 @@ def test_the_prediction_for_kafka_python_names_the_commits_without_what_expired(
     by_python = predict(replace(ONE, client="kafka-python 3.0.12", transactional=Transactional(size=2), partitions=2))
     named = {
         anomaly
-        for anomaly, answer in by_python.transactions.items()
+        for anomaly, answer in of_family(by_python, A).items()
         if ("KAFKA-5385",) in map(_ids, answer.known_defects)
     }
     assert named == {A.LOST_TRANSACTION, A.TORN_TRANSACTION}
-    assert by_python.transactions[A.LOST_TRANSACTION].status is Status.FORBIDDEN
+    assert by_python.anomalies[A.LOST_TRANSACTION].status is Status.FORBIDDEN
 
 
 def _ids(trace: DefectTrace) -> tuple[str, ...]:

@@ -108,8 +108,7 @@ def prediction_of(root: RunPath | None, lane: Lane, given: GivenPrediction | Non
         if given is None or set(given.statuses) != set(lane.anomalies):
             raise
         return LanePrediction(given.statuses, PREDICTION_FILE, steps)
-    parts = (computed.anomalies, computed.transactions, computed.groups)
-    answers = {str(one): answer for part in parts for one, answer in part.items()}
+    answers = computed.anomalies
     statuses = {anomaly: Status(answers[anomaly].status) for anomaly in lane.anomalies if anomaly in answers}
     for anomaly, status in (given.statuses if given else {}).items():
         if anomaly not in statuses:
