@@ -51,6 +51,15 @@ COMMITS = _columns(
     "lane string, group string, consumer string, partition int32, offset int64, producer_id int32?, "
     "transaction int64?, invoke_ns int64, complete_ns int64?, outcome string, error string?"
 )
+DELIVERIES = _columns(
+    "lane string, group string, member string, partition int32, offset int64, producer_id int32, seq int64, "
+    "delivery_count int32, asked_ns int64?, delivered_ns int64, acknowledgement string?, outcome string?, "
+    "error string?, invoke_ns int64?, complete_ns int64?"
+)
+SHARE_STARTS = _columns(
+    "lane string, group string, member string, partition int32, offset int64, lag int64?, invoke_ns int64, "
+    "complete_ns int64"
+)
 FINDINGS = _columns(
     "lane string, anomaly string, partition int32?, offset int64?, producer_id int32?, seq int64?, cause string?"
 )
@@ -62,11 +71,15 @@ TABLES = {
     "transactions": TRANSACTIONS,
     "assignments": ASSIGNMENTS,
     "commits": COMMITS,
+    "deliveries": DELIVERIES,
+    "share_starts": SHARE_STARTS,
 }
 OF_TRANSACTIONS = ("transactions", "assignments")
 """The tables that a run with a transactional lane must have (format 2)."""
 OF_GROUPS = ("assignments", "commits")
 """The tables that a run with a group or a loop must have (format 2)."""
+OF_SHARES = ("deliveries", "share_starts")
+"""The tables that a run with a share group must have (format 3)."""
 OUTCOMES = ("ok", "fail", "info")
 """The outcomes of a record for its producer: acknowledged, certainly not written, or neither."""
 

@@ -198,6 +198,22 @@ class GroupLedger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShareLedger:
+    """The share group of the lane: members that were given records, its deliveries, its acknowledgements by what they
+    were and by their outcome, and the partitions whose last record it was not past."""
+
+    group: str
+    members: int
+    deliveries: int
+    accepted: int
+    released: int
+    rejected: int
+    refused: int
+    in_doubt: int
+    undrained: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionLedger:
     """Where the statuses come from (`prediction.json` or `model`), and the digest of the model that confirmed them."""
 
@@ -246,8 +262,8 @@ class ObservationsLedger:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """The evidence of one lane. It is complete if nothing is `missing`. `transactions`: only of transactional lanes;
-    `groups`: only of lanes with a group or a loop; `recovery`: only of what was judged; `observations`: what the
-    statuses in this run rest on, not with a lock-step phase."""
+    `groups`: only of lanes with a group or a loop; `share`: only of lanes with a share group; `recovery`: only of what
+    was judged; `observations`: what the statuses in this run rest on, not with a lock-step phase."""
 
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -262,6 +278,7 @@ class Ledger:
     groups: tuple[GroupLedger, ...] = ()
     recovery: tuple[RecoveryLedger, ...] = ()
     observations: ObservationsLedger | None = None
+    share: ShareLedger | None = None
 
     @property
     def complete(self) -> bool:
@@ -273,7 +290,7 @@ class Ledger:
         entry = {"complete": self.complete, **asdict(self)}
         if self.transactions is None:
             del entry["transactions"]
-        for name in ("groups", "recovery", "observations"):
+        for name in ("groups", "recovery", "observations", "share"):
             if not entry[name]:
                 del entry[name]
         return entry

@@ -13,7 +13,9 @@ WITH_TRANSACTIONS = 2
 
 The run then has the tables `columns.OF_TRANSACTIONS` or `columns.OF_GROUPS`.
 """
-LANES_VERSIONS = (FORMAT_VERSION, WITH_TRANSACTIONS)
+WITH_SHARES = 3
+"""The version of lanes.json where a lane has a share group. The run then has the tables `columns.OF_SHARES`."""
+LANES_VERSIONS = (FORMAT_VERSION, WITH_TRANSACTIONS, WITH_SHARES)
 
 EXPERIMENT_FILE = "experiment.yaml"
 LANES_FILE = "lanes.json"
@@ -36,8 +38,9 @@ DOCUMENTS = (LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_
 def lanes_document(lanes: Iterable[Lane]) -> dict[str, Any]:
     """The content of lanes.json, in the lowest format version that can express these lanes."""
     entries = [lane.to_json() for lane in lanes]
-    is_newer = any(key in entry for entry in entries for key in ("transactional", "group", "loop"))
-    return {"format_version": WITH_TRANSACTIONS if is_newer else FORMAT_VERSION, "lanes": entries}
+    keys = {key for entry in entries for key in entry}
+    version = WITH_TRANSACTIONS if keys & {"transactional", "group", "loop"} else FORMAT_VERSION
+    return {"format_version": WITH_SHARES if "share" in keys else version, "lanes": entries}
 
 
 class RunDirectoryError(UsageFailure, ValueError):

@@ -63,9 +63,12 @@ def anomalies_of(family: str) -> type[StrEnum]:
     """The anomalies that the statements of a family find, in the order of the pages."""
     from kafka_chaos.contract.anomalies import Anomaly
     from kafka_chaos.contract.lane.groups import GroupAnomaly
+    from kafka_chaos.contract.lane.share import ShareAnomaly
     from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 
-    return {"records": Anomaly, "transactions": TransactionAnomaly, "groups": GroupAnomaly}[family]
+    return {"records": Anomaly, "transactions": TransactionAnomaly, "groups": GroupAnomaly, "shares": ShareAnomaly}[
+        family
+    ]
 
 
 def command_line() -> str:
@@ -96,6 +99,7 @@ def command_line() -> str:
 def experiment_files() -> str:
     """The keys of an experiment."""
     from kafka_chaos.contract.lane.groups import Group, Loop
+    from kafka_chaos.contract.lane.share import Share
     from kafka_chaos.contract.lane.transactions import Transactional
     from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
     from kafka_chaos.harness.experiment.fault_spec import FaultSpec
@@ -127,6 +131,7 @@ def experiment_files() -> str:
         ("lanes[…].transactional", Transactional),
         ("lanes[…].group", Group),
         ("lanes[…].loop", Loop),
+        ("lanes[…].share", Share),
         ("workload", WorkloadSpec),
         ("schedule[…]", FaultSpec),
         ("schedule.generate", GenerateSpec),
@@ -207,8 +212,9 @@ def run_directory() -> str:
         "",
         '`{"format_version": 1, "lanes": [lane, …]}`, where a lane has these keys. `format_version` is 2 as soon as',
         "one lane is transactional, or has a group or a loop. Then `assignments/` is required, too, with transactions",
-        "`transactions/`, with groups `commits/`. With transactions, `replicas/` shows",
-        "the markers that end transactions. `log/` has the records of aborted transactions like all others.",
+        "`transactions/`, with groups `commits/`. It is 3 as soon as one has a share group: then `deliveries/` and",
+        "`share_starts/` are required. With transactions, `replicas/` shows the markers that end transactions. `log/`",
+        "has the records of aborted transactions like all others.",
         "",
     ]
     rows = [
@@ -216,7 +222,7 @@ def run_directory() -> str:
         for one in dataclasses.fields(Lane)
     ]
     lines += _table(("key", "default", "meaning"), rows)
-    lines += ["`transactional`, `group` and `loop` have the keys that they have in [experiments](experiment.md).", ""]
+    lines += ["`transactional`, `group`, `loop` and `share` have the keys of [experiments](experiment.md).", ""]
     for name, columns in {**contract.TABLES, "findings": contract.FINDINGS}.items():
         meanings = _meanings(name, COLUMNS[name], [one.name for one in columns])
         rows = [(f"`{one.name}`", one.type, "yes" if one.nullable else "no", meanings[one.name]) for one in columns]

@@ -101,6 +101,32 @@ COLUMNS = {
         "takes effect with that.",
         "error": "Name of the client's error.",
     },
+    "deliveries": {
+        **_LANE,
+        **_IDENTITY,
+        "group": "Share group: `LANE-share`.",
+        "member": "The member that was given the record.",
+        "offset": "Offset of the record.",
+        "delivery_count": "The number of the delivery, as the broker counts.",
+        "asked_ns": "A moment before which nobody had asked for this delivery: when the last poll began that left "
+        "nothing for later. Without it, some anomalies are not judged.",
+        "delivered_ns": "When the member was given it.",
+        "acknowledgement": "`accept`, `release`, `reject` or `renew`; null: none was asked for.",
+        "outcome": "Of the acknowledgement. `ok`: acknowledged. `fail`: refused, the member did not hold the record. "
+        "`info`: may or may not have taken effect.",
+        "error": "Name of the client's error.",
+        "invoke_ns": "When the acknowledgement was given to the client, before which it was not sent.",
+        "complete_ns": "When its outcome was known.",
+    },
+    "share_starts": {
+        **_LANE,
+        "group": "Share group: `LANE-share`.",
+        "member": "The member whose process asked for it.",
+        "offset": "The group's start offset in the partition: it is past what lies before.",
+        "lag": "Records that the group was not past, as it was told.",
+        "invoke_ns": "When it was asked for.",
+        "complete_ns": "When it was told.",
+    },
     "findings": {
         **_LANE,
         **_IDENTITY,

@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 SOURCE = "source"
 """The name of the lane that a loop reads, where nothing depends on it."""
 _NOT_ASKED = (
-    *("lane", "topic", "cleanup_policy", "faults", "transactional", "group", "loop"),
+    *("lane", "topic", "cleanup_policy", "faults", "transactional", "group", "loop", "share"),
     *("assume", "consumer_offsets", "transaction_state", "created_late"),
 )
 _SAME = ("commits", "assignor", "static", "members", "crashes")

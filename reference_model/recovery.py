@@ -22,6 +22,8 @@ _LOOKS = 1.5
 """A leader looks for followers that lag every half of the time that they may."""
 _JITTER = 1.5
 """librdkafka waits for up to half of a backoff longer."""
+SHARE_SESSION_MS = 6_000
+"""`group.share.session.timeout.ms` of the harness's brokers."""
 Parts = tuple[tuple[str, int | None], ...]
 
 
@@ -82,6 +84,10 @@ def bounds_of(
     }
     if group is not None:
         found[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + learns + transaction + _of_members(group)
+    if lane.share is not None:
+        # What a member had in hand comes back when its lock has run out, and again if the next one is gone, too.
+        share: Parts = (("lock", lane.share.lock_ms), ("session of a member", SHARE_SESSION_MS))
+        found[RecoveryAnomaly.SHARE_STALLED] = consuming + share + share
     if lane.transactional is not None:
         found[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = producing
     bounds = {}

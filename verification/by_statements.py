@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from kafka_chaos.contract.columns import OF_GROUPS, OF_SHARES
 from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress
 from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, anomaly_named
 from kafka_chaos.verification.closure.resolve import Unresolved, unresolved
@@ -106,9 +107,9 @@ def _choose_suspects(engine: SqlEngine, run: RunDirectory) -> None:
 
 
 def _rows_of_groups(engine: SqlEngine, run: RunDirectory, facts: Mapping[str, LaneFacts]) -> dict[str, int]:
-    if not any(groups_of_lane(lane) for lane in run.lanes):
-        return {}
-    return {name: engine.rows(f"SELECT COUNT(*) FROM {name}")[0][0] for name in ("assignments", "commits")}
+    names: tuple[str, ...] = OF_GROUPS if any(groups_of_lane(lane) for lane in run.lanes) else ()
+    names += OF_SHARES if any(lane.share is not None for lane in run.lanes) else ()
+    return {name: engine.rows(f"SELECT COUNT(*) FROM {name}")[0][0] for name in names}
 
 
 def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> dict[str, int]:
@@ -137,6 +138,7 @@ def _wanted(run: RunDirectory, skipped: Skipped) -> list[Statement]:
         "records": True,
         "transactions": any(lane.transactional is not None for lane in run.lanes),
         "groups": any(groups_of_lane(lane) for lane in run.lanes),
+        "shares": any(lane.share is not None for lane in run.lanes),
     }
     wanted = []
     for family in ANOMALIES:

@@ -58,21 +58,24 @@ def verify_frames(
     transactions: DataFrame | None = None,
     assignments: DataFrame | None = None,
     commits: DataFrame | None = None,
+    deliveries: DataFrame | None = None,
+    share_starts: DataFrame | None = None,
     lanes: Iterable[Lane | Mapping[str, Any]],
     metadata: str | RunPath | None = None,
 ) -> RunVerdict:
     """Judge a history given as DataFrames with the columns of a run directory's tables.
 
     `lanes`: lanes, or entries of lanes.json; transactional ones need `transactions` and `assignments`, those with a
-    group or a loop `assignments` and `commits`. `metadata`: a folder whose events.jsonl, checkpoints.json, groups.json,
-    timings.json and prediction.json are used if they exist. A nullable column may be missing; additional columns are
-    ignored, unless the name of one is close to that of a column that is missing. The DataFrames are read several times:
-    persist those that are slow to read. Raises `RunDirectoryError` for a missing column or a wrong type, and names
-    table and column.
+    group or a loop `assignments` and `commits`, those with a share group `deliveries` and `share_starts`. `metadata`: a
+    folder whose events.jsonl, checkpoints.json, groups.json, timings.json and prediction.json are used if they exist. A
+    nullable column may be missing; additional columns are ignored, unless the name of one is close to that of a column
+    that is missing. The DataFrames are read several times: persist those that are slow to read. Raises
+    `RunDirectoryError` for a missing column or a wrong type, and names table and column.
     """
     spark = produced.sparkSession
     given = {"produced": produced, "consumed": consumed, "log": log, "replicas": replicas}
     given |= {"transactions": transactions, "assignments": assignments, "commits": commits}
+    given |= {"deliveries": deliveries, "share_starts": share_starts}
     frames = {name: _checked(name, frame) for name, frame in given.items() if frame is not None}
     known = tuple(lane if isinstance(lane, Lane) else Lane.from_json(lane) for lane in lanes)
     counts = _counted(frames)

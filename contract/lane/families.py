@@ -1,5 +1,6 @@
-"""All families of anomalies, side by side: those of every lane, of transactions, of groups and loops, of recovery; and
-the causes of lost, moved, duplicated and overtaken records (docs/ledger.md says on what evidence each is named).
+"""All families of anomalies, side by side: those of every lane, of transactions, of groups and loops, of share groups,
+of recovery; and the causes of lost, moved, duplicated and overtaken records (docs/ledger.md says on what evidence each
+is named).
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from enum import StrEnum
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 
-AnyAnomaly = Anomaly | TransactionAnomaly | GroupAnomaly | RecoveryAnomaly
-ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly, *GroupAnomaly, *RecoveryAnomaly)
+AnyAnomaly = Anomaly | TransactionAnomaly | GroupAnomaly | ShareAnomaly | RecoveryAnomaly
+ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly, *GroupAnomaly, *ShareAnomaly, *RecoveryAnomaly)
 
 
 def anomaly_named(name: str) -> AnyAnomaly:

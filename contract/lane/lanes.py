@@ -28,11 +28,13 @@ from kafka_chaos.contract.lane.metadata import (
 )
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.lane.settings import check, entries, key
+from kafka_chaos.contract.lane.share import FIRST_PRODUCTION, LIMIT_OF_GROUPS, Share, ShareAnomaly
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 
 ACKS = ("0", "1", "all")
 CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
-"""The topics in which coordinators keep what they know of groups, and of transactions."""
+SHARE_STATE = "__share_group_state"
+"""The topics in which coordinators keep what they know of groups, of transactions, and of share groups."""
 INTERNAL_REPLICAS = 3
 """Of each partition of these topics by default, where there are as many brokers."""
 MOST_PARTITIONS = 100_000
@@ -132,6 +134,10 @@ class Lane:
             "it commits `after` or `before`"
         ),
     )
+    share: Share | None = field(
+        default=None,
+        metadata=key("a share group (KIP-932, Kafka 4.2 and later) whose members read it, beside its other consumers"),
+    )
     client: str | None = field(
         default=None,
         metadata=key(
@@ -192,6 +198,7 @@ class Lane:
             _require(self.acks == "all", "acks", self.acks, "all with transactions (KIP-98)")
             _require(self.idempotence, "idempotence", self.idempotence, "true with transactions (KIP-98)")
         _check_groups(self)
+        _check_share(self)
         if self.idempotence:
             _require(self.acks == "all", "idempotence", self.idempotence, "acks=all with it (KIP-98)")
             _require(self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence")
@@ -199,7 +206,9 @@ class Lane:
     @property
     def anomalies(self) -> tuple[AnyAnomaly, ...]:
         """The anomalies that are looked for in this lane."""
-        return (*Anomaly, *(TransactionAnomaly if self.transactional is not None else ()), *self.group_anomalies)
+        of_transactions = TransactionAnomaly if self.transactional is not None else ()
+        of_shares = ShareAnomaly if self.share is not None else ()
+        return (*Anomaly, *of_transactions, *self.group_anomalies, *of_shares)
 
     @property
     def group_anomalies(self) -> tuple[GroupAnomaly, ...]:
@@ -213,6 +222,7 @@ class Lane:
         """Those of recovery that it can have."""
         without = {
             RecoveryAnomaly.GROUP_NOT_STABLE: not self.group_anomalies,
+            RecoveryAnomaly.SHARE_STALLED: self.share is None,
             RecoveryAnomaly.TRANSACTION_NOT_ENDED: self.transactional is None,
             RecoveryAnomaly.ISR_NOT_RESTORED: self.replication_factor == 1,
         }
@@ -252,10 +262,11 @@ class Lane:
         return {key: list(value) if isinstance(value, tuple) else value for key, value in entry.items()}
 
 
-_SETTINGS: Mapping[str, type[Transactional] | type[Group] | type[Loop]] = {
+_SETTINGS: Mapping[str, type[Transactional] | type[Group] | type[Loop] | type[Share]] = {
     "transactional": Transactional,
     "group": Group,
     "loop": Loop,
+    "share": Share,
 }
 _INTERNAL = ("consumer_offsets", "transaction_state")
 _LEFT_OUT = (
@@ -275,7 +286,8 @@ def named(client: Mapping[str, Any]) -> str:
 def clients_described(entry: Mapping[str, Any]) -> list[str]:
     """The clients of an entry of lanes.json in words, where they are not plain: transactions, its group, its loop."""
     found = [(name, kind.from_json(entry[name]).described) for name, kind in _SETTINGS.items() if entry.get(name)]
-    return [f"group of {words}" if name == "group" else words for name, words in found]
+    named = {"group": "group of ", "share": "share group of "}
+    return [named.get(name, "") + words for name, words in found]
 
 
 def _check_cluster(lane: Lane) -> None:
@@ -314,6 +326,24 @@ def _check_groups(lane: Lane) -> None:
     _require(transactions.producers == members, "transactional.producers", transactions.producers, expected)
     expected = "0: loop.group.crashes end the members of a loop"
     _require(transactions.restarts == 0, "transactional.restarts", transactions.restarts, expected)
+
+
+def _check_share(lane: Lane) -> None:
+    if lane.share is None:
+        return
+    number = lane.kafka_version or USUAL_VERSION
+    mode = lane.metadata_mode or usual_mode(number)
+    expected = f"none: share groups are there since {FIRST_PRODUCTION}, in KRaft mode, not in {number} ({mode})"
+    _require(release(number) >= release(FIRST_PRODUCTION) and mode == KRAFT, "share", "given", expected)
+    _require(lane.group is None and lane.loop is None, "share", "given", "none beside a group or a loop of the lane")
+    client = (lane.client or "librdkafka").split(" ")
+    is_able = client[0] == "java" and len(client) > 1 and release(client[1]) >= release(FIRST_PRODUCTION)
+    _require(is_able, "client", lane.client, f"java {FIRST_PRODUCTION} or later, for a share group")
+
+
+def has_limit_of_groups(lane: Lane) -> bool:
+    """Whether a share group of the lane has a delivery limit of its own."""
+    return release(lane.kafka_version or USUAL_VERSION) >= release(LIMIT_OF_GROUPS)
 
 
 _SPELLED = {ZOOKEEPER: "ZooKeeper", KRAFT: "KRaft mode"}

@@ -23,6 +23,7 @@ class RecoveryAnomaly(AnomalyName):
     ISR_NOT_RESTORED = "isr_not_restored", "an ISR was not whole again after faults, for longer than time-outs allow"
     GROUP_NOT_STABLE = "group_not_stable", "nobody owned a partition of a group for longer than time-outs allow"
     TRANSACTION_NOT_ENDED = "transaction_not_ended", "a transaction held consumers back for longer than time-outs allow"
+    SHARE_STALLED = "share_stalled", "nothing was delivered to a share group for longer than time-outs allow"
 
 
 CALLS: Mapping[str, RecoveryAnomaly] = {

@@ -55,7 +55,7 @@ class TransactionAnomaly(AnomalyName):
     DEPENDENCY_CYCLE = "dependency_cycle", "transactions with records before each other's, in a cycle", Trait.BY_LOG
 
 
-PREDICTED_IN = ("anomalies", "transactions", "groups")
+PREDICTED_IN = ("anomalies", "transactions", "groups", "shares")
 """The parts of a prediction that name anomalies: the first of every lane, the others where they concern it."""
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.command.files import appearing_whole, cache_home
+from kafka_chaos.contract.lane.metadata import release
+from kafka_chaos.contract.lane.share import FIRST_PRODUCTION
 
 ADAPTERS = Path(__file__).parent / "adapters"
 _NO_SUCH_VERSION = re.compile(
@@ -83,6 +85,10 @@ def by_pip(package: str) -> Callable[[Path, str], None]:
     return fill
 
 
+OF_SHARES = "Sharer.java"
+"""The source of the Java adapter that older clients, which have no share consumers, are not compiled with."""
+
+
 def by_maven(folder: Path, version: str) -> None:
     """Kafka's Java client, and the adapter compiled with Eclipse's compiler: a JRE suffices."""
     maven, java = required("mvn"), required("java")
@@ -90,7 +96,8 @@ def by_maven(folder: Path, version: str) -> None:
     command = [maven, "-q", "-B", "-f", str(folder / "java-client.xml"), "dependency:copy-dependencies"]
     _call([*command, f"-DoutputDirectory={jars}", f"-Dkafka.version={version}"], what=f"kafka-clients {version}")
     (compiler,) = jars.glob("ecj-*.jar")
-    sources = [str(path) for path in folder.glob("*.java")]
+    shares = release(version) >= release(FIRST_PRODUCTION)
+    sources = [str(path) for path in folder.glob("*.java") if shares or path.name != OF_SHARES]
     path = os.pathsep.join(map(str, jars.glob("*.jar")))
     command = [java, "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn", "-cp", path]
     _call([*command, "-d", str(folder / "classes"), *sources], what=sources[0], compiles=True)

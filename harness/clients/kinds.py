@@ -17,6 +17,7 @@ from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure,
 from kafka_chaos.contract.lane.groups import AFTER, BEFORE
 from kafka_chaos.harness.clients.fetching import (
     ADAPTERS,
+    OF_SHARES,
     by_go,
     by_maven,
     by_npm,
@@ -39,8 +40,9 @@ _WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
 
 _USUAL = ("producer", "idempotent producer", "consumer")
 TRANSACTIONAL, MEMBER, LOOP = "transactional producer", "member of a group", "loop"
+SHARER = "member of a share group"
 _MORE = (*_USUAL, TRANSACTIONAL)
-ROLES: Mapping[str, str] = {"transactional": TRANSACTIONAL, "group": MEMBER, "loop": LOOP}
+ROLES: Mapping[str, str] = {"transactional": TRANSACTIONAL, "group": MEMBER, "loop": LOOP, "share": SHARER}
 """The role that a client needs for each key of a lane."""
 
 Say = Callable[[str], None]
@@ -120,12 +122,12 @@ _OWN: tuple[ClientKind, ...] = (
     ClientKind(
         name="java",
         version="3.9.1",
-        sources=("Client.java", "Member.java", "java-client.xml"),
+        sources=("Client.java", "Member.java", OF_SHARES, "java-client.xml"),
         fill=by_maven,
         asks=lambda version: [*_MAVEN_ASKS, f"-Dartifact=org.apache.kafka:kafka-clients:{version}:pom"],
         needs=("mvn", "java"),
         command=lambda folder: [required("java"), *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
-        roles=_ALL,
+        roles=(*_ALL, SHARER),
         of_groups=_BY_HAND,
         assigned_by_brokers_since=(4, 0),
         secured=java_client_configs,

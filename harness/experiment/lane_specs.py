@@ -10,6 +10,7 @@ from kafka_chaos.contract.lane.configuration import dotted
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, Loop, with_brokers_assigning
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import DAY_MS
+from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, chosen
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -28,7 +29,7 @@ OWNED_CONSUMER_KEYS = frozenset(
     {"bootstrap.servers", "metadata.broker.list", "group.id", "isolation.level", "enable.partition.eof"}
     | {"enable.auto.commit", "auto.commit.enable", "enable.auto.offset.store", "group.protocol", "group.instance.id"}
     | {"partition.assignment.strategy", "group.remote.assignor", "session.timeout.ms", "max.poll.interval.ms"}
-    | {"key.deserializer", "value.deserializer", "auto.offset.reset"}
+    | {"key.deserializer", "value.deserializer", "auto.offset.reset", "share.acknowledgement.mode"}
 )
 """What the lane's own keys decide: `group` and `loop`, and of its other consumers that they read every record."""
 OF_MEMBERS = frozenset({"auto.commit.interval.ms", "heartbeat.interval.ms"})
@@ -87,6 +88,7 @@ class LaneSpec(Spec):
     transactional: Annotated[Transactional, read_as(Transactional)] | None = declared(Lane, "transactional")
     group: Annotated[Group, read_as(Group)] | None = declared(Lane, "group")
     loop: Annotated[Loop, read_as(Loop)] | None = declared(Lane, "loop")
+    share: Annotated[Share, read_as(Share)] | None = declared(Lane, "share")
     client: Annotated[str | tuple[str, ...], BeforeValidator(_client)] = Field(
         default=IN_PROCESS,
         description="the library of its producer and its consumer: a name, or a name and a version such as "
@@ -147,6 +149,8 @@ class LaneSpec(Spec):
         keys |= {"client": None if own == IN_PROCESS else own, "created_late": self.created_at is not None}
         if crashes and self.group is not None:
             keys["group"] = replace(self.group, crashes=self.group.crashes + crashes)
+        elif crashes and self.share is not None:
+            keys["share"] = replace(self.share, crashes=self.share.crashes + crashes)
         elif crashes and self.loop is not None:
             group = replace(self.loop.group, crashes=self.loop.group.crashes + crashes)
             keys["loop"] = replace(self.loop, group=group)

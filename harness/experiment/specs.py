@@ -131,7 +131,8 @@ class PhaseSpec(Spec):
             return 1
         lane = next(lane for lane in self.lanes if lane.lane == fault.target.lane)
         group = lane.group or (None if lane.loop is None else lane.loop.group)
-        return 0 if group is None else group.members + group.joins
+        members = group or lane.share
+        return 0 if members is None else members.members + members.joins
 
     def member_crashes(self, lane: LaneSpec) -> int:
         """How many members of the lane's group, or of its loop, the timed faults may end."""

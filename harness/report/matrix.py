@@ -13,6 +13,7 @@ from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, Cause
 from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import clients_described
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.harness.report.pages import join, label
@@ -160,7 +161,12 @@ def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list
     """A lane's anomalies: those of transactions and groups only if it has any, or if the verdict names them."""
     named = {*as_dict(entry.get("predicted")), *as_dict(entry.get("anomalies")), *as_dict(entry.get("not_judged"))}
     lane, expected = evidence.lanes.get(name, {}), set[AnyAnomaly](Anomaly)
-    for key, anomalies in {"transactional": TransactionAnomaly, "group": OF_GROUPS, "loop": GroupAnomaly}.items():
+    for key, anomalies in {
+        "transactional": TransactionAnomaly,
+        "group": OF_GROUPS,
+        "loop": GroupAnomaly,
+        "share": ShareAnomaly,
+    }.items():
         expected |= {*(anomalies if lane.get(key) is not None else ())}
     return [anomaly for anomaly in ALL_ANOMALIES if anomaly in expected or anomaly in named]
 

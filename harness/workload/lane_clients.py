@@ -28,6 +28,7 @@ from kafka_chaos.harness.workload.clients.producers import LaneProducer, Produci
 from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.load import GroupLoad
+from kafka_chaos.harness.workload.groups.share_work import ShareWork
 from kafka_chaos.harness.workload.groups.work import GroupWork
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
@@ -135,6 +136,13 @@ def _group(lane: LaneSpec, read: LaneSpec, load: LoadSettings) -> GroupLoad:
     return GroupLoad(GroupWork(lane=lane, read=read, load=load))
 
 
+def _beside(lane: LaneSpec, load: LoadSettings) -> GroupLoad | None:
+    """The group, or the share group, that reads the lane beside its consumers."""
+    if lane.share is not None:
+        return GroupLoad(ShareWork(lane=lane, load=load))
+    return None if lane.group is None else _group(lane, lane, load)
+
+
 def reading(
     lane: LaneSpec,
     load: LoadSettings,
@@ -148,7 +156,7 @@ def reading(
     """
     is_followed = lane.group is not None or lane.transactional is not None
     if function is None:
-        return _followers(lane, load, start_offsets), None if lane.group is None else _group(lane, lane, load)
+        return _followers(lane, load, start_offsets), _beside(lane, load)
     application = ApplicationConsuming(lane, function, load, has_groups=is_followed)
     return (_followers(lane, load, start_offsets), application) if is_followed else ((application,), None)
 

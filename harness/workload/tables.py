@@ -11,6 +11,8 @@ from kafka_chaos.harness.workload.history.reservations import Reservations
 from kafka_chaos.harness.workload.history.writer import (
     ASSIGNMENTS_SCHEMA,
     COMMITS_SCHEMA,
+    DELIVERIES_SCHEMA,
+    SHARE_STARTS_SCHEMA,
     TRANSACTIONS_SCHEMA,
     HistoryWriter,
     RowBuffer,
@@ -32,6 +34,9 @@ class LoadTables:
         self.commits = self._rows("commits", COMMITS_SCHEMA, has_groups)
         self.assignments = self._rows("assignments", ASSIGNMENTS_SCHEMA, has_transactions or has_groups)
         self.transactions = self._rows("transactions", TRANSACTIONS_SCHEMA, has_transactions)
+        has_shares = any(lane.share is not None for lane in lanes)
+        self.deliveries = self._rows("deliveries", DELIVERIES_SCHEMA, has_shares)
+        self.share_starts = self._rows("share_starts", SHARE_STARTS_SCHEMA, has_shares)
         self.produced = self._writer("produced")
         self.reservations = Reservations(run_directory)
         self._closing.callback(self.reservations.close)

@@ -97,6 +97,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         **_of_client(lane),
         **_transactions(lane),
         **_groups(lane),
+        **_share(lane),
         **{name: _kept(topic) for name, topic in internal_topics(lane).items() if _kept(topic) != _usual(lane)},
     }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
@@ -139,6 +140,12 @@ def _groups(lane: Lane) -> dict[str, Any]:
     if lane.loop is not None:
         found["loop"] = _group(lane.loop.group, lane.loop.offsets)
     return found
+
+
+def _share(lane: Lane) -> dict[str, Any]:
+    """The settings of a lane's share group that an answer depends on."""
+    share = lane.share
+    return {} if share is None else {"share": [share.delivery_limit, share.lost_deliveries(len(lane.faults))]}
 
 
 def _group(group: Group, commits: str) -> list[Any]:

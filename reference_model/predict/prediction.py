@@ -23,8 +23,16 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.groups import GroupAnomaly
-from kafka_chaos.contract.lane.lanes import CONSUMER_OFFSETS, TRANSACTION_STATE, InternalTopic, Lane
+from kafka_chaos.contract.lane.lanes import (
+    CONSUMER_OFFSETS,
+    INTERNAL_REPLICAS,
+    SHARE_STATE,
+    TRANSACTION_STATE,
+    InternalTopic,
+    Lane,
+)
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
+from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.reference_model.groups import examine as of_groups
 from kafka_chaos.reference_model.groups.state import Setup
@@ -45,6 +53,7 @@ from kafka_chaos.reference_model.predict.result import (
     Unfinished,
     answers_from,
 )
+from kafka_chaos.reference_model.predict.shared import answers_of_share
 from kafka_chaos.reference_model.predict.transactional import answers_to, question_of, with_notes
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
@@ -99,7 +108,8 @@ def predict(
     with work.to_its_end():
         answers = work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
         found = answers if lane.transactional is None else work.with_transactions(answers, lane.transactional)
-        return work.with_groups(found) if lane.group_anomalies else found
+        found = work.with_groups(found) if lane.group_anomalies else found
+        return found if lane.share is None else work.with_share(found, lane.share)
 
 
 def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
@@ -114,6 +124,10 @@ def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, 
     with work.to_its_end():
         work.answer(forbidden & CHECKS.keys())
     return frozenset(forbidden & work.stories.keys())
+
+
+SHARE_STATE_MIN_ISR = 2
+"""`share.coordinator.state.topic.min.isr` by default."""
 
 
 class _BudgetIsEmpty(Exception):
@@ -203,6 +217,12 @@ class _Work:
             bounds={**plain.bounds, "groups": [of_groups.scope_of(question) for question in asked]},
             anomalies={**plain.anomalies, **answers_of_groups(lane, asked, plain)},
         )
+
+    def with_share(self, plain: Prediction, share: Share) -> Prediction:
+        """The prediction with what the lane's share group may show."""
+        may_lose = self._may_lose(SHARE_STATE)
+        answers = answers_of_share(self.lane, share, plain, state_may_be_lost=may_lose)
+        return replace(plain, anomalies={**plain.anomalies, **answers})
 
     def _may_lose(self, topic: str) -> bool:
         """Whether an acknowledged record of an internal topic may be lost: one record is enough to tell."""
@@ -300,18 +320,20 @@ class _Work:
 
 
 def internal_topic(lane: Lane, name: str) -> Lane:
-    """__consumer_offsets or __transaction_state as a lane: what may happen to an entry of a coordinator's log under the
+    """An internal topic of coordinators as a lane: what may happen to an entry of a coordinator's log under the
     lane's faults. Unless the lane says how it is kept, with the least that replication may keep: 1 replica in sync, and
-    before 0.11, where brokers have unclean elections by default, those of offsets.
+    before 0.11, where brokers have unclean elections by default, those of offsets. Share groups ask for 2 by default.
 
     A fault that hits more brokers than a partition has replicas is in the lane's faults once for each of these: where
     the internal topic has more, it may hit more of them.
     """
     is_offsets = name == CONSUMER_OFFSETS
     unclean = is_offsets and release(lane.kafka_version or USUAL_VERSION) < (0, 11)
-    given = lane.consumer_offsets if is_offsets else lane.transaction_state
-    kept = given or InternalTopic(unclean_leader_election=unclean)
-    replicas = kept.replication_factor or lane.replication_factor
+    given = {CONSUMER_OFFSETS: lane.consumer_offsets, TRANSACTION_STATE: lane.transaction_state}.get(name)
+    least = SHARE_STATE_MIN_ISR if name == SHARE_STATE else 1
+    kept = given or InternalTopic(unclean_leader_election=unclean, min_insync_replicas=least)
+    most = INTERNAL_REPLICAS if name == SHARE_STATE else lane.replication_factor
+    replicas = kept.replication_factor or min(most, lane.replication_factor)
     more = max(replicas - lane.replication_factor, 0)
     cut_off = [kind for kind, count in Counter(lane.faults).items() for _ in range(count // lane.replication_factor)]
     return plain_lane(
@@ -331,6 +353,7 @@ def internal_topics(lane: Lane) -> dict[str, Lane]:
     """The internal topics that the lane's answers depend on, as lanes, by name."""
     names = [TRANSACTION_STATE] if lane.transactional is not None else []
     names += [CONSUMER_OFFSETS] if lane.group_anomalies else []
+    names += [SHARE_STATE] if lane.share is not None else []
     return {name: as_obeyed(internal_topic(lane, name)) for name in names}
 
 

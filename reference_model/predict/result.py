@@ -10,12 +10,15 @@ from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.contract.lane.transactions import PREDICTED_IN, TransactionAnomaly
 from kafka_chaos.reference_model.machine import Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 
-_FAMILIES: Mapping[str, Any] = dict(zip(PREDICTED_IN, (Anomaly, TransactionAnomaly, GroupAnomaly), strict=True))
+_FAMILIES: Mapping[str, Any] = dict(
+    zip(PREDICTED_IN, (Anomaly, TransactionAnomaly, GroupAnomaly, ShareAnomaly), strict=True)
+)
 """By part of an answer, the anomalies that it has."""
 NOT_EXHAUSTED = "not exhausted"
 """Stands for a status where the search ended early and has not found the anomaly."""
@@ -66,7 +69,8 @@ def answers_from(
 class Prediction:
     """A lane's predictions, one for every anomaly that it may show, and the scope that was searched for them.
 
-    Those of transactions are among them where its producers use these, those of groups where it has a group or a loop.
+    Those of transactions are among them where its producers use these, those of groups where it has a group or a loop,
+    those of share groups where it has one.
     """
 
     anomalies: Mapping[AnyAnomaly, AnomalyPrediction]

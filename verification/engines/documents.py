@@ -9,6 +9,8 @@ import pyarrow as pa
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION, group_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
+from kafka_chaos.contract.lane.share import EARLIEST, share_group_of
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.reference_model.protocol.rules import as_obeyed
 from kafka_chaos.verification.engines.engine import SqlEngine
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
@@ -21,6 +23,7 @@ SCHEMAS = {
     "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, is_transactional, "
     "timeout_ms, producers, loop, healed_ns, timed, planned, begun_ns, lossless, unplaced, salt",
     "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps",
+    "shares": "lane, group, lock_ns, delivery_limit, lost_deliveries, committed, earliest",
     "final": "group, partition, offset",
     "checkpoints": "lane, partition, broker, high_watermark, log_end_offset",
     "chains": "lane, partition, leader_epoch, first",
@@ -37,14 +40,16 @@ SCHEMAS = {
 `lanes`: `replicas` of each partition; `cleaned`: its topic is compacted or has retention; `timeout_ms` of transactions
 and how many `producers` have them, null without any; `healed_ns`: when the last fault was healed; `timed`: whether its
 bounds of recovery are known; `planned`: this project made the run, which began at `begun_ns`; `lossless`: nothing that
-was committed can get lost; `unplaced`: acknowledgements name no offset (acks=0); `salt`: drawn anew, so that nobody
-can foresee a hash. `groups`: `judged`, the lane that the group belongs to, and `lane`, the one that it reads;
-`is_loop`, `in_transaction`, `automatic` and `after` say how it commits offsets: as a loop, in transactions, by the
-client itself, and only after it has read; `gaps`: whether the offset after a record's need not be the next record's.
-`final`: groups.json. `chains`: the leader epochs of the log, as checkpoints.json has them; `starts`: each broker's own
-account of where leader epochs begin, and that of elections (`is_elected`). `elections`: `in_isr`, whether the leader
-is in the ISR, and how many brokers are (`isr`). `phases`: the spans of the workload. `explanations`: what may explain
-a case, see `judging.causes.PartitionCauses`; `number`: the best ones first.
+was committed can get lost; `unplaced`: acknowledgements name no offset (acks=0); `salt`: drawn anew, so that nobody can
+foresee a hash. `groups`: `judged`, the lane that the group belongs to, and `lane`, the one that it reads; `is_loop`,
+`in_transaction`, `automatic` and `after` say how it commits offsets: as a loop, in transactions, by the client itself,
+and only after it has read; `gaps`: whether the offset after a record's need not be the next record's. `shares`: the
+share groups; `lost_deliveries`: how many of one record nobody may have seen; `committed`: given committed records
+alone; `earliest`: from the first record on. `final`: groups.json. `chains`: the leader epochs of the log, as
+checkpoints.json has them; `starts`: each broker's own account of where leader epochs begin, and that of elections
+(`is_elected`). `elections`: `in_isr`, whether the leader is in the ISR, and how many brokers are (`isr`). `phases`: the
+spans of the workload. `explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best
+ones first.
 """
 
 
@@ -65,6 +70,19 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
             (lane.lane, group, reads, *_commits(lane, group), int(_has_gaps(run.lane(reads))))
             for lane in run.lanes
             for group, reads in groups_of_lane(lane).items()
+        ],
+        "shares": [
+            (
+                lane.lane,
+                share_group_of(lane.lane),
+                lane.share.lock_ms * 1_000_000,
+                lane.share.delivery_limit,
+                lane.share.lost_deliveries(len(lane.faults)),
+                int(lane.share.isolation == READ_COMMITTED),
+                int(lane.share.start == EARLIEST),
+            )
+            for lane in run.lanes
+            if lane.share is not None
         ],
         "final": [(group, *place) for group, places in run.groups.items() for place in places.items()],
         "checkpoints": [

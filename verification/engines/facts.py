@@ -20,11 +20,13 @@ from kafka_chaos.verification.tables.facts import (
     PartitionFacts,
     Pulse,
     ReplicaFacts,
+    ShareFacts,
     TransactionFacts,
 )
 
 _OF_TRANSACTIONS = ("transactions", "unknown_readers", "read_to", "open_ends")
 _OF_GROUPS = ("groups", "progress", "without_input")
+_OF_SHARES = ("shares",)
 _OF_RECOVERY = ("pulses", "owned", "awaited")
 
 ByLane = dict[str, list[Row]]
@@ -41,6 +43,7 @@ class Facts:
             is_wanted = (
                 (name not in _OF_TRANSACTIONS or any(lane.transactional for lane in run.lanes))
                 and (name not in _OF_GROUPS or any(groups_of_lane(lane) for lane in run.lanes))
+                and (name not in _OF_SHARES or any(lane.share for lane in run.lanes))
                 and (name not in _OF_RECOVERY or bool(run.timings))
                 and (name != "unjudged" or not run.has_log or any(lane.cleanup_policy for lane in run.lanes))
             )
@@ -54,6 +57,7 @@ class Facts:
         for partition, broker, *values in self._rows("replicas", lane):
             replicas[partition][broker] = ReplicaFacts(*values)
         groups = self._rows("groups", lane)
+        share = self._rows("shares", lane)
         return LaneFacts(
             partitions=self._partitions(lane),
             unjudged=sum(n for (n,) in self._rows("unjudged", lane)),
@@ -63,6 +67,7 @@ class Facts:
             without_input=sum(n for (n,) in self._rows("without_input", lane)),
             pulses=tuple(sorted((Pulse(*row) for row in self._rows("pulses", lane)), key=str)),
             awaited=tuple(sorted((Awaited(*row) for row in self._rows("awaited", lane)), key=str)),
+            share=ShareFacts(*share[0]) if share else None,
             owned=tuple(sorted((Owned(*row) for row in self._rows("owned", lane)), key=str)),
         )
 

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
 from urllib.parse import unquote
 
-from kafka_chaos.contract.columns import OUTCOMES, TABLES
+from kafka_chaos.contract.columns import OF_SHARES, OUTCOMES, TABLES
 from kafka_chaos.contract.lane.groups import COMMIT_OUTCOMES
+from kafka_chaos.contract.lane.share import ACKNOWLEDGEMENTS
 from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, RECORD_KINDS, TRANSACTION_OUTCOMES
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.engines.engine import BY_FILE, SqlEngine, prepare
@@ -41,6 +42,19 @@ _OF_TRANSACTIONS = (
     _among("assignments", "isolation", ISOLATION_LEVELS),
     _among("replicas", "kind", RECORD_KINDS),
 )
+_OF_SHARES = (
+    _among("deliveries", "acknowledgement", ACKNOWLEDGEMENTS),
+    _among("deliveries", "outcome", OUTCOMES),
+    Check("deliveries", "delivery_count", "t.delivery_count < 1", "a count of at least 1"),
+    Check("deliveries", "asked_ns", "t.asked_ns > t.delivered_ns", "no delivery before it was asked for"),
+    Check("deliveries", "invoke_ns", "t.invoke_ns < t.delivered_ns", "no acknowledgement before the delivery"),
+    Check("deliveries", "complete_ns", "t.complete_ns < t.invoke_ns", "no answer before the acknowledgement"),
+    *(
+        Check(name, "group", "t.`group` <> CONCAT(t.lane, '-share')", "the share group of the lane")
+        for name in OF_SHARES
+    ),
+    Check("share_starts", "complete_ns", "t.complete_ns < t.invoke_ns", "no report before it was asked for"),
+)
 _OF_COMMITS = """
 LEFT JOIN `groups` g ON g.lane = t.lane AND g.`group` = t.`group`
 LEFT JOIN (SELECT lane, consumer, MIN(start_ns) AS assigned_ns FROM assignments GROUP BY lane, consumer) a
@@ -53,10 +67,13 @@ def refuse_stray_rows(engine: SqlEngine, run: RunDirectory) -> None:
     has_transactions = any(lane.transactional is not None for lane in run.lanes)
     concerned = {*_HISTORY, *(("transactions", "assignments") if has_transactions else ())}
     concerned |= {"assignments", "commits"} if groups else set()
+    has_shares = any(lane.share is not None for lane in run.lanes)
+    concerned |= {*OF_SHARES} if has_shares else set()
     checks = [
         _among("produced", "outcome", OUTCOMES),
         *(_OF_TRANSACTIONS if has_transactions else ()),
         *(_of_groups(groups) if groups else ()),
+        *(_OF_SHARES if has_shares else ()),
     ]
     strays = _stray_rows(engine, [name for name in TABLES if run.has(name)], concerned, checks)
     for table in strays["nulls"]:

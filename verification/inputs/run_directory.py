@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from kafka_chaos.contract.columns import OF_GROUPS, OF_TRANSACTIONS, TABLES
+from kafka_chaos.contract.columns import OF_GROUPS, OF_SHARES, OF_TRANSACTIONS, TABLES
 from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
@@ -25,6 +25,7 @@ from kafka_chaos.contract.run_directory import (
     MANIFEST_FILE,
     PREDICTION_FILE,
     TIMINGS_FILE,
+    WITH_SHARES,
     WITH_TRANSACTIONS,
     RunDirectoryError,
 )
@@ -167,8 +168,9 @@ def read_lanes(path: RunPath) -> tuple[Lane, ...]:
         twice = any(lane.lane == other.lane for other in lanes)
         expect(not twice, path, f"{place}.lane", f"{lane.lane!r} is named twice")
         version = document["format_version"]
-        known = version >= WITH_TRANSACTIONS or not (lane.transactional or lane.group or lane.loop)
-        problem = f"is {version!r}, expected {WITH_TRANSACTIONS}: lane {lane.lane!r} has transactions or a group"
+        least = WITH_SHARES if lane.share else WITH_TRANSACTIONS
+        known = version >= least or not (lane.transactional or lane.group or lane.loop or lane.share)
+        problem = f"is {version!r}, expected {least}: lane {lane.lane!r} has transactions or a group"
         expect(known, path, "format_version", problem)
         lanes.append(lane)
     require_sources(path, lanes)
@@ -185,9 +187,10 @@ def require_sources(path: RunPath, lanes: Sequence[Lane]) -> None:
 
 
 def require_tables(root: RunPath | None, lanes: Sequence[Lane], tables: Mapping[str, Table]) -> None:
-    """Refuse a run that lacks a table which its lanes must have: of transactions, or of groups."""
+    """Refuse a run that lacks a table which its lanes must have: of transactions, of groups, or of share groups."""
     needed = {lane.lane: OF_TRANSACTIONS for lane in lanes if lane.transactional is not None}
     needed |= {lane.lane: (*needed.get(lane.lane, ()), *OF_GROUPS) for lane in lanes if lane.group or lane.loop}
+    needed |= {lane.lane: (*needed.get(lane.lane, ()), *OF_SHARES) for lane in lanes if lane.share}
     for lane, names in needed.items():
         for name in names:
             if not tables[name].given:

@@ -14,6 +14,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.groups import evidence as of_groups
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery import evidence as of_recovery
+from kafka_chaos.verification.shares import evidence as of_shares
 from kafka_chaos.verification.tables.facts import LaneFacts
 from kafka_chaos.verification.transactions import evidence as of_transactions
 
@@ -34,7 +35,7 @@ class Family(Protocol):
         """Why the lane can't conform, whatever was found."""
 
 
-FAMILIES: tuple[Family, ...] = (of_transactions, of_groups, of_recovery)
+FAMILIES: tuple[Family, ...] = (of_transactions, of_groups, of_shares, of_recovery)
 """The families that only some lanes have, and that of recovery. Those of all lanes are in `rules.py`."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.columns import OF_TRANSACTIONS
+from kafka_chaos.contract.columns import OF_SHARES, OF_TRANSACTIONS
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
@@ -32,7 +32,7 @@ class Examined:
 
     `observed`: count, first examples and causes of every anomaly that is judged in its lane and was found. `write`:
     writes the rows of findings/ into a folder that does not exist. `of_groups`: the rows of tables that were read for
-    groups. `unresolved`: what does not resolve in its lanes (`closure.resolve`).
+    groups and share groups. `unresolved`: what does not resolve in its lanes (`closure.resolve`).
     """
 
     facts: Mapping[str, LaneFacts]
@@ -49,7 +49,7 @@ def concluded(
     tables = _as_read(run, examined)
     missing = unread(run, tables, (*HISTORY, *OF_TRANSACTIONS))
     missing_replicas = unread(run, tables, ["replicas"])
-    missing_commits = unread(run, tables, ["commits"])
+    missing_commits = unread(run, tables, ["commits", *OF_SHARES])
     lanes = tuple(
         judge(
             LaneEvidence(

@@ -17,6 +17,7 @@ from kafka_chaos.verification.judging.replicas import ReplicaEvidence, replica_e
 from kafka_chaos.verification.judging.result import EXAMPLES, Observation
 from kafka_chaos.verification.judging.this_run import ThisRun, in_this_run
 from kafka_chaos.verification.recovery.evidence import Measured, Recovery, recovery_ledger, statuses, too_long
+from kafka_chaos.verification.shares.evidence import share_ledger
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from kafka_chaos.verification.transactions.evidence import transactions_ledger
 
@@ -27,8 +28,8 @@ class LaneEvidence:
 
     `found`: what the engine found of its anomalies. `unread`: why produced/, consumed/ or log/ were not read in full;
     then no finding is certain. `unread_replicas`: the same for replicas/, which shows how transactions ended.
-    `unread_commits`: the same for commits/. `lost_input`: how many records the source of the lane's loop lost after
-    they had been read; the model takes it to keep them.
+    `unread_commits`: the same for commits/, deliveries/ and share_starts/. `lost_input`: how many records the source of
+    the lane's loop lost after they had been read; the model takes it to keep them.
     """
 
     run: RunDirectory
@@ -111,6 +112,7 @@ class LaneEvidence:
             observations=self.this_run.ledger,
             transactions=transactions_ledger(facts),
             groups=groups_ledger(facts),
+            share=share_ledger(self.lane, facts),
             recovery=recovery_ledger(self.recovery),
         )
 

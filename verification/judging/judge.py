@@ -12,6 +12,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Trait, Verdict
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly, Cause
 from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification.groups.evidence import reset_by_retention
 from kafka_chaos.verification.inputs.run_directory import Doubt
@@ -150,7 +151,7 @@ def _is_anything_unread(lane: LaneEvidence) -> bool:
     return bool(
         lane.unread
         or (lane.unread_replicas and lane.lane.transactional is not None)
-        or (lane.unread_commits and lane.lane.group_anomalies)
+        or (lane.unread_commits and (lane.lane.group_anomalies or lane.lane.share))
     )
 
 
@@ -160,7 +161,7 @@ def _of_what_is_not_judged(
     for anomaly, why in not_judged.items():
         if lane.predicted.get(anomaly) == Status.REQUIRED:
             yield f"{anomaly} is required and could not be judged: {why}"
-        elif isinstance(anomaly, GroupAnomaly) or (
+        elif isinstance(anomaly, GroupAnomaly | ShareAnomaly) or (
             lane.lane.transactional is not None
             and (isinstance(anomaly, TransactionAnomaly) or Trait.CERTAIN_IN_TRANSACTIONS in anomaly.traits)
         ):

@@ -99,6 +99,8 @@ class Recovery:
             if what not in seen and anomaly not in (*reasons, *called):
                 reasons[anomaly] = f"no record was {what}, or nobody knows when"
         reasons |= {one: why for one, (whole, why) in self.unseen.items() if whole}
+        if lane.share is not None and not (self.facts.share and self.facts.share.deliveries):
+            reasons[RecoveryAnomaly.SHARE_STALLED] = "deliveries/ holds no delivery of its share group"
         if lane.group_anomalies and not self.facts.owned and RecoveryAnomaly.GROUP_NOT_STABLE not in called:
             reasons[RecoveryAnomaly.GROUP_NOT_STABLE] = "assignments/ holds no assignment of its group"
         return {anomaly: reasons[anomaly] for anomaly in its if anomaly in reasons}

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kafka_chaos.contract.events import CallNoted, HighWatermark, IsrChanged, LastStableOffset, LeaderElected
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly
+from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -50,6 +51,7 @@ def outages(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Outage]
     yield from _producers(facts, awaited_to=last if flushes else 0)
     yield from _consumers(lane, facts, last, final_log=run.has_log)
     yield from _passing(run, lane, facts, last)
+    yield from _shares(lane, facts, last)
     yield from _idle(run, lane, facts)
     yield from _groups(lane, facts)
     yield from _isrs(run, lane, last)
@@ -128,7 +130,7 @@ def _unacknowledged(answers: Sequence[Pulse], failed: Sequence[Pulse], last: int
 def _consumers(lane: Lane, facts: LaneFacts, last: int, *, final_log: bool) -> Iterator[Outage]:
     due, reads = _by_place(facts.pulses, ACKNOWLEDGED), _by_place(facts.pulses, READ)
     groups = [group for group, source in groups_of_lane(lane).items() if source == lane.lane]
-    come_and_go = {place for place in reads if place[0] not in ("", *groups)}
+    come_and_go = {place for place in reads if place[0] not in ("", *groups, share_group_of(lane.lane))}
     for reader in ("", *groups):
         for (_, partition), acknowledged in due.items():
             if partition is None:
@@ -139,6 +141,28 @@ def _consumers(lane: Lane, facts: LaneFacts, last: int, *, final_log: bool) -> I
                 # Those who come and go have not read it for the lane's own reader.
                 if gap[2] or not (reader or owns) or not _has_read_all(facts, reader, partition, final_log=final_log):
                     yield Outage(RecoveryAnomaly.STALLED_CONSUMER, partition, *gap)
+
+
+def _shares(lane: Lane, facts: LaneFacts, last: int) -> Iterator[Outage]:
+    """When a share group was given nothing, though a record behind all that it had been given was acknowledged.
+
+    It is given records in no order: what is due lies past the highest offset so far. After its last delivery nothing is
+    due to a group that is past every record.
+    """
+    if lane.share is None or facts.share is None:
+        return
+    due, given = _by_place(facts.pulses, ACKNOWLEDGED), _by_place(facts.pulses, READ)
+    for (_, partition), acknowledged in due.items():
+        at, highest = 0, -1
+        for before, read in pairwise([None, *given.get((share_group_of(lane.lane), partition), ()), None]):
+            if before is not None:
+                highest = max(highest, before.first_offset or 0, before.last_offset or 0)
+            while at < len(acknowledged) and (acknowledged[at].last_offset or 0) <= highest:
+                at += 1
+            until = last if read is None else read.first_ns
+            since = max(acknowledged[at].last_ns if at < len(acknowledged) else until, before.last_ns if before else 0)
+            if since < until and (read is not None or facts.share.undrained):
+                yield Outage(RecoveryAnomaly.SHARE_STALLED, partition, since, until, read is not None)
 
 
 def _passing(run: RunDirectory, lane: Lane, facts: LaneFacts, last: int) -> Iterator[Outage]:

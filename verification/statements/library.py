@@ -29,7 +29,7 @@ from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP
 from kafka_chaos.verification.transactions.evidence import SLACK_NS
 
 PARAMETERS = {"widest_listed_gap": WIDEST_LISTED_GAP, "slack_ns": SLACK_NS}
-VIEWS, FACTS, RELATIONS, ANOMALIES = "views", "facts", "relations", ("records", "transactions", "groups")
+VIEWS, FACTS, RELATIONS, ANOMALIES = "views", "facts", "relations", ("records", "transactions", "groups", "shares")
 """The folders of this package."""
 _HEAD = re.compile(r"-- (unit|row|needs|keep|of): (.*)")
 _SOURCE, NAMED = re.compile(r"\b(?:FROM|JOIN) `?(\w+)"), re.compile(r"\b(\w+) AS \(\n")

@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -77,10 +78,15 @@ public final class Client {
                 produce(begin);
             } else if (role.equals("member")) {
                 Runtime.getRuntime().halt(Member.run(begin));
+            } else if (role.equals("sharer")) {
+                // By name: before 4.2, it is not compiled, since the client has no share consumers for production.
+                Object code = Class.forName("Sharer").getDeclaredMethod("run", JSONObject.class).invoke(null, begin);
+                Runtime.getRuntime().halt((Integer) code);
             } else {
                 consume(begin);
             }
-        } catch (Exception error) {
+        } catch (Exception raised) {
+            Throwable error = raised instanceof InvocationTargetException ? raised.getCause() : raised;
             error.printStackTrace();
             tell(new JSONObject().put("event", "error").put("text", error.toString()));
             Runtime.getRuntime().halt(70);

@@ -35,6 +35,8 @@ CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
 """Brokers before 0.11 truncate by the high watermarks on disk, and keep Kafka's default."""
 
 GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
+SHARE_DELIVERY_LIMIT = "group.share.delivery.count.limit"
+SHARE_SHORTEST_LOCK = "group.share.min.record.lock.duration.ms"
 
 
 def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
@@ -126,6 +128,8 @@ def _defaults(spec: ClusterLayout, group: str, version: KafkaVersion) -> dict[st
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": str(min(2, spec.internal_replicas)),
     }
     keys, defaults = known_keys("broker", version.number), {**DEFAULTS["brokers"], **DEFAULTS[group], **replicated}
     known = {key: value for key, value in defaults.items() if key in keys}

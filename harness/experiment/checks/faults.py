@@ -204,7 +204,8 @@ def _target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     lane, role = lanes.get(target.lane or ""), target.role.removesuffix("s")
     if lane is None:
         return
-    if role in (GROUP_COORDINATOR, MEMBER) and lane.group is None and lane.loop is None:
+    has_members = lane.group is not None or lane.loop is not None or (role == MEMBER and lane.share is not None)
+    if role in (GROUP_COORDINATOR, MEMBER) and not has_members:
         yield ("target",), f"{target.text}: the lane {lane.lane} has no group and no loop"
     if role in (PRODUCER, CONSUMER) and (lane.client == IN_PROCESS or lane.loop is not None):
         message = f"expected a lane with a `client` whose {role} is a process of its own, such as librdkafka 2.16.0"

@@ -11,10 +11,16 @@ from kafka_chaos.contract.command.errors import LaneError, UsageFailure
 from kafka_chaos.contract.lane.configuration import dotted, groups_with
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.groups import CLASSIC, CONSUMER, Group
+from kafka_chaos.contract.lane.lanes import has_limit_of_groups
+from kafka_chaos.contract.lane.share import USUAL_LIMIT
 from kafka_chaos.faults.fault import concerns
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS, check_keys
-from kafka_chaos.harness.cluster.configuration.server_properties import GROUP_SESSION_TIMEOUT
+from kafka_chaos.harness.cluster.configuration.server_properties import (
+    GROUP_SESSION_TIMEOUT,
+    SHARE_DELIVERY_LIMIT,
+    SHARE_SHORTEST_LOCK,
+)
 from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.checks.faults import check_entries, check_faults
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
@@ -68,6 +74,7 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
         # The prediction counts every fault of the phase, also those that end before the topic exists.
         yield from _created_late(phase, lane, lane.created_at)
     yield from _session(cluster, lane)
+    yield from _share(cluster, lane)
 
 
 def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
@@ -102,6 +109,21 @@ def _groups_of(lane: LaneSpec) -> Iterator[tuple[tuple[str, ...], Group]]:
         yield ("group",), lane.group
     if lane.loop is not None:
         yield ("loop", "group"), lane.loop.group
+
+
+def _share(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
+    """Refusals of a share group's keys that differ from the brokers', where brokers decide."""
+    if lane.share is None:
+        return
+    configs = {**DEFAULTS["kraft"], **cluster.broker_configs}
+    if not has_limit_of_groups(lane.as_lane((), cluster.spec())):
+        limit = int(str(configs.get(SHARE_DELIVERY_LIMIT, USUAL_LIMIT)))
+        if lane.share.delivery_limit != limit:
+            message = f"before Kafka 4.4 brokers decide: expected {limit}, or set {SHARE_DELIVERY_LIMIT}"
+            yield ("share", "delivery_limit"), f"{message} in cluster.broker_configs"
+    least = int(str(configs[SHARE_SHORTEST_LOCK]))
+    if lane.share.lock_ms < least:
+        yield ("share", "lock_ms"), f"expected at least {least}, the brokers' {SHARE_SHORTEST_LOCK}"
 
 
 def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
@@ -149,7 +171,8 @@ def _client_keys(lane: LaneSpec) -> Refusals:
         for key in getattr(lane, name):
             if dotted(key) in owned:
                 yield (name, key), "set it with the lane's own key, or leave it out: the harness sets it"
-    for key in lane.consumer_configs if lane.group is None and lane.loop is None else ():
+    has_members = lane.group is not None or lane.loop is not None
+    for key in () if has_members else lane.consumer_configs:
         if dotted(key) in OF_MEMBERS:
             message = "expected a group or a loop: a lane's other consumers begin at the start and commit nothing"
             yield ("consumer_configs", key), message

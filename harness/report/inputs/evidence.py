@@ -32,6 +32,8 @@ _OF_SOME_LANES = {
     "transactions": ("transactions over time", ("transactional",)),
     "assignments": ("who held which partition", ("group", "loop")),
     "commits": ("commits of offsets over time", ("group", "loop")),
+    "deliveries": ("what a share group was given", ("share",)),
+    "share_starts": ("what a share group was past", ("share",)),
 }
 """Tables that only some lanes have: what a report can't show without them, and these lanes' keys in lanes.json."""
 MOST_EVENTS = 200_000

@@ -16,6 +16,7 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_JOIN, ORDER_LEAVE, REPLACE_ME
+from kafka_chaos.harness.workload.groups.share_work import ShareWork
 from kafka_chaos.harness.workload.groups.work import GroupWork, Planned, StartMember, committed_by
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
@@ -34,16 +35,18 @@ class GroupLoad(Readers, Producing):
     `start` begins a member. One that has a problem is ended, and none takes its place.
     """
 
-    def __init__(self, work: GroupWork, start: StartMember | None = None) -> None:
+    def __init__(self, work: GroupWork | ShareWork, start: StartMember | None = None) -> None:
         Readers.__init__(self)
         Producing.__init__(self)
-        self.reads = work.read.lane
+        self.reads = work.reads
         """The lane that it reads."""
         self._work = work
         self._tables, self._on_notice, self._calls = work.load.tables, work.load.on_notice, work.load.calls
         self._on_change = partial(work.load.on_change, work.group_id)
-        self._start = start or work.start
-        self._joining: int | None = self._calls.begins(work.lane.lane, work.group_id, "join")
+        self._start = start
+        self._joining: int | None = None
+        if isinstance(work, GroupWork):
+            self._joining = self._calls.begins(work.lane.lane, work.group_id, "join")
         self._numbers = itertools.count()
         self._members: dict[int, SupervisedProcess] = {}
         self._leaving: list[SupervisedProcess] = []
@@ -143,6 +146,8 @@ class GroupLoad(Readers, Producing):
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
+        if isinstance(self._work, ShareWork):
+            return {}
         return {self._work.group_id: committed_by(self._work.group_id, self._work.read, self._work.load)}
 
     def close(self) -> None:
@@ -212,15 +217,23 @@ class GroupLoad(Readers, Producing):
 
     def _begin(self, place: int) -> SupervisedProcess:
         """Begin a member in this place."""
-        work, calls = self._work, self._calls
-        settings = work.member(place, next(self._numbers))
+        number = next(self._numbers)
+        if isinstance(self._work, ShareWork):
+            member = self._work.begin(place, number, self, self._on_change)
+        else:
+            member = self._begin_of_group(self._work, place, number)
+        self._members[place] = member
+        return member
+
+    def _begin_of_group(self, work: GroupWork, place: int, number: int) -> SupervisedProcess:
+        settings = work.member(place, number)
         name, output = settings.name, settings.output
         common: Any = {
             "group": work.group_id,
             "lane": self.reads,
             "isolation": READ_COMMITTED,
             "readers": self,
-            "calls": calls,
+            "calls": self._calls,
             "on_change": partial(self._on_change, name),
         }
         if output is None:
@@ -231,5 +244,4 @@ class GroupLoad(Readers, Producing):
             )
             transactional_id = output.configs.get("transactional.id")
             rows = LoopRows(self._tables, output=self.rows[-1], transactional_id=transactional_id, **common)
-        member = self._members[place] = self._start(settings, rows)
-        return member
+        return (self._start or work.start)(settings, rows)

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, IN_TRANSACTION, Group, group_of, loop_group_of
+from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional, transactional_id
 from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -43,7 +44,7 @@ class Planned(NamedTuple):
     place: int
 
 
-def planned(group: Group, duration: float) -> list[Planned]:
+def planned(group: Group | Share, duration: float) -> list[Planned]:
     """The orders of a load of `duration` seconds, by time: evenly over the load, and to each member in turn.
 
     Joins come early and leaves late, since only members that are there can leave: those that joined do so first.
@@ -79,6 +80,11 @@ class GroupWork:
         group = self.lane.group if self.lane.loop is None else self.lane.loop.group
         assert group is not None
         return group
+
+    @property
+    def reads(self) -> str:
+        """The lane that it reads."""
+        return self.read.lane
 
     @property
     def group_id(self) -> str:

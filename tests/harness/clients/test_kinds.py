@@ -278,7 +278,8 @@ def test_the_command_ends_with_70_and_the_compiler_s_message(
     broken.mkdir()
     programs.mkdir()
     (broken / "Client.java").write_text("class Client {\n    void run() { undefined(); }\n}\n")
-    (broken / "Member.java").write_text("class Member {}\n")
+    for name in ("Member", "Sharer"):
+        (broken / f"{name}.java").write_text(f"class {name} {{}}\n")
     (broken / "java-client.xml").write_text("<project/>\n")
     scripts = {"mvn": MAVEN % (f'cp "{FOUND_JARS}"/*.jar "$to"' if is_real else 'touch "$to/ecj-1.jar"')}
     if not is_real:

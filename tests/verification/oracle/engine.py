@@ -10,6 +10,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.columns import OF_GROUPS, OF_SHARES
 from kafka_chaos.contract.events import HighWatermark
 from kafka_chaos.contract.lane.families import CAUSED, REPEATED, AnyAnomaly, Cause, anomaly_named
 from kafka_chaos.contract.lane.groups import group_of
@@ -25,6 +26,7 @@ from tests.verification.oracle.anomalies import find
 from tests.verification.oracle.facts import facts_of
 from tests.verification.oracle.groups import Group
 from tests.verification.oracle.rows import Case, Finding, Identity, Produced, View, case_order, named
+from tests.verification.oracle.shares import find_in_share
 from tests.verification.oracle.tables import histories_of, parts_of
 
 Causes = Mapping[int | None, PartitionCauses]
@@ -113,16 +115,17 @@ def examine(run: RunDirectory) -> tuple[Examined, list[tuple[object, ...]]]:
         view, groups = views[lane.lane], groups_in(run, lane, views)
         facts[lane.lane] = facts_of(run, lane, view, groups)
         skipped = not_applied(run, lane, facts[lane.lane])
-        found = [*find(view, groups), *_high_watermark_regression(run, lane)]
+        found = [*find(view, groups), *find_in_share(view, lane), *_high_watermark_regression(run, lane)]
         judged = [one for one in found if anomaly_named(one.case.anomaly) not in skipped]
         explanations = explained(judged, view, causes[lane.lane], idempotent=lane.idempotence)
         findings[lane.lane] = sorted(explanations, key=lambda one: (case_order(one.case), one.cause or ""))
-    has_groups = any(groups_of_lane(lane) for lane in run.lanes)
+    counted = OF_GROUPS if any(groups_of_lane(lane) for lane in run.lanes) else ()
+    counted += OF_SHARES if any(lane.share for lane in run.lanes) else ()
     examined = Examined(
         facts=facts,
         observed=_observed(findings, {lane.lane for lane in run.lanes if is_watched(run, lane)}),
         write=lambda folder: None,
-        of_groups={name: rows[name] for name in ("assignments", "commits")} if has_groups else {},
+        of_groups={name: rows[name] for name in counted},
     )
     return examined, [(lane, *one.case, one.cause) for lane, found in findings.items() for one in found]
 

@@ -22,6 +22,7 @@ from kafka_chaos.verification.tables.facts import (
 )
 from tests.verification.oracle.groups import Group, History
 from tests.verification.oracle.rows import LaneHistory, Place, Replicated, View, ends_of
+from tests.verification.oracle.shares import share_facts
 from tests.verification.oracle.transactions import Transactions
 
 _SECOND_NS = 1_000_000_000
@@ -54,6 +55,8 @@ def _moments(
         yield what, "", row.partition, at, row.offset if what == ACKNOWLEDGED else None, row.invoke_ns
     for read in history.consumed:
         yield READ, groups.get(read.consumer, ""), read.partition, read.poll_ns, read.offset, None
+    for given in history.deliveries:
+        yield READ, given.group, given.partition, given.delivered_ns, given.offset, None
 
 
 def awaited_in(history: LaneHistory) -> tuple[Awaited, ...]:
@@ -88,6 +91,7 @@ def facts_of(run: RunDirectory, lane: Lane, view: View, groups: Sequence[Group])
         groups=tuple(map(_group, groups)),
         without_input=unnamed if lane.loop is not None else 0,
         pulses=pulses_of(view.history, run.events.passing.get(lane.lane, ())) if lane.lane in run.timings else (),
+        share=None if lane.share is None else share_facts(view),
         owned=owned_by(groups) if lane.lane in run.timings else (),
         awaited=awaited_in(view.history) if lane.lane in run.timings else (),
     )

@@ -97,13 +97,43 @@ class Commit(NamedTuple):
     transaction: int | None = None
 
 
+class Delivery(NamedTuple):
+    """A record that a member of a share group was given, and how it was acknowledged."""
+
+    group: str
+    member: str
+    partition: int
+    offset: int
+    producer_id: int
+    seq: int
+    delivery_count: int
+    asked_ns: int | None
+    delivered_ns: int
+    acknowledgement: str | None = None
+    outcome: str | None = None
+    invoke_ns: int | None = None
+    complete_ns: int | None = None
+
+
+class ShareStart(NamedTuple):
+    """The start offset of a share group that a member was told."""
+
+    group: str
+    member: str
+    partition: int
+    offset: int
+    invoke_ns: int
+    complete_ns: int
+    lag: int | None = None
+
+
 @dataclass
 class LaneHistory:
     """All rows of one lane. `log` None: there is no final log; `high_watermarks`: per partition, the lowest.
 
     `has_replicas`: whether the run has a table of replicas, which shows how transactions ended.
     `timeout_ms`: the time-out of transactions; None: the lane is not transactional. `healed_ns`: when the last of its
-    faults was healed.
+    faults was healed. `is_share_committed`: whether it has a share group that is given committed records alone.
     """
 
     produced: list[Produced] = field(default_factory=list)
@@ -114,9 +144,12 @@ class LaneHistory:
     transactions: list[Transaction] = field(default_factory=list)
     assignments: list[Assigned] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    share_starts: list[ShareStart] = field(default_factory=list)
     timeout_ms: int | None = None
     healed_ns: int = 0
     has_replicas: bool = True
+    is_share_committed: bool = False
 
 
 Identity = tuple[int, int]

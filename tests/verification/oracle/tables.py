@@ -17,10 +17,12 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from tests.verification.oracle.rows import (
     Assigned,
     Commit,
+    Delivery,
     LaneHistory,
     Produced,
     Read,
     Replicated,
+    ShareStart,
     Stored,
     Transaction,
 )
@@ -33,6 +35,8 @@ KINDS: Mapping[str, Any] = {
     "transactions": Transaction,
     "assignments": Assigned,
     "commits": Commit,
+    "deliveries": Delivery,
+    "share_starts": ShareStart,
 }
 """By table its rows. Each also names its lane."""
 
@@ -107,6 +111,8 @@ def add_metadata(run: RunDirectory, histories: Mapping[str, LaneHistory]) -> Non
         if lane in histories and known:
             histories[lane].high_watermarks[partition] = min(known)
     for entry in run.lanes:
+        if entry.lane in histories and entry.share is not None:
+            histories[entry.lane].is_share_committed = entry.share.isolation == "read_committed"
         if entry.lane in histories and entry.transactional is not None:
             healed = [fault.healed[-1] for fault in run.events.concerning(entry.lane) if fault.healed]
             histories[entry.lane].timeout_ms = entry.transactional.timeout_ms

@@ -83,12 +83,15 @@ def _named(anomaly: str, row: Produced, cause: str) -> Finding:
 
 def _aborted_read(all: Transactions) -> Iterable[Finding]:
     first: dict[Identity, tuple[int, int, str]] = {}
-    for row in all.view.reads_of("read_committed"):
+    history = all.view.history
+    shared = history.deliveries if history.is_share_committed else ()
+    given = [(row.consumer, row) for row in all.view.reads_of("read_committed")]
+    for consumer, row in (*given, *((row.member, row) for row in shared)):
         identity = (row.producer_id, row.seq)
         if identity in all.of:
             fate = all.view.fates.get(Stored(row.partition, row.offset, *identity))
             if fate == "abort" or all.outcome(all.of[identity]) == "aborted":
-                at = (row.partition, row.offset, row.consumer)
+                at = (row.partition, row.offset, consumer)
                 first[identity] = min(at, first.get(identity, at))
     for identity, (partition, offset, consumer) in first.items():
         cause = f"transaction {all.of[identity][1]}, read by {consumer}"

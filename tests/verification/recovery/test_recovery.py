@@ -39,7 +39,7 @@ TIMINGS = {
 }
 BROKEN, HANGING, READING, WHOLE = 9.5, 32.5, 33.5, 26.0
 """Bounds in seconds: of producers after kills and after other faults, of consumers, and until an ISR is whole."""
-PRODUCER, CONSUMER, ISR, GROUP, TRANSACTION = RecoveryAnomaly
+PRODUCER, CONSUMER, ISR, GROUP, TRANSACTION, SHARE = RecoveryAnomaly
 
 
 def at(seconds: float) -> int:
@@ -389,6 +389,45 @@ def test_a_partition_that_no_member_owns_is_found(
     tmp_path: Path, verified: Verified, spans: list[tuple[float, float | None]], is_found: bool
 ) -> None:
     assert (GROUP in found(judged(owned(healthy(), *spans), tmp_path / "run", verified))) == is_found
+
+
+SHARED = {"client": "java 4.2.2", "kafka_version": "4.4.0", "metadata_mode": "kraft", "share": {"lock_ms": 2_000}}
+SHARING = READING + 2 * (2 + 6)
+"""And twice a lock, and a session of a member."""
+
+
+def shared(rows: Rows, *pauses: tuple[float, float]) -> Rows:
+    """A share group that is given each record 0.3 s after it was sent, or at the end of a pause."""
+    rows.deliveries, rows.share_starts = [], []
+    for row in rows.consumed:
+        due = row["offset"] + 0.3
+        ns = at(next((until for since, until in pauses if since <= due < until), due))
+        given = {"lane": "a", "group": "a-share", "member": f"m{row['offset'] % 2}", "delivery_count": 1}
+        given |= {name: row[name] for name in ("partition", "offset", "producer_id", "seq")}
+        given |= {"asked_ns": ns - SECOND // 10, "delivered_ns": ns, "acknowledgement": "accept", "outcome": "ok"}
+        if ns < at(SECONDS):
+            rows.deliveries.append({**given, "invoke_ns": ns + 1, "complete_ns": ns + 2})
+    end = len(rows.deliveries)
+    told = {"lane": "a", "group": "a-share", "member": "m0", "partition": 0}
+    for offset, seconds in ((0, 0), (end, SECONDS)):
+        rows.share_starts.append({**told, "offset": offset, "invoke_ns": at(seconds), "complete_ns": at(seconds) + 1})
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("pauses", "counts"),
+    [
+        ([], {}),
+        ([(50, 51 + SHARING - 2)], {}),
+        ([(50, 51 + SHARING + 2)], {SHARE: 1}),
+        ([(SECONDS - SHARING - 5, SECONDS + 1)], {SHARE: 1}),
+    ],
+)
+def test_a_share_group_that_is_given_nothing_is_found(
+    tmp_path: Path, verified: Verified, pauses: list[tuple[float, float]], counts: dict[RecoveryAnomaly, int]
+) -> None:
+    lane = judged(shared(healthy(**SHARED), *pauses), tmp_path, verified)
+    assert found(lane) == counts, lane.reasons
 
 
 def stable(rows: Rows, *reports: tuple[float, int]) -> Rows:

@@ -34,6 +34,8 @@ class Rows:
     transactions: list[dict[str, Any]] | None = None
     assignments: list[dict[str, Any]] | None = None
     commits: list[dict[str, Any]] | None = None
+    deliveries: list[dict[str, Any]] | None = None
+    share_starts: list[dict[str, Any]] | None = None
     events: list[dict[str, Any]] | None = None
     checkpoints: dict[str, Any] | None = None
     timings: dict[str, Any] | None = None
@@ -42,6 +44,8 @@ class Rows:
 
     @property
     def format_version(self) -> int:
+        if any(lane.get("share") for lane in self.lanes):
+            return 3
         return 2 if any(lane.get(key) for lane in self.lanes for key in ("transactional", "group", "loop")) else 1
 
     def tick(self) -> int:
@@ -165,6 +169,8 @@ def write_histories(
     for table in TABLES:
         of_lanes = ((lane, row) for lane, history in histories.items() for row in getattr(history, table) or ())
         setattr(rows, table, [{"lane": lane, **row._asdict()} for lane, row in of_lanes])
+    if rows.format_version < 3:
+        rows.deliveries = rows.share_starts = None
     if rows.format_version == 1:
         rows.transactions = rows.assignments = rows.commits = None
     rows.log, rows.replicas = rows.log if final_log else None, rows.replicas or None

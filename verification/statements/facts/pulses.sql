@@ -28,6 +28,9 @@ FROM (
       SELECT lane, consumer, COALESCE(MAX(`group`), '') AS reader FROM assignments GROUP BY lane, consumer
     ) a ON a.lane = c.lane AND a.consumer = c.consumer
     LEFT JOIN passing p ON p.lane = c.lane AND p.consumer = c.consumer
+    UNION ALL
+    SELECT lane, 'read', `group`, `partition`, delivered_ns, `offset`, NULL
+    FROM deliveries
   ) q
   JOIN lanes l ON l.lane = q.lane
   WHERE l.timed = 1

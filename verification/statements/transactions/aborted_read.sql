@@ -1,4 +1,4 @@
--- A `read_committed` consumer was given a record that is aborted, or whose transaction's outcome is `aborted`.
+-- A `read_committed` consumer, or share group, was given a record that is aborted, or whose transaction's outcome is `aborted`.
 --
 -- Aborted is what stands before an abort marker in the log where the consumer read it.
 --
@@ -9,7 +9,15 @@ SELECT
   'transaction ' || `transaction` || ', read by ' || first.consumer AS cause
 FROM (
   SELECT r.lane, r.producer_id, r.seq, m.`transaction`, MIN(STRUCT(r.`partition`, r.`offset`, r.consumer)) AS first
-  FROM committed_reads r
+  FROM (
+    SELECT lane, consumer, `partition`, `offset`, producer_id, seq
+    FROM committed_reads
+    UNION ALL
+    SELECT d.lane, d.member, d.`partition`, d.`offset`, d.producer_id, d.seq
+    FROM deliveries d
+    JOIN shares s ON s.lane = d.lane
+    WHERE s.committed = 1
+  ) r
   JOIN transaction_records m ON m.lane = r.lane AND m.producer_id = r.producer_id AND m.seq = r.seq
   JOIN transaction_summaries o ON o.lane = m.lane AND o.producer_id = m.producer_id AND o.`transaction` = m.`transaction`
   LEFT JOIN fates f

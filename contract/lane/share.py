@@ -1,0 +1,141 @@
+"""The share group of a lane (KIP-932): its settings, and the names of what may go wrong with it.
+
+Members of a share group are given records, not partitions: the leader of a partition lends a record to one member for
+the time of an acquisition lock, and the member accepts, releases or rejects it. What the group has done with is kept by
+the share coordinator in `__share_group_state`. Kafka promises each record at least once.
+
+Sources: KIP-932 (share groups), KIP-1240 (delivery limits of groups, Kafka 4.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kafka_chaos.contract.anomalies import AnomalyName, Trait
+from kafka_chaos.contract.command.errors import LaneError, counted
+from kafka_chaos.contract.lane.settings import check, entries, key
+from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED
+
+IMPLICIT, EXPLICIT = "implicit", "explicit"
+EARLIEST, LATEST = "earliest", "latest"
+ACKNOWLEDGEMENTS = ("accept", "release", "reject", "renew")
+FIRST_PRODUCTION = "4.2"
+"""Share groups are for production since this version of Kafka, of brokers and of clients."""
+LIMIT_OF_GROUPS = "4.4"
+"""Since this version a group has a delivery limit of its own (KIP-1240); before, all groups have the brokers'."""
+USUAL_LIMIT = 5
+DELIVERIES_LOST = 2
+"""How many deliveries of one record an interruption may cost, at most: one to who is gone, and one to who gives the
+partition back when the group's members share the partitions out anew."""
+
+
+class ShareAnomaly(AnomalyName):
+    """A named deviation from what share groups promise. docs/anomalies.md says what counts as one."""
+
+    NEVER_DELIVERED = "never_delivered", "a record that the group is past and no member was given", Trait.BY_LOG
+    DELIVERED_TO_TWO = "delivered_to_two", "one record lent to two members at a time"
+    REDELIVERED_AFTER_ACCEPT = "redelivered_after_accept", "an accept was acknowledged, and the record came again"
+    PAST_DELIVERY_LIMIT = "past_delivery_limit", "a delivery beyond the limit of deliveries"
+    ARCHIVED_EARLY = "archived_early", "a record that the group is past, though nobody was done with it"
+    SHARE_START_WENT_BACK = "share_start_went_back", "a start offset of the group lower than one before it"
+
+
+def share_group_of(lane: str) -> str:
+    """The id of the share group that reads a lane with the key `share`, in `deliveries/` and `share_starts/`."""
+    return f"{lane}-share"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A share group, and what its members do beside the faults; raises `LaneError` for values that none could have."""
+
+    members: int = field(default=3, metadata=key("members of the share group at the beginning", le=50))
+    acknowledgement: str = field(
+        default=IMPLICIT,
+        metadata=key(
+            "`implicit`: a member accepts what it was given by its next poll; `explicit`: it says so of each record",
+            choices=(IMPLICIT, EXPLICIT),
+        ),
+    )
+    release: float = field(
+        default=0.0, metadata=key("share of the deliveries that a member gives back (explicit), 0 to 1")
+    )
+    reject: float = field(default=0.0, metadata=key("share of the deliveries that it rejects (explicit), 0 to 1"))
+    lock_ms: int = field(
+        default=5_000,
+        metadata=key("`share.record.lock.duration.ms`: how long a record is lent to a member", ge=1_000, le=60_000),
+    )
+    delivery_limit: int = field(
+        default=USUAL_LIMIT,
+        metadata=key(
+            "how often a record is delivered at most: `share.delivery.count.limit`, and before Kafka 4.4 the brokers' "
+            "`group.share.delivery.count.limit`, which has to say the same",
+            least=2,
+            le=10,
+        ),
+    )
+    isolation: str = field(
+        default=READ_UNCOMMITTED, metadata=key("`share.isolation.level` of the group", choices=ISOLATION_LEVELS)
+    )
+    start: str = field(
+        default=EARLIEST, metadata=key("`share.auto.offset.reset`: where the group begins", choices=(EARLIEST, LATEST))
+    )
+    crashes: int = field(
+        default=0,
+        metadata=key(
+            "how often, evenly over the load, a member is killed with records in hand; a new one takes its place",
+            least=0,
+            le=1_000,
+        ),
+    )
+    freezes: int = field(
+        default=0,
+        metadata=key(
+            "how often, evenly over the load, a member keeps records for longer than `lock_ms` before it acknowledges",
+            least=0,
+            le=1_000,
+        ),
+    )
+    joins: int = field(default=0, metadata=key("members that join during the first half of the load", least=0, le=50))
+    leaves: int = field(
+        default=0, metadata=key("members that leave in order during the second half of the load", least=0, le=50)
+    )
+
+    def __post_init__(self) -> None:
+        check(self, "share.")
+        given_up = self.release + self.reject
+        if given_up > 1:
+            raise LaneError(
+                "share.reject", self.reject, f"at most {1 - self.release:g} beside release {self.release:g}"
+            )
+        if given_up and self.acknowledgement == IMPLICIT:
+            raise LaneError("share.acknowledgement", self.acknowledgement, f"{EXPLICIT}, to release or reject records")
+        if self.leaves >= self.members + self.joins:
+            expected = f"fewer than the members that there are, {self.members} and {self.joins} that join"
+            raise LaneError("share.leaves", self.leaves, expected)
+
+    @classmethod
+    def from_json(cls, entry: object) -> Share:
+        """The settings from `share` of a lane; unknown keys raise `LaneError`, too."""
+        return cls(**entries(cls, entry, "share"))
+
+    def lost_deliveries(self, faults: int) -> int:
+        """How many deliveries of one record nobody may have seen, with so many faults of the lane."""
+        return DELIVERIES_LOST * (faults + self.crashes + self.freezes + self.joins + self.leaves)
+
+    @property
+    def described(self) -> str:
+        """The settings in words, for people."""
+        texts = [counted(self.members, "member"), f"{self.acknowledgement} acknowledgement"]
+        texts += [
+            f"{share:.0%} {what}" for share, what in ((self.release, "released"), (self.reject, "rejected")) if share
+        ]
+        texts += [f"lock {self.lock_ms / 1000:g} s", f"at most {self.delivery_limit} deliveries", self.isolation]
+        does = {"freeze": self.freezes, "join": self.joins, "leave": self.leaves}
+        texts += [counted(self.crashes, "crash", "crashes")] if self.crashes else []
+        return ", ".join([*texts, f"from the {self.start}", *(counted(n, what) for what, n in does.items() if n)])
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `lanes.json`."""
+        return asdict(self)

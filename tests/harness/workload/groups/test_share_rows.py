@@ -1,0 +1,60 @@
+"""Reports of a share group's members become rows, also those of a member that died."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.workload.clients.consumed import Readers
+from kafka_chaos.harness.workload.clients.produced import ProtocolBreach
+from kafka_chaos.harness.workload.groups.share_rows import SharerRows
+from kafka_chaos.harness.workload.tables import LoadTables
+from tests.parquet import rows_in
+
+COLUMNS = {"partition": [0, 1], "offset": [5, 6], "producer_id": [0, 0], "seq": [50, 51], "delivery_count": [1, 2]}
+DELIVERED = ("delivered", {"number": 0, "asked_ns": 8, "ns": 10, **COLUMNS})
+ACKNOWLEDGES = ("acknowledges", {"number": 0, "ns": 20, "acknowledgements": ["accept", "release"]})
+ACKNOWLEDGED = ("acknowledged", {"numbers": [0], "ns": 30, "outcome": "ok", "error": None})
+STARTS = ("starts", {"invoke_ns": 1, "complete_ns": 2, "partition": [0, 1], "offset": [5, 7], "lag": [1, 0]})
+
+
+def written(
+    folder: Path, *told: tuple[str, dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], Readers]:
+    tables, readers = LoadTables(folder, [LaneSpec(lane="a", share={})]), Readers()  # type: ignore[arg-type]
+    rows = SharerRows(group="a-share", lane="a", member="m", tables=tables, readers=readers, on_change=print)
+    try:
+        for kind, values in told:
+            rows.takes(kind, values)
+        rows.ends()
+    finally:
+        tables.close()
+    return rows_in(folder / "deliveries"), rows_in(folder / "share_starts"), readers
+
+
+def test_an_answer_completes_its_delivery_and_death_leaves_the_rest_in_doubt(tmp_path: Path) -> None:
+    deliveries, _, readers = written(tmp_path, DELIVERED, ACKNOWLEDGES, ACKNOWLEDGED)
+    assert [(row["seq"], row["acknowledgement"], row["outcome"], row["complete_ns"]) for row in deliveries] == [
+        (50, "accept", "ok", 30),
+        (51, "release", "info", None),
+    ]
+    assert [(row["asked_ns"], row["delivered_ns"], row["invoke_ns"]) for row in deliveries] == [(8, 10, 20)] * 2
+    assert readers.consumed == 2
+
+
+def test_what_was_never_acknowledged_has_no_outcome(tmp_path: Path) -> None:
+    deliveries, _, _ = written(tmp_path, DELIVERED)
+    assert [(row["acknowledgement"], row["outcome"]) for row in deliveries] == [(None, None)] * 2
+
+
+def test_start_offsets_say_how_far_the_group_is(tmp_path: Path) -> None:
+    _, starts, readers = written(tmp_path, STARTS)
+    assert [(row["partition"], row["offset"], row["invoke_ns"]) for row in starts] == [(0, 5, 1), (1, 7, 1)]
+    assert readers.behind({0: 6, 1: 8}) == {0: (5, 6)}
+
+
+@pytest.mark.parametrize("told", [[ACKNOWLEDGES], [DELIVERED, ACKNOWLEDGED], [ACKNOWLEDGED]])
+def test_what_was_not_told_before_breaks_the_protocol(tmp_path: Path, told: list[tuple[str, dict[str, Any]]]) -> None:
+    with pytest.raises(ProtocolBreach):
+        written(tmp_path, *told)

@@ -1,0 +1,47 @@
+"""What the model says of share groups: what is promised, and what costs it."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_chaos.contract.anomalies import Status
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.share import Share
+from kafka_chaos.contract.lane.share import ShareAnomaly as A
+from kafka_chaos.reference_model.predict.prediction import predict
+from kafka_chaos.reference_model.predict.result import Prediction
+
+LANE = Lane(
+    lane="a",
+    min_insync_replicas=2,
+    idempotence=True,
+    kafka_version="4.4.0",
+    metadata_mode="kraft",
+    client="java 4.2.2",
+    share=Share(delivery_limit=10),
+)
+UNCLEAN = {"unclean_leader_election": True, "min_insync_replicas": 1}
+OF_THE_LOG = {A.NEVER_DELIVERED, A.REDELIVERED_AFTER_ACCEPT, A.ARCHIVED_EARLY, A.SHARE_START_WENT_BACK}
+
+
+@pytest.mark.parametrize(
+    ("changes", "permitted"),
+    [
+        ({}, set()),
+        ({"faults": ("kill",)}, {A.DELIVERED_TO_TWO}),
+        # Each crash may cost two deliveries.
+        ({"share": Share(delivery_limit=10, crashes=4)}, set()),
+        ({"share": Share(delivery_limit=10, crashes=5)}, {A.NEVER_DELIVERED}),
+        ({**UNCLEAN, "faults": ("pause", "kill")}, {A.DELIVERED_TO_TWO, *OF_THE_LOG}),
+        # The state topic has two replicas in sync at least: two brokers have to lose their power.
+        (
+            {"replication_factor": 1, "min_insync_replicas": 1, "faults": ("power-loss",)},
+            {A.DELIVERED_TO_TWO, *OF_THE_LOG},
+        ),
+    ],
+)
+def test_what_may_be_lost_costs_a_share_group(changes: dict[str, object], permitted: set[A]) -> None:
+    found = predict(replace(LANE, **changes))  # type: ignore[arg-type]
+    assert {one for one, answer in found.shares.items() if answer.status is Status.PERMITTED} == permitted
+    assert {*found.shares} == {*A}
+    assert Prediction.from_json(found.to_json()) == found

@@ -1,0 +1,175 @@
+"""The anomalies of share groups in plain Python, obviously right, and the facts that they rest on.
+
+Guarantee: each function states a sentence of docs/anomalies.md over lists of rows, as simply as possible.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import permutations
+
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.share import Share
+from kafka_chaos.verification.tables.facts import ShareFacts
+from tests.verification.oracle.rows import Delivery, Finding, Identity, Place, View, named
+
+
+def past_of(view: View) -> dict[int, int]:
+    """By partition how far the group was past records at the last report."""
+    last: dict[int, tuple[int, int, int]] = {}
+    for row in view.history.share_starts:
+        told = (row.invoke_ns, row.offset, -1 if row.lag is None else row.lag)
+        last[row.partition] = max(told, last.get(row.partition, told))
+    past = {partition: offset for partition, (_, offset, _) in last.items()}
+    for sent in view.history.produced:
+        told = last.get(-1 if sent.partition is None else sent.partition, (0, 0, -1))
+        is_before = sent.complete_ns is not None and sent.complete_ns < told[0]
+        if (
+            sent.partition is not None
+            and sent.offset is not None
+            and sent.outcome == "ok"
+            and is_before
+            and not told[2]
+        ):
+            past[sent.partition] = max(past[sent.partition], sent.offset + 1)
+    return past
+
+
+class Shared:
+    """The history of a lane's share group."""
+
+    def __init__(self, view: View, lane: Lane, share: Share) -> None:
+        self.view, self.lane, self.share = view, lane, share
+        self.deliveries, self.starts = view.history.deliveries, view.history.share_starts
+        self.lost = share.lost_deliveries(len(lane.faults))
+        self.by_place: dict[Place, list[Delivery]] = defaultdict(list)
+        for row in self.deliveries:
+            self.by_place[row.partition, row.offset].append(row)
+
+    def past(self, place: Place) -> int | None:
+        """How far the group is past the partition, if the place lies before that."""
+        end = past_of(self.view).get(place[0], 0)
+        return end if place[1] < end else None
+
+    def first(self, partition: int) -> int:
+        return min((row.complete_ns, row.offset) for row in self.starts if row.partition == partition)[1]
+
+
+def find_in_share(view: View, lane: Lane) -> list[Finding]:
+    """All findings of the share group of one lane."""
+    if lane.share is None:
+        return []
+    shared = Shared(view, lane, lane.share)
+    return [found for finder in FINDERS for found in finder(shared)]
+
+
+def _never_delivered(of: Shared) -> Iterable[Finding]:
+    first: dict[Identity, tuple[int, int, int]] = {}
+    for row in of.view.history.log or ():
+        place, identity = (row.partition, row.offset), (row.producer_id, row.seq)
+        past = of.past(place)
+        if past is None or identity not in of.view.outcome or of.by_place.get(place):
+            continue
+        if of.share.start == "latest" and row.offset < of.first(row.partition):
+            continue
+        if of.share.isolation == "read_committed" and place not in of.view.visible:
+            continue
+        first[identity] = min((*place, past), first.get(identity, (*place, past)))
+    for identity, (partition, offset, past) in first.items():
+        yield named("never_delivered", (partition, offset), identity, f"the group is past offset {past}")
+
+
+def _delivered_to_two(of: Shared) -> Iterable[Finding]:
+    for place, rows in of.by_place.items():
+        for one, other in permutations(rows, 2):
+            if None in (one.asked_ns, one.invoke_ns, other.asked_ns) or one.member == other.member:
+                continue
+            assert one.asked_ns is not None
+            assert one.invoke_ns is not None
+            assert other.asked_ns is not None
+            held_until = min(one.invoke_ns, one.asked_ns + of.share.lock_ms * 1_000_000)
+            if other.asked_ns > one.delivered_ns and other.delivered_ns < held_until:
+                cause = f"{one.member} and {other.member}"
+                yield named("delivered_to_two", place, (other.producer_id, other.seq), cause)
+
+
+def _redelivered_after_accept(of: Shared) -> Iterable[Finding]:
+    first: dict[Identity, tuple[int, int, int, str, int, str]] = {}
+    for (partition, offset), rows in of.by_place.items():
+        for one, other in permutations(rows, 2):
+            identity = (one.producer_id, one.seq)
+            is_accepted = (one.acknowledgement, one.outcome) == ("accept", "ok") and one.complete_ns is not None
+            if is_accepted and identity == (other.producer_id, other.seq) and other.asked_ns is not None:
+                assert one.complete_ns is not None
+                if other.asked_ns > one.complete_ns:
+                    at = (partition, offset, one.complete_ns, one.member, other.delivered_ns, other.member)
+                    first[identity] = min(at, first.get(identity, at))
+    for identity, (partition, offset, _, member, _, again) in first.items():
+        yield named(
+            "redelivered_after_accept", (partition, offset), identity, f"accepted by {member}, given to {again}"
+        )
+
+
+def _past_delivery_limit(of: Shared) -> Iterable[Finding]:
+    last: dict[Identity, tuple[int, int, int]] = {}
+    limit = of.share.delivery_limit
+    for row in of.deliveries:
+        if row.delivery_count > limit:
+            at = (row.delivery_count, row.partition, row.offset)
+            last[row.producer_id, row.seq] = max(at, last.get((row.producer_id, row.seq), at))
+    for identity, (count, partition, offset) in last.items():
+        cause = f"delivered {count} times, at most {limit} allowed"
+        yield named("past_delivery_limit", (partition, offset), identity, cause)
+
+
+def _archived_early(of: Shared) -> Iterable[Finding]:
+    for place, rows in of.by_place.items():
+        past = of.past(place)
+        if past is None or any(row.acknowledgement in ("accept", "reject") for row in rows):
+            continue
+        for identity in {(row.producer_id, row.seq) for row in rows}:
+            count = max(row.delivery_count for row in rows if (row.producer_id, row.seq) == identity)
+            if count + of.lost < of.share.delivery_limit:
+                cause = f"delivered {count} times, and the group is past offset {past}"
+                yield named("archived_early", place, identity, cause)
+
+
+def _share_start_went_back(of: Shared) -> Iterator[Finding]:
+    for row in set(of.starts):
+        before = [one for one in of.starts if one.partition == row.partition and one.complete_ns < row.invoke_ns]
+        highest = max((one.offset for one in before), default=0)
+        if highest > row.offset:
+            cause = f"told to {row.member}, after {highest}"
+            yield named("share_start_went_back", (row.partition, row.offset), None, cause)
+
+
+FINDERS: tuple[Callable[[Shared], Iterable[Finding]], ...] = (
+    _never_delivered,
+    _delivered_to_two,
+    _redelivered_after_accept,
+    _past_delivery_limit,
+    _archived_early,
+    _share_start_went_back,
+)
+FOUND = tuple(finder.__name__[1:] for finder in FINDERS)
+"""The anomalies that `find_in_share` finds."""
+
+
+def share_facts(view: View) -> ShareFacts:
+    """The counts of a share group's rows."""
+    rows = view.history.deliveries
+    done = Counter(row.acknowledgement for row in rows if row.outcome == "ok")
+    outcomes = Counter(row.outcome for row in rows)
+    past = past_of(view)
+    return ShareFacts(
+        deliveries=len(rows),
+        members=len({row.member for row in rows}),
+        accepted=done["accept"],
+        released=done["release"],
+        rejected=done["reject"],
+        refused=outcomes["fail"],
+        in_doubt=outcomes["info"],
+        unasked=sum(row.asked_ns is None for row in rows),
+        doubled=len(rows) - len({(row.member, row.partition, row.offset, row.delivered_ns) for row in rows}),
+        reported=len(past),
+        undrained=sum(past.get(partition, -1) <= end for partition, end in view.log_end.items()),
+    )

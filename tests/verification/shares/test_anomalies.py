@@ -1,0 +1,168 @@
+"""The anomalies of share groups: engines and the oracle agree, planted ones are found alone, and evidence that lacks is
+named."""
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.contract.lane.share import ShareAnomaly
+from kafka_chaos.verification import RunDirectoryError
+from tests.verification.oracle.rows import LaneHistory
+from tests.verification.oracle.shares import FOUND
+from tests.verification.samples.engines import Verified
+from tests.verification.samples.planted_shares import LANE, PARTITIONS, PLANTS, RECORDS, Plant, clean, lane_keys
+from tests.verification.samples.run_dirs import read_cases, write_histories
+
+pytestmark = pytest.mark.usefixtures("everything_forbidden")
+
+
+def write(folder: Path, history: LaneHistory, **share: Any) -> Path:
+    isolation = {"isolation": "read_committed"} if history.is_share_committed else {}
+    return write_histories(folder, {LANE: history}, {LANE: lane_keys(**isolation, **share)})
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_planted_anomalies_are_found_and_nothing_else(
+    tmp_path: Path, verified: Verified, plant: Callable[[], Plant]
+) -> None:
+    history, cases = plant()
+    run_dir = write(tmp_path / "run", history)
+    verdict = verified(run_dir)
+    of_shares = {*ShareAnomaly, "aborted_read"}
+    assert [case for case in read_cases(run_dir).get(LANE, []) if case.anomaly in of_shares] == cases
+    lane = verdict.lane(LANE)
+    assert not {*lane.not_judged} & {*ShareAnomaly}, lane.not_judged
+    assert (lane.verdict == Verdict.VIOLATION) == bool(cases) or plant.__name__ == "an_offset_that_was_used_again"
+
+
+def test_every_anomaly_is_planted_and_looked_for() -> None:
+    assert {case.anomaly for plant in PLANTS for case in plant()[1]} >= set(ShareAnomaly) == set(FOUND)
+
+
+def without(rows: str, seqs: range = range(RECORDS)) -> Callable[[LaneHistory], None]:
+    def change(history: LaneHistory) -> None:
+        setattr(history, rows, [row for row in getattr(history, rows) if getattr(row, "seq", 0) not in seqs])
+
+    return change
+
+
+def unasked(history: LaneHistory) -> None:
+    history.deliveries[0] = history.deliveries[0]._replace(asked_ns=None)
+
+
+def not_past_the_end(history: LaneHistory) -> None:
+    history.share_starts = [row for row in history.share_starts if (row.partition, row.offset) != (1, RECORDS // 2)]
+
+
+def alone(history: LaneHistory) -> None:
+    history.deliveries = [row._replace(member="m0") for row in history.deliveries]
+
+
+def accepts_nothing(history: LaneHistory) -> None:
+    history.deliveries = [row._replace(acknowledgement="release") for row in history.deliveries]
+    history.share_starts = [row._replace(offset=0) for row in history.share_starts]
+
+
+A = ShareAnomaly
+BY_THE_STARTS = {A.NEVER_DELIVERED, A.ARCHIVED_EARLY}
+
+
+@pytest.mark.parametrize(
+    ("change", "unjudged", "reason"),
+    [
+        (without("deliveries"), set(A), "deliveries/ holds no delivery of group shared-share"),
+        (without("share_starts"), {*BY_THE_STARTS, A.SHARE_START_WENT_BACK}, "share_starts/ holds no start offset"),
+        (unasked, {A.DELIVERED_TO_TWO, A.REDELIVERED_AFTER_ACCEPT}, "when 1 delivery were asked for"),
+        (not_past_the_end, BY_THE_STARTS, "the group was not past the last record of 1 partition"),
+        (alone, {A.DELIVERED_TO_TWO}, "fewer than two members were given records"),
+        (accepts_nothing, {*BY_THE_STARTS, A.REDELIVERED_AFTER_ACCEPT}, "no accept was acknowledged"),
+    ],
+)
+def test_what_the_evidence_does_not_show_is_not_judged(
+    tmp_path: Path, verified: Verified, change: Callable[[LaneHistory], None], unjudged: set[ShareAnomaly], reason: str
+) -> None:
+    history = clean()
+    change(history)
+    lane = verified(write(tmp_path / "run", history)).lane(LANE)
+    assert {one for one in lane.not_judged if isinstance(one, ShareAnomaly)} == unjudged
+    assert lane.verdict == Verdict.UNKNOWN
+    assert any(reason in said for said in lane.reasons), lane.reasons
+
+
+def test_rows_that_are_there_twice_are_a_doubt(tmp_path: Path, verified: Verified) -> None:
+    history = clean()
+    history.deliveries.append(history.deliveries[0])
+    lane = verified(write(tmp_path / "run", history)).lane(LANE)
+    assert lane.verdict == Verdict.UNKNOWN
+    assert "deliveries/ holds 1 row of the lane twice" in lane.reasons
+
+
+def test_lost_deliveries_count_towards_the_limit(tmp_path: Path, verified: Verified) -> None:
+    """A member that crashed may have been given the record again: it is archived at the limit."""
+    history = clean()
+    history.deliveries = [row for row in history.deliveries if (row.seq, row.delivery_count) != (3, 2)]
+    run_dir = write(tmp_path / "run", history, crashes=2)
+    assert verified(run_dir).lane(LANE).verdict == Verdict.CONFORMS
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "message"),
+    [
+        ("deliveries", {"acknowledgement": "keep"}, "acknowledgement: 'keep', expected one of accept, release"),
+        ("deliveries", {"outcome": "done"}, "outcome: 'done', expected one of ok, fail, info"),
+        ("deliveries", {"delivery_count": 0}, "delivery_count: 0, expected a count of at least 1"),
+        ("deliveries", {"group": "other"}, "group: 'other', expected the share group of the lane"),
+        ("deliveries", {"lane": "b"}, "lane: 'b' is not in lanes.json"),
+        ("deliveries", {"partition": 9}, f"partition: lane '{LANE}' has partitions 0 to {PARTITIONS - 1}, not 9"),
+        ("deliveries", {"invoke_ns": 1}, "invoke_ns: 1, expected no acknowledgement before the delivery"),
+        ("share_starts", {"complete_ns": 1}, "complete_ns: 1, expected no report before it was asked for"),
+    ],
+)
+def test_stray_values_are_refused(
+    tmp_path: Path, verified: Verified, table: str, change: dict[str, Any], message: str
+) -> None:
+    run_dir = write(tmp_path / "run", clean())
+    file = run_dir / table / "part-00000.parquet"
+    schema, rows = pq.read_schema(file), pq.read_table(file).to_pylist()
+    pq.write_table(pa.Table.from_pylist([{**rows[0], **change}, *rows[1:]], schema=schema), file)
+    with pytest.raises(RunDirectoryError) as raised:
+        verified(run_dir)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("table", ["deliveries", "share_starts"])
+def test_a_table_that_is_missing_is_refused(tmp_path: Path, verified: Verified, table: str) -> None:
+    run_dir = write(tmp_path / "run", clean())
+    for file in (run_dir / table).iterdir():
+        file.unlink()
+    (run_dir / table).rmdir()
+    with pytest.raises(RunDirectoryError, match=table):
+        verified(run_dir)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_engines_agree_on_random_runs(tmp_path: Path, verified: Verified, seed: int) -> None:
+    """Rows are moved, given to others and lost anywhere; `verified` compares every finding."""
+    random, history = Random(seed), clean()
+    for _ in range(30):
+        rows: list[Any] = random.choice([history.deliveries, history.share_starts, history.log])
+        at = random.randrange(len(rows))
+        row, other = rows[at], random.choice(rows)
+        if rows is history.log or random.random() < 0.2:
+            rows.append(row) if random.random() < 0.1 and rows is not history.log else rows.pop(at)
+        elif rows is history.share_starts:
+            rows.append(
+                row._replace(offset=random.randrange(7), invoke_ns=other.invoke_ns, complete_ns=other.complete_ns)
+            )
+        else:
+            again = {"member": other.member, "delivery_count": random.randrange(1, 8)}
+            kind = {"acknowledgement": random.choice(["accept", "release", "reject"])}
+            moved = {name: getattr(other, name) for name in ("asked_ns", "delivered_ns", "invoke_ns", "complete_ns")}
+            rows.append(row._replace(**random.choice([again, kind, moved, again | kind | moved])))
+    verified(write(tmp_path / "run", history))

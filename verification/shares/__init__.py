@@ -1,0 +1,1 @@
+"""The evidence about share groups: what a run must hold for their anomalies to be judged."""

@@ -1,0 +1,22 @@
+-- A record lies before the last start offset that the share group reported, though no member accepted or rejected any of
+-- its deliveries, whatever the answer, and its deliveries do not reach the limit.
+--
+-- To the highest delivery count that was seen are added the deliveries that nobody may have seen: two for each fault of
+-- the lane, and for each member that crashed, froze, joined or left.
+--
+-- unit: identities
+-- row: the place
+SELECT lane, last.`partition` AS `partition`, last.`offset` AS `offset`, producer_id, seq,
+  'delivered ' || last.delivery_count || ' times, and the group is past offset ' || past AS cause
+FROM (
+  SELECT
+    d.lane, d.producer_id, d.seq, p.past, MAX(STRUCT(d.delivery_count, d.`partition`, d.`offset`)) AS last
+  FROM deliveries d
+  JOIN shares s ON s.lane = d.lane
+  JOIN share_spans p ON p.lane = d.lane AND p.`partition` = d.`partition`
+  LEFT ANTI JOIN (SELECT * FROM deliveries WHERE acknowledgement IN ('accept', 'reject')) a
+    ON a.lane = d.lane AND a.`partition` = d.`partition` AND a.`offset` = d.`offset`
+  WHERE d.`offset` < p.past
+  GROUP BY d.lane, d.`partition`, d.`offset`, d.producer_id, d.seq, p.past, s.delivery_limit, s.lost_deliveries
+  HAVING MAX(d.delivery_count) + s.lost_deliveries < s.delivery_limit
+) q

@@ -1,0 +1,17 @@
+-- An accept of a record was acknowledged, and a member was given the record again that asked for it only later.
+--
+-- unit: identities
+-- row: the place of the delivery that was accepted
+SELECT lane, first.`partition` AS `partition`, first.`offset` AS `offset`, producer_id, seq,
+  'accepted by ' || first.member || ', given to ' || first.again AS cause
+FROM (
+  SELECT
+    a.lane, a.producer_id, a.seq,
+    MIN(STRUCT(a.`partition`, a.`offset`, a.complete_ns, a.member, b.delivered_ns, b.member AS again)) AS first
+  FROM deliveries a
+  JOIN deliveries b
+    ON b.lane = a.lane AND b.`partition` = a.`partition` AND b.`offset` = a.`offset` AND b.producer_id = a.producer_id
+    AND b.seq = a.seq
+  WHERE a.acknowledgement = 'accept' AND a.outcome = 'ok' AND b.asked_ns > a.complete_ns
+  GROUP BY a.lane, a.producer_id, a.seq
+) q

@@ -1,0 +1,22 @@
+-- By share group and partition the first start offset that was told, and how far the group was `past` records at the last
+-- report: to the start offset, and where it had no lag, past all that was acknowledged before.
+--
+-- What the share coordinator has written last trails by the acknowledgements that it was written with.
+--
+-- keep: yes
+SELECT
+  q.lane, q.`group`, q.`partition`, q.earliest.`offset` AS first,
+  GREATEST(
+    q.latest.`offset`,
+    COALESCE(MAX(CASE WHEN q.latest.lag = 0 AND p.complete_ns < q.latest.invoke_ns THEN p.`offset` + 1 END), 0)
+  ) AS past
+FROM (
+  SELECT
+    r.lane, r.`group`, r.`partition`, MIN(STRUCT(r.complete_ns, r.`offset`)) AS earliest,
+    MAX(STRUCT(r.invoke_ns, r.`offset`, COALESCE(r.lag, -1) AS lag)) AS latest
+  FROM share_starts r
+  JOIN shares s ON s.lane = r.lane AND s.`group` = r.`group`
+  GROUP BY r.lane, r.`group`, r.`partition`
+) q
+LEFT JOIN produced p ON p.lane = q.lane AND p.`partition` = q.`partition` AND p.outcome = 'ok'
+GROUP BY q.lane, q.`group`, q.`partition`, q.earliest, q.latest
