@@ -296,12 +296,17 @@ class HarnessPaused(Event):
     seconds: float
 
 
+BEGINS = "begins"
+"""The change of a share group's member whose process is about to start: no other member is given records."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MemberChanged(Event):
     """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked; or it
-    `is killed` by a fault.
+    `is killed` by a fault. Each member of a share group `begins`.
 
-    A crash is reported once the member's process has ended. `member` is the beginning of its names in `assignments/`.
+    A crash is reported once the member's process has ended. `member` is the beginning of its names in `assignments/`,
+    or its name in `deliveries/`.
     """
 
     group: str

@@ -10,6 +10,9 @@ the offset at which these begin (KIP-932, "In-flight records"). Four rules decid
 - A lock that runs out, a member that is gone, and a session that ends make a record AVAILABLE again.
 - A record of which a member never saw a delivery has used one up all the same; at the limit, it is ARCHIVED.
 
+A leader or a coordinator that was deposed and does not know it can't write, since the share coordinator refuses older
+epochs. But it gives out records, and start offsets, by the state that it had.
+
 What a log loses that the group is past, it never gives again, and a start offset past the log's end is set back.
 """
 
@@ -37,6 +40,8 @@ _FORBIDDEN: Mapping[ShareAnomaly, str] = {
     "with a state epoch and the leader's epoch, by which it refuses older leaders (KIP-932, share coordinator)",
 }
 _OF_STATE = (ShareAnomaly.REDELIVERED_AFTER_ACCEPT, ShareAnomaly.SHARE_START_WENT_BACK)
+_DEPOSED_ALIVE = frozenset({"pause", "partition", "session-expiry"})
+"""The faults after which a broker that was deposed goes on, where others end its process."""
 _OF_LOG = (*_OF_STATE, ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
 
 
@@ -53,6 +58,13 @@ def answers_of_share(
             f"{SHARE_STATE} may lose what the share coordinator has acknowledged, and the next leader begins before it"
         )
         permitted.update(dict.fromkeys(_OF_STATE, why))
+    if _DEPOSED_ALIVE & {*lane.faults}:
+        why = (
+            "a broker that was deposed and does not know it gives out records, and start offsets, by the state that it "
+            "had: what it can't do is write (KIP-932, share-partition leader epoch)"
+        )
+        for anomaly in _OF_STATE:
+            permitted.setdefault(anomaly, why)
     lost = share.lost_deliveries(len(lane.faults))
     if lost >= share.delivery_limit:
         why = f"up to {lost} deliveries of a record may reach nobody (faults, and members that crash, freeze, join and "

@@ -14,6 +14,7 @@ from functools import cache
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import anomaly_named
 from kafka_chaos.contract.lane.groups import GroupAnomaly
+from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.verification.engines.engine import SqlEngine, prepare
 from kafka_chaos.verification.inputs.manifest import not_as_written
 from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
@@ -25,6 +26,7 @@ TOGETHER: dict[str, Sequence[str]] = {
     "of_commits": ["commit_lost", "commit_regressed", "skipped_after_rebalance"],
     "of_loops": ["processed_twice", "not_processed"],
     "of_groups": list(GroupAnomaly),
+    "of_shares": list(ShareAnomaly),
 }
 """Names for anomalies that rest on a relation together."""
 _ANY = "SELECT 1 FROM `{}` LIMIT 1"

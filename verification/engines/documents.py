@@ -18,12 +18,13 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
 from kafka_chaos.verification.transactions.evidence import healed_ns
 
-_TEXTS = ("lane", "judged", "group", "consumer", "kind", "cause", "fault")
+_TEXTS = ("lane", "judged", "group", "consumer", "member", "kind", "cause", "fault")
 SCHEMAS = {
     "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, is_transactional, "
     "timeout_ms, producers, loop, healed_ns, timed, planned, begun_ns, lossless, unplaced, salt",
     "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps",
     "shares": "lane, group, lock_ns, delivery_limit, lost_deliveries, committed, earliest",
+    "members": "group, member",
     "final": "group, partition, offset",
     "checkpoints": "lane, partition, broker, high_watermark, log_end_offset",
     "chains": "lane, partition, leader_epoch, first",
@@ -45,11 +46,11 @@ foresee a hash. `groups`: `judged`, the lane that the group belongs to, and `lan
 `in_transaction`, `automatic` and `after` say how it commits offsets: as a loop, in transactions, by the client itself,
 and only after it has read; `gaps`: whether the offset after a record's need not be the next record's. `shares`: the
 share groups; `lost_deliveries`: how many of one record nobody may have seen; `committed`: given committed records
-alone; `earliest`: from the first record on. `final`: groups.json. `chains`: the leader epochs of the log, as
-checkpoints.json has them; `starts`: each broker's own account of where leader epochs begin, and that of elections
-(`is_elected`). `elections`: `in_isr`, whether the leader is in the ISR, and how many brokers are (`isr`). `phases`: the
-spans of the workload. `explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best
-ones first.
+alone; `earliest`: from the first record on. `members`: those of share groups that began. `final`: groups.json.
+`chains`: the leader epochs of the log, as checkpoints.json has them; `starts`: each broker's own account of where
+leader epochs begin, and that of elections (`is_elected`). `elections`: `in_isr`, whether the leader is in the ISR, and
+how many brokers are (`isr`). `phases`: the spans of the workload. `explanations`: what may explain a case, see
+`judging.causes.PartitionCauses`; `number`: the best ones first.
 """
 
 
@@ -84,6 +85,7 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
             for lane in run.lanes
             if lane.share is not None
         ],
+        "members": sorted(run.events.members),
         "final": [(group, *place) for group, places in run.groups.items() for place in places.items()],
         "checkpoints": [
             (*place, broker, mark, ends[place][broker])

@@ -53,7 +53,9 @@ public final class Sharer {
     private List<ConsumerRecord<byte[], byte[]>> held = new ArrayList<>();
     private long firstHeld;
     private long numbers;
-    private long askedNs = System.nanoTime();
+    // When the last two polls began that left nothing for later.
+    private long drainedNs = System.nanoTime();
+    private long askedNs = drainedNs;
     private int freezes;
     private boolean crashes;
     private boolean leaves;
@@ -149,7 +151,7 @@ public final class Sharer {
         }
     }
 
-    // The start offsets of the group, as the share coordinator has written them.
+    // The start offsets of the group, as the share coordinator has written them. Those of the time before it has any are below 0.
     private static void report(Admin admin, JSONObject begin) {
         String group = begin.getString("group");
         List<TopicPartition> places = new ArrayList<>();
@@ -205,7 +207,8 @@ public final class Sharer {
             return;
         }
         acknowledge();
-        // What a poll returns may have been asked for since the last poll began that left nothing for later.
+        // What a poll returns may have been asked for since the last poll began that left nothing for later. One more back,
+        // since a client that was frozen may poll before its network thread has read what came meanwhile.
         long beganNs = System.nanoTime();
         ConsumerRecords<byte[], byte[]> records;
         try {
@@ -228,7 +231,8 @@ public final class Sharer {
             }
         }
         if (records.count() < MOST) {
-            askedNs = beganNs;
+            askedNs = drainedNs;
+            drainedNs = beganNs;
         }
     }
 
@@ -248,7 +252,7 @@ public final class Sharer {
             offset.put(record.offset());
             producerId.put(identity[0]);
             seq.put(identity[1]);
-            count.put((int) record.deliveryCount().orElse((short) 1));
+            count.put((int) record.deliveryCount().orElseThrow());
         }
         Client.tell(new JSONObject().put("event", "delivered").put("number", firstHeld).put("asked_ns", askedNs).put("ns", ns)
             .put("partition", partition).put("offset", offset).put("producer_id", producerId).put("seq", seq)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kafka_chaos.contract.events import BEGINS
 from kafka_chaos.contract.lane.lanes import has_limit_of_groups
 from kafka_chaos.contract.lane.share import Share, share_group_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -49,6 +50,7 @@ class ShareWork:
     ) -> SupervisedProcess:
         """Start the member of this number."""
         share, name = self.group, f"{self.group_id}-{number}"
+        on_change(name, BEGINS)
         settings = {
             "group": self.group_id,
             "acknowledgement": share.acknowledgement,

@@ -29,6 +29,7 @@ OF_THE_LOG = {A.NEVER_DELIVERED, A.REDELIVERED_AFTER_ACCEPT, A.ARCHIVED_EARLY, A
     [
         ({}, set()),
         ({"faults": ("kill",)}, {A.DELIVERED_TO_TWO}),
+        ({"faults": ("pause",)}, {A.DELIVERED_TO_TWO, A.REDELIVERED_AFTER_ACCEPT, A.SHARE_START_WENT_BACK}),
         # Each crash may cost two deliveries.
         ({"share": Share(delivery_limit=10, crashes=4)}, set()),
         ({"share": Share(delivery_limit=10, crashes=5)}, {A.NEVER_DELIVERED}),

@@ -24,6 +24,7 @@ from kafka_chaos.verification.statements.library import RELATIONS, statements
 from tests.verification.oracle.rows import Assigned, Produced, Read, Replicated, Transaction
 from tests.verification.samples.planted_groups import Histories, clean, owned_twice
 from tests.verification.samples.run_dirs import Rows, write_histories
+from tests.verification.shares.test_anomalies import UNRESOLVED
 
 GROUP = "in-group"
 
@@ -561,6 +562,7 @@ def test_every_relation_is_broken_by_some_case() -> None:
             *(case[-1] for case in PLANNED_BROKEN.values()),
             *(case[-1] for case in BROKEN.values()),
             *(case[-1] for case in PLAIN_BROKEN.values()),
+            *(case[-1] for case in UNRESOLVED.values()),
         ]
         assert any(problem in text for problem in problems), text
 

@@ -67,7 +67,7 @@ def _false_failure(view: View) -> Iterable[Finding]:
 
 def _phantom(view: View) -> Iterable[Finding]:
     held: dict[Place, set[Identity]] = defaultdict(set)
-    for row in [*view.history.consumed, *(view.history.log or ())]:
+    for row in [*view.history.consumed, *view.history.deliveries, *(view.history.log or ())]:
         identity = (row.producer_id, row.seq)
         if identity == UNDECODABLE or identity not in view.outcome:
             held[row.partition, row.offset].add(identity)
@@ -104,7 +104,10 @@ def _offset_mismatch(view: View) -> Iterable[Finding]:
 
 
 def _truncated_read(view: View) -> Iterable[Finding]:
-    for identity, places in view.read.items():
+    given = {identity: set(places) for identity, places in view.read.items()}
+    for row in view.genuine(view.history.deliveries):
+        given.setdefault((row.producer_id, row.seq), set()).add((row.partition, row.offset))
+    for identity, places in given.items():
         if identity not in view.log:
             yield named("truncated_read", min(places), identity)
 

@@ -157,7 +157,7 @@ Place = tuple[int, int]
 Ends = dict[int, int]
 """By partition the highest offset."""
 UNDECODABLE = (-1, -1)
-_Row = TypeVar("_Row", Read, Stored)
+_Row = TypeVar("_Row", Read, Stored, Delivery)
 
 
 class View:

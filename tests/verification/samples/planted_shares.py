@@ -73,7 +73,14 @@ def an_offset_that_was_used_again() -> Plant:
     history = clean()
     history.produced.append(Produced(0, 99, 0, None, "info", None, 1, 2))
     history.deliveries = [row._replace(seq=99) if row.seq == 4 else row for row in history.deliveries]
-    return history, []
+    return history, [Case("truncated_read", 0, 2, 0, 99)]
+
+
+def never_sent() -> Plant:
+    """A member is given a record that nobody produced."""
+    history = clean()
+    history.deliveries.append(delivery(RECORDS + 1, 50 * SECOND))
+    return history, [Case("phantom", 1, RECORDS // PARTITIONS, 0, RECORDS + 1)]
 
 
 def delivered_to_two() -> Plant:
@@ -173,15 +180,18 @@ def transactional(*, given: bool) -> Plant:
     history = clean()
     history.timeout_ms, history.is_share_committed = 60_000, True
     history.produced = [row._replace(transaction=int(row.seq == RECORDS - 1)) for row in history.produced]
-    ends = ((0, SECOND - 1, 2 * SECOND, "committed"), (1, SECOND - 1, 2 * SECOND, "aborted"))
+    between = SECOND + (RECORDS - 1) * 100 - 50
+    ends = ((0, SECOND - 1, between, "committed"), (1, between + 1, 2 * SECOND, "aborted"))
     history.transactions = [Transaction(0, number, "t", begin, end, how) for number, begin, end, how in ends]
     last = RECORDS // PARTITIONS
     for row in history.log or ():
         shift = int(row.seq == RECORDS - 1)
-        history.replicas.append(Replicated(row.partition, 1, row.offset + shift, 0, 0, row.seq, "data"))
+        for broker in (1, 2, 3):
+            history.replicas.append(Replicated(row.partition, broker, row.offset + shift, 0, 0, row.seq, "data"))
     history.log = [row._replace(offset=row.offset + int(row.seq == RECORDS - 1)) for row in history.log or ()]
     marks = ((0, last, "commit"), (1, last - 1, "commit"), (1, last + 1, "abort"))
-    history.replicas += [Replicated(partition, 1, offset, 0, 0, -1, kind) for partition, offset, kind in marks]
+    for broker in (1, 2, 3):
+        history.replicas += [Replicated(partition, broker, offset, 0, 0, -1, kind) for partition, offset, kind in marks]
     history.consumed = []
     for isolation in ("read_committed", "read_uncommitted"):
         history.assignments += [Assigned(isolation, partition, isolation) for partition in range(PARTITIONS)]
@@ -190,7 +200,9 @@ def transactional(*, given: bool) -> Plant:
     moved = [row._replace(offset=row.offset + int(row.seq == RECORDS - 1)) for row in history.deliveries]
     history.deliveries = [row for row in moved if given or row.seq < RECORDS - 1]
     history.produced = [row._replace(offset=last) if row.seq == RECORDS - 1 else row for row in history.produced]
-    history.share_starts = [row._replace(offset=row.offset and row.offset + 2) for row in history.share_starts]
+    # Past the markers: one in partition 0, two in partition 1.
+    ends = [row.offset and row.offset + 1 + row.partition for row in history.share_starts]
+    history.share_starts = [row._replace(offset=end) for row, end in zip(history.share_starts, ends, strict=True)]
     return history, [Case("aborted_read", 1, last, 0, RECORDS - 1)] if given else []
 
 
@@ -206,6 +218,7 @@ PLANTS: tuple[Callable[[], Plant], ...] = (
     calm,
     never_delivered,
     an_offset_that_was_used_again,
+    never_sent,
     delivered_to_two,
     a_lock_that_ran_out,
     a_member_that_may_be_gone,

@@ -38,6 +38,7 @@ Others = (
     | contract.HarnessPaused
     | contract.BrokerSessionEnded
     | contract.CallNoted
+    | contract.MemberChanged
 )
 
 READ = get_args(OfFault | OfPlace | OfRun | OfClient | Others)
@@ -80,6 +81,7 @@ class _Reader:
     calls: dict[str, dict[tuple[str, str, int], contract.CallNoted]] = field(default_factory=dict)
     timeouts: dict[str, dict[str, int]] = field(default_factory=dict)
     ended_sessions: list[contract.BrokerSessionEnded] = field(default_factory=list)
+    members: set[tuple[str, str]] = field(default_factory=set)
     begun_ns: int | None = None
 
     def events(self) -> Events:
@@ -120,6 +122,8 @@ class _Reader:
                 if self.begun_ns is not None and pause[0] < self.begun_ns:
                     raise ValueError(f"seconds is {event.seconds}, expected a pause within the run")
                 self.pauses.append(pause)
+            case contract.MemberChanged(change=contract.BEGINS):
+                self.members.add((event.group, event.member))
             case contract.BrokerSessionEnded():
                 self.ended_sessions.append(event)
             case contract.ConfigurationUnread():

@@ -1,7 +1,7 @@
 """What events.jsonl reports: faults, high watermarks, elections and truncations, and how far the run came."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract import events as contract
@@ -62,7 +62,8 @@ class Events:
     lane and partition what the cluster kept of it. `passing`: by lane the consumers that come and go, with
     when each began and ended to read (None: nobody says).
     `calls`: by lane those of its clients that took a second or more. `timeouts`: by lane what its clients said.
-    `ended_sessions`: those of brokers that ended, whether or not by a fault.
+    `ended_sessions`: those of brokers that ended, whether or not by a fault. `members`: of share groups, the group and
+    the member that began.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -81,6 +82,7 @@ class Events:
     calls: Mapping[str, Sequence[contract.CallNoted]] = field(default_factory=dict)
     timeouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     ended_sessions: tuple[contract.BrokerSessionEnded, ...] = ()
+    members: Set[tuple[str, str]] = frozenset()
     begun_ns: int | None = None
 
     def concerning(self, lane: str) -> list[FaultRecord]:
