@@ -112,10 +112,13 @@ class ClusterControl(Protocol):
         """The brokers that hold replicas of a lane's partition, preferred leader first."""
 
     def group_coordinator(self, lane: str) -> int | None:
-        """The broker that coordinates the lane's consumer group now, as brokers tell clients."""
+        """The broker that coordinates the lane's group, or its share group, now, as brokers tell clients."""
 
     def transaction_coordinator(self, lane: str) -> int | None:
         """The broker that coordinates the transactions of the lane's first transactional id now, likewise."""
+
+    def share_coordinator(self, lane: str) -> int | None:
+        """The broker that keeps the state of the lane's share group now: it leads the state's partition."""
 
     def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
         """Those of a lane's clients that are processes of their own and run: `member` (of its group, or of its loop),

@@ -1,16 +1,16 @@
 """A target is a role. It is resolved to containers at the moment of injection, and the run records the result.
 
-`leader(lane)`, `follower(lane)`, `group-coordinator(lane)`, `transaction-coordinator(lane)`, `controller`, `broker:2`,
-`brokers:1,3`, `zookeeper`, `zookeeper:1`, `controllers`, `controllers:minority`, `controllers:majority`,
-`controller:1`, `controllers:1,3`, `random`, `all`, `minority`, `majority`, `member(lane)`, `members(lane)`,
-`producer(lane)`, `producers(lane)`, `consumer(lane)`, `consumers(lane)`.
-`leader(lane)` means the leader of partition
-0; `leader(lane/3)` names another partition. `group-coordinator(lane)` coordinates the lane's group, or the group that
-feeds its loop, `transaction-coordinator(lane)` its first transactional id. `all`, `minority`, `majority` and `random`
-mean brokers. `controllers`, a part of them and `controller:1` mean KRaft's dedicated
-controllers. `controller` is the active one, broker or not. `member(lane)` is one of the
-lane's group, or of its loop, `members(lane)` are all of them; the same of its producers and consumers, where its client
-runs as a process of its own: processes of this machine, each of them a client.
+`leader(lane)`, `follower(lane)`, `group-coordinator(lane)`, `transaction-coordinator(lane)`,
+`share-coordinator(lane)`, `controller`, `broker:2`, `brokers:1,3`, `zookeeper`, `zookeeper:1`, `controllers`,
+`controllers:minority`, `controllers:majority`, `controller:1`, `controllers:1,3`, `random`, `all`, `minority`,
+`majority`, `member(lane)`, `members(lane)`, `producer(lane)`, `producers(lane)`, `consumer(lane)`, `consumers(lane)`.
+`leader(lane)` means the leader of partition 0; `leader(lane/3)` names another partition. `group-coordinator(lane)`
+coordinates the lane's group, the group that feeds its loop, or its share group, `transaction-coordinator(lane)` its
+first transactional id, and `share-coordinator(lane)` keeps the state of its share group. `all`, `minority`, `majority`
+and `random` mean brokers. `controllers`, a part of them and `controller:1` mean KRaft's dedicated controllers.
+`controller` is the active one, broker or not. `member(lane)` is one of the lane's group, of its loop, or of its share
+group, `members(lane)` are all of them; the same of its producers and consumers, where its client runs as a process of
+its own: processes of this machine, each of them a client.
 """
 
 import random as random_numbers
@@ -25,13 +25,14 @@ from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 T = TypeVar("T")
 _OF_A_LANE = ("leader", "follower")
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group-coordinator", "transaction-coordinator"
+SHARE_COORDINATOR = "share-coordinator"
 MEMBER, PRODUCER, CONSUMER = "member", "producer", "consumer"
 OF_CLIENTS = tuple(f"{role}{plural}" for role in (MEMBER, PRODUCER, CONSUMER) for plural in ("", "s"))
 """Roles of clients; all others are roles of servers."""
 _IN_KRAFT = "brokers and controllers"
 _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
-    r"|(?P<coordinator>group-coordinator|transaction-coordinator)\((?P<coordinated>[^()/]+)\)"
+    r"|(?P<coordinator>(?:group|transaction|share)-coordinator)\((?P<coordinated>[^()/]+)\)"
     r"|(?P<clients>(?:member|producer|consumer)s?)\((?P<of_clients>[^()/]+)\)"
     r"|(?P<numbered>broker|zookeeper|controller):(?P<number>\d+)"
     r"|(?P<group>brokers|controllers):(?P<several>\d+(?:,\d+)+)"
@@ -41,9 +42,9 @@ _SYNTAX = re.compile(
 
 EXPECTED = (
     "leader(LANE), leader(LANE/PARTITION), follower(LANE), group-coordinator(LANE), transaction-coordinator(LANE), "
-    "controller, broker:ID, brokers:ID,ID…, zookeeper, zookeeper:NUMBER, controllers, controllers:minority, "
-    "controllers:majority, controller:NUMBER, controllers:NUMBER,NUMBER…, random, all, minority, majority, "
-    "member(LANE), members(LANE), producer(LANE), producers(LANE), consumer(LANE) or consumers(LANE)"
+    "share-coordinator(LANE), controller, broker:ID, brokers:ID,ID…, zookeeper, zookeeper:NUMBER, controllers, "
+    "controllers:minority, controllers:majority, controller:NUMBER, controllers:NUMBER,NUMBER…, random, all, minority, "
+    "majority, member(LANE), members(LANE), producer(LANE), producers(LANE), consumer(LANE) or consumers(LANE)"
 )
 
 
@@ -137,10 +138,14 @@ class Target:
             return tuple(node for node in nodes if node.number == held)
         if self.role in _OF_A_LANE:
             return (cluster.brokers[self._of_lane(cluster, chosen)],)
-        if self.role in (GROUP_COORDINATOR, TRANSACTION_COORDINATOR):
+        if self.role in (GROUP_COORDINATOR, TRANSACTION_COORDINATOR, SHARE_COORDINATOR):
             assert self.lane is not None
-            found = cluster.group_coordinator if self.role == GROUP_COORDINATOR else cluster.transaction_coordinator
-            return (cluster.brokers[self._held(found(self.lane))],)
+            coordinators = {
+                GROUP_COORDINATOR: cluster.group_coordinator,
+                TRANSACTION_COORDINATOR: cluster.transaction_coordinator,
+                SHARE_COORDINATOR: cluster.share_coordinator,
+            }
+            return (cluster.brokers[self._held(coordinators[self.role](self.lane))],)
         if self.role in OF_CLIENTS:
             assert self.lane is not None
             role = self.role.removesuffix("s")

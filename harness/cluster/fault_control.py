@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.lane.groups import group_of, loop_group_of
+from kafka_chaos.contract.lane.groups import group_of
+from kafka_chaos.contract.lane.lanes import SHARE_STATE
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.contract.lane.transactions import transactional_id
 from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
@@ -77,7 +78,8 @@ class Clients(Protocol):
 
 
 class ClusterView(Generic[N]):
-    """Implements `kafka_chaos.faults.cluster.ClusterControl`; `loops` names the lanes that a loop writes.
+    """Implements `kafka_chaos.faults.cluster.ClusterControl`; `groups`: by lane the id of its
+    group, if it has another one than a lane usually has.
 
     `clients`: those of the load, if any may be hit. `topics`: those under load.
     """
@@ -87,7 +89,7 @@ class ClusterView(Generic[N]):
         cluster: BreakableCluster[N],
         admin: ClusterAdmin,
         *,
-        loops: Collection[str] = (),
+        groups: Mapping[str, str] | None = None,
         clients: Clients | None = None,
         topics: Collection[str] = (),
     ) -> None:
@@ -95,7 +97,7 @@ class ClusterView(Generic[N]):
         self.brokers, self.zookeepers, self.controllers = cluster.brokers, cluster.zookeepers, cluster.controllers
         self.log_directories = LOG_DIRECTORIES
         self._admin = admin
-        self._loops = loops
+        self._groups = groups or {}
         self._clients = clients
         self.topics = topics
         self.noted: dict[str, Any] = {}
@@ -109,11 +111,15 @@ class ClusterView(Generic[N]):
         return state.replicas if state is not None else ()
 
     def group_coordinator(self, lane: str) -> int | None:
-        group = loop_group_of(lane) if lane in self._loops else group_of(lane)
-        return self._coordinator(group, CoordinatorKind.GROUP)
+        return self._coordinator(self._groups.get(lane) or group_of(lane), CoordinatorKind.GROUP)
 
     def transaction_coordinator(self, lane: str) -> int | None:
         return self._coordinator(transactional_id(lane, 0), CoordinatorKind.TRANSACTION)
+
+    def share_coordinator(self, lane: str) -> int | None:
+        # Which partition has a group's state, the id of its topic decides: with one partition, it is that.
+        partitions = self._admin.partitions(SHARE_STATE)
+        return partitions[0].leader if len(partitions) == 1 else None
 
     def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
         """The first answer of any broker; None if nobody knows it, as during an election."""

@@ -7,10 +7,17 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.configuration import dotted
-from kafka_chaos.contract.lane.groups import IN_TRANSACTION, Group, Loop, with_brokers_assigning
+from kafka_chaos.contract.lane.groups import (
+    IN_TRANSACTION,
+    Group,
+    Loop,
+    group_of,
+    loop_group_of,
+    with_brokers_assigning,
+)
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import DAY_MS
-from kafka_chaos.contract.lane.share import Share
+from kafka_chaos.contract.lane.share import Share, share_group_of
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, chosen
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -135,6 +142,13 @@ class LaneSpec(Spec):
     def reader_configs(self) -> dict[str, Any]:
         """Those of `consumer_configs` that are of use to a consumer without a group."""
         return {key: value for key, value in self.consumer_configs.items() if dotted(key) not in OF_MEMBERS}
+
+    @property
+    def group_id(self) -> str:
+        """The id of the group that reads the lane, of its share group, or of the group that feeds its loop."""
+        if self.share is not None:
+            return share_group_of(self.lane)
+        return loop_group_of(self.lane) if self.loop is not None and self.group is None else group_of(self.lane)
 
     def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None, *, crashes: int = 0) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.

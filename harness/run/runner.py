@@ -207,11 +207,11 @@ class Stages:
         for lane in made:
             create_topic(admin, lane, brokers=self.run.experiment.cluster.brokers)
         admin.await_full_isr([lane.lane for lane in made])
-        loops = [lane.lane for lane in phase.lanes if lane.loop is not None and lane.group is None]
+        groups = {lane.lane: lane.group_id for lane in phase.lanes}
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
         with running.loaded() as load:
             topics = [lane.topic_name for lane in phase.lanes]
-            view = ClusterView(cluster, admin, loops=loops, clients=load, topics=topics)
+            view = ClusterView(cluster, admin, groups=groups, clients=load, topics=topics)
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:
                 if phase.steps is None:
                     self.follow_schedule(phase, injector)

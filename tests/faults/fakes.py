@@ -242,6 +242,9 @@ class FakeCluster:
     def transaction_coordinator(self, lane: str) -> int | None:
         return self.coordinators.get(("transaction", lane))
 
+    def share_coordinator(self, lane: str) -> int | None:
+        return self.coordinators.get(("share", lane))
+
     def clients(self, lane: str, role: str) -> list[FakeNode]:
         return self.processes.get(lane, [])
 

@@ -11,6 +11,7 @@ from tests.faults.fakes import FakeCluster, FakeNode
         ("leader(orders/1)", ["broker-1"]),
         ("group-coordinator(orders)", ["broker-1"]),
         ("transaction-coordinator(orders)", ["broker-3"]),
+        ("share-coordinator(orders)", ["broker-2"]),
         ("controller", ["broker-3"]),
         ("broker:2", ["broker-2"]),
         ("brokers:3,1", ["broker-3", "broker-1"]),
@@ -20,7 +21,7 @@ from tests.faults.fakes import FakeCluster, FakeNode
     ],
 )
 def test_a_role_is_resolved_to_who_holds_it(text: str, expected: list[str]) -> None:
-    coordinators = {("group", "orders"): 1, ("transaction", "orders"): 3}
+    coordinators = {("group", "orders"): 1, ("transaction", "orders"): 3, ("share", "orders"): 2}
     cluster = FakeCluster(leaders={("orders", 0): 2, ("orders", 1): 1}, coordinators=coordinators)
     assert [node.name for node in Target.parse(text).resolve(cluster, seed=0)] == expected
 

@@ -36,6 +36,7 @@ CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
 
 GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
 SHARE_DELIVERY_LIMIT = "group.share.delivery.count.limit"
+SHARE_STATE_PARTITIONS = "share.coordinator.state.topic.num.partitions"
 SHARE_SHORTEST_LOCK = "group.share.min.record.lock.duration.ms"
 
 

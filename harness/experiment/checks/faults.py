@@ -18,12 +18,13 @@ from kafka_chaos.faults.target import (
     MEMBER,
     OF_CLIENTS,
     PRODUCER,
+    SHARE_COORDINATOR,
     TRANSACTION_COORDINATOR,
     Target,
     TargetError,
 )
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
-from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
+from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS, SHARE_STATE_PARTITIONS
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import MOST_PARTITIONS
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
@@ -204,14 +205,19 @@ def _target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     lane, role = lanes.get(target.lane or ""), target.role.removesuffix("s")
     if lane is None:
         return
-    has_members = lane.group is not None or lane.loop is not None or (role == MEMBER and lane.share is not None)
+    has_members = lane.group is not None or lane.loop is not None or lane.share is not None
     if role in (GROUP_COORDINATOR, MEMBER) and not has_members:
-        yield ("target",), f"{target.text}: the lane {lane.lane} has no group and no loop"
+        yield ("target",), f"{target.text}: the lane {lane.lane} has no group and no loop, nor a share group"
     if role in (PRODUCER, CONSUMER) and (lane.client == IN_PROCESS or lane.loop is not None):
         message = f"expected a lane with a `client` whose {role} is a process of its own, such as librdkafka 2.16.0"
         yield ("target",), f"{target.text}: {message}"
     if role == TRANSACTION_COORDINATOR and lane.transactional is None:
         yield ("target",), f"{target.text}: the lane {lane.lane} has no transactions"
+    if role == SHARE_COORDINATOR:
+        if lane.share is None:
+            yield ("target",), f"{target.text}: the lane {lane.lane} has no share group"
+        if str(cluster.broker_configs.get(SHARE_STATE_PARTITIONS, 1)) != "1":
+            yield ("target",), f"{target.text}: expected {SHARE_STATE_PARTITIONS} 1, which it is if left out"
 
 
 def _peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:

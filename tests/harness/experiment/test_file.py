@@ -100,6 +100,7 @@ REFUSALS = [
     ("leader(one)", "leader(nine)", "schedule[0].target", "there is no lane nine", 13),
     ("leader(one)", "broker:9", "schedule[0].target", "numbered 1 to 3", 13),
     ("leader(one)", "group-coordinator(one)", "schedule[0].target", "the lane one has no group and no loop", 13),
+    ("leader(one)", "share-coordinator(one)", "schedule[0].target", "the lane one has no share group", 13),
     ("leader(one)", "transaction-coordinator(one)", "schedule[0].target", "the lane one has no transactions", 13),
     ("at: 2", "at: 2\n    times: 3", "schedule[0].every", "expected more than duration (0 s), got 0", 12),
     ("at: 2", "at: 2\n    times: 3\n    every: 20", "schedule[0].at", "42 s is past the load of 30 s", 14),

@@ -84,7 +84,7 @@ def run_phase(
     with run.loaded():
         over = time.monotonic() + SECONDS
         time.sleep(2)
-        view = ClusterView(cluster, admin, loops=[lane.lane for lane in lanes if lane.loop is not None])
+        view = ClusterView(cluster, admin, groups={lane.lane: lane.group_id for lane in lanes})
         ask = partial(view.group_coordinator, lanes[-1].lane)
         coordinator = wait_until(ask, "a coordinator", timeout=PATIENCE)
         assert coordinator == admin.await_leader("__consumer_offsets", 0)
