@@ -84,7 +84,7 @@ def test_each_kind_of_client_has_a_bound_for_each_call_and_the_lane_its_own_goes
     """`recover_within` is nothing that brokers know of: an ISR is restored when they have restored it."""
     lane = Lane(lane="orders", transactional=Transactional(), group=Group(), idempotence=True)
     derived = bounds_of(lane, timings(f", client: {kind}"), ())
-    assert derived.keys() == set(RecoveryAnomaly)
+    assert derived.keys() == {*lane.recovery_anomalies}
     own = bounds_of(lane, timings(f", client: {kind}, recover_within: 20"), ())
     for anomaly, bound in own.items():
         if anomaly == RecoveryAnomaly.ISR_NOT_RESTORED:

@@ -56,11 +56,15 @@ def test_a_record_is_delivered_until_it_is_accepted_or_the_limit_is_reached(by_p
 
 
 def test_a_record_that_is_kept_past_its_lock_is_delivered_again(by_place: dict[str, Deliveries]) -> None:
-    """KIP-932: after the acquisition lock, another member is given the record, and its keeper's accept is refused."""
-    again = [rows for rows in by_place["kept"].values() if len(rows) > 1]
+    """KIP-932: after the acquisition lock, the record is available again.
+
+    The late accept is refused, unless the group is past the record by then: such accepts have no effect, and no error.
+    """
+    again = [sorted(rows, key=lambda row: row["delivery_count"]) for rows in by_place["kept"].values() if len(rows) > 1]
     assert again
-    for first, *others in again:
-        assert [row["delivery_count"] for row in others] == [*range(2, len(others) + 2)], others
-        assert others[0]["delivered_ns"] >= first["asked_ns"] + LOCK_MS * 1_000_000
-    assert {(rows[0]["outcome"], rows[0]["error"]) for rows in again} == {("fail", "InvalidRecordStateException")}
-    assert all(rows[-1]["outcome"] == "ok" for rows in again)
+    for rows in again:
+        assert [row["delivery_count"] for row in rows] == [*range(1, len(rows) + 1)], rows
+        first, *others = rows
+        assert all(row["delivered_ns"] >= first["asked_ns"] + LOCK_MS * 1_000_000 for row in others), rows
+        assert (first["outcome"], first["error"]) in {("fail", "InvalidRecordStateException"), ("ok", None)}, rows
+        assert any(row["outcome"] == "ok" for row in others), rows
