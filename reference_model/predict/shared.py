@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import SHARE_STATE, Lane
 from kafka_chaos.contract.lane.share import Share, ShareAnomaly
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Prediction
@@ -47,7 +48,7 @@ _OF_LOG = (*_OF_STATE, ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY
 
 def answers_of_share(
     lane: Lane, share: Share, plain: Prediction, *, state_may_be_lost: bool
-) -> dict[ShareAnomaly, AnomalyPrediction]:
+) -> dict[AnyAnomaly, AnomalyPrediction]:
     """The prediction for every anomaly of share groups; `plain`: that for the lane's records."""
     permitted: dict[ShareAnomaly, str] = {}
     if any(plain.status(one) is not Status.FORBIDDEN for one in (Anomaly.TRUNCATED_READ, Anomaly.LOST_WRITE)):

@@ -44,7 +44,7 @@ def forbid_everything(patch: pytest.MonkeyPatch) -> None:
 
     def answer(lane: Lane, **_: object) -> SimpleNamespace:
         answers = dict.fromkeys(lane.anomalies, forbidden)
-        return SimpleNamespace(anomalies=answers, transactions={}, groups={}, shares={})
+        return SimpleNamespace(anomalies=answers)
 
     patch.setattr(import_module("kafka_chaos.reference_model.predict.cache"), "predict_cached", answer)
 

@@ -32,7 +32,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Lane, Any]]:
     def predicted(lane: Lane, *, lockstep: Any) -> SimpleNamespace:
         questions.append((lane, lockstep))
         answers = {one: SimpleNamespace(status=status, known_defects=()) for one, status in MODEL.items()}
-        return SimpleNamespace(anomalies=answers, transactions={}, groups={}, shares={})
+        return SimpleNamespace(anomalies=answers)
 
     monkeypatch.setattr(cache, "predict_cached", predicted)
     monkeypatch.setattr(cache, "model_digest", lambda: "abc")
