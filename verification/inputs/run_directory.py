@@ -170,7 +170,8 @@ def read_lanes(path: RunPath) -> tuple[Lane, ...]:
         version = document["format_version"]
         least = WITH_SHARES if lane.share else WITH_TRANSACTIONS
         known = version >= least or not (lane.transactional or lane.group or lane.loop or lane.share)
-        problem = f"is {version!r}, expected {least}: lane {lane.lane!r} has transactions or a group"
+        has = "a share group" if lane.share else "transactions or a group"
+        problem = f"is {version!r}, expected {least}: lane {lane.lane!r} has {has}"
         expect(known, path, "format_version", problem)
         lanes.append(lane)
     require_sources(path, lanes)
@@ -194,5 +195,6 @@ def require_tables(root: RunPath | None, lanes: Sequence[Lane], tables: Mapping[
     for lane, names in needed.items():
         for name in names:
             if not tables[name].given:
-                problem = f"missing, expected rows of lane {lane!r}, which has transactions or a group"
+                has = "a share group" if name in OF_SHARES else "transactions or a group"
+                problem = f"missing, expected rows of lane {lane!r}, which has {has}"
                 raise RunDirectoryError(name if root is None else root / name, problem)

@@ -7,6 +7,7 @@ versions that have it, null for the newest (`benchmarks/versions.py --keys` writ
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -26,6 +27,10 @@ OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
 
 AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Keys of brokers that belong to Kafka's authorizer, which no class lists."""
+
+
+_WHOLE_NUMBERS = (".ms", ".delivery.count.limit")
+"""The ends of keys with whole numbers, such as those that are compared with keys of a lane."""
 
 
 @cache
@@ -48,9 +53,12 @@ def check_keys(
     kafka_version: str = KAFKA_VERSION,
     metadata_mode: str | None = None,
 ) -> None:
-    """Refuse the first key that a `broker` or a `topic` does not have, or that is the harness's own."""
+    """Refuse the first key that a `broker` or a `topic` does not have, that is the harness's own, or whose value is no
+    whole number, though it is one of those."""
     owned = owned | OWNED_BROKER_KEYS if kind == "broker" else owned
-    for key in configs:
+    for key, value in configs.items():
+        if key.endswith(_WHOLE_NUMBERS) and not re.fullmatch(r"-?[0-9]+", str(value)):
+            raise UsageFailure(f"{kind} configuration {key}: expected a whole number, got {value!r}")
         if key in owned:
             raise UsageFailure(f"{kind} configuration {key}: set by the harness itself, it can't be given")
         if key.startswith("zookeeper.") and metadata_mode == KRAFT:

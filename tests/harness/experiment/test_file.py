@@ -45,6 +45,7 @@ REFUSALS = [
     ("brokers: 3", "brokers: 0", "cluster.brokers", "expected at least 1, got 0", 3),
     ("brokers: 3", "brokers: 3\n  broker_configs: {log.segment.byte: 1}", "cluster", "mean log.segment.bytes", 2),
     ("brokers: 3", "brokers: 3\n  broker_configs: {broker.id: 7}", "cluster", "set by the harness itself", 2),
+    ("brokers: 3", "brokers: 3\n  broker_configs: {log.roll.ms: 1 h}", "cluster", "a whole number, got '1 h'", 2),
     ("brokers: 3", "brokers: 3\n  controller: 4", "cluster", "4 is not a broker", 2),
     ("acks: 1", "acks: 2", "lanes[0].acks", 'expected one of "0", "1", "all"', 6),
     ("acks: 1", "acks: 1\n    idempotence: true", "lanes[0].idempotence", "acks=all with it", 7),
