@@ -18,7 +18,6 @@ from kafka_chaos.verification.spark.session import spark_session
 if TYPE_CHECKING:
     from kafka_chaos.verification.checker import verify
     from kafka_chaos.verification.frames import verify_frames, verify_topics
-    from kafka_chaos.verification.inputs.topics.kafka_log import collect_log
 
 __all__ = [
     "LaneVerdict",
@@ -26,7 +25,6 @@ __all__ = [
     "RunDirectoryError",
     "RunVerdict",
     "SparkUnavailableError",
-    "collect_log",
     "spark_session",
     "verify",
     "verify_frames",
@@ -39,10 +37,6 @@ def __getattr__(name: str) -> Any:
         from kafka_chaos.verification.checker import verify
 
         return verify
-    if name == "collect_log":
-        from kafka_chaos.verification.inputs.topics.kafka_log import collect_log
-
-        return collect_log
     if name in ("verify_frames", "verify_topics"):
         from kafka_chaos.verification import frames
 

@@ -107,7 +107,7 @@ def verify_topics(
 ) -> RunVerdict:
     """Judge the histories of a run directory against its lanes' topics as they are now, instead of log/.
 
-    `spark` and `options`: see `collect_log`. Unless `write` is false, writes findings/ and verdict.json into the run
+    `spark` and `options`: see `topic_log`. Unless `write` is false, writes findings/ and verdict.json into the run
     directory. `accept_known`: see `verify`. Raises `EnvironmentFailure` if a topic can't be read to its end.
     """
     root = run_path(run_dir, spark)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.columns import TABLES, Column, arrow_schema
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, open_binary
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ def check_parquet(path: RunPath, table: str) -> int:
     from pyarrow import ArrowException
 
     try:
-        with open_binary(path) as binary, pq.ParquetFile(binary) as file:
+        with path.open("rb") as binary, pq.ParquetFile(binary) as file:
             metadata = file.metadata
     except (ArrowException, OSError, ValueError) as error:
         raise RunDirectoryError(path, f"not a whole Parquet file ({_first_line(error)})") from error
@@ -58,7 +58,7 @@ def batches_where(
     schema = arrow_schema(tuple(columns))
     for path in files:
         try:
-            with open_binary(path) as binary, pq.ParquetFile(binary) as file:
+            with path.open("rb") as binary, pq.ParquetFile(binary) as file:
                 there = [name for name in dict.fromkeys((*schema.names, *of)) if name in file.schema_arrow.names]
                 nulls = {column.name: 0 for column in columns if not column.nullable and column.name in there}
                 for batch in file.iter_batches(columns=there):
@@ -104,7 +104,7 @@ def first_rows(path: RunPath, columns: Sequence[str], count: int) -> list[tuple[
     from pyarrow import ArrowException
 
     try:
-        with open_binary(path) as binary, pq.ParquetFile(binary) as file:
+        with path.open("rb") as binary, pq.ParquetFile(binary) as file:
             for batch in file.iter_batches(batch_size=count, columns=list(columns)):
                 return list(zip(*(batch.column(name).to_pylist() for name in columns), strict=True))
     except (ArrowException, OSError) as error:

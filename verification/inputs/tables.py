@@ -4,7 +4,6 @@ Guarantee: everything in a table's folder is either read, a known by-product of 
 Every file that is read has passed `check_parquet`.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.ledger import FileLedger, TableLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.reading import is_given, opened
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, open_binary, size_of
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, digest_of, listed, size_of
 from kafka_chaos.verification.inputs.parquet import check_parquet
 
 REQUIRED_TABLES = ("produced", "consumed")
@@ -119,15 +118,10 @@ def _copies(files: Sequence[RunPath], footers: Sequence[int]) -> list[tuple[RunP
         if rows:
             by_size.setdefault(size_of(file), []).append(file)
     copies: list[tuple[RunPath, RunPath]] = []
-    for same_size in by_size.values():
+    for size, same_size in by_size.items():
         seen: dict[str, RunPath] = {}
         for file in same_size if len(same_size) > 1 else ():
-            original = seen.setdefault(_digest(file), file)
+            original = seen.setdefault(digest_of(file, size), file)
             if original is not file:
                 copies.append((original, file))
     return copies
-
-
-def _digest(file: RunPath) -> str:
-    with open_binary(file) as binary:
-        return hashlib.file_digest(binary, "sha256").hexdigest()  # type: ignore[arg-type]

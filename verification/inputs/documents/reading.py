@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TypeGuard
 
 from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, RunDirectoryError
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, open_binary
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 
 DEEPEST = 50
 """How deep objects and lists may be nested; the documents of the contract need a tenth of it."""
@@ -65,7 +65,7 @@ def is_given(path: RunPath) -> bool:
 def opened(path: RunPath) -> Iterator[BinaryIO]:
     """The document's bytes; raises `RunDirectoryError` if it is missing or can't be read."""
     try:
-        with open_binary(path) as file:
+        with path.open("rb") as file:
             yield file
     except FileNotFoundError as error:
         raise RunDirectoryError(path, "missing") from error

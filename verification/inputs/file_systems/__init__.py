@@ -1,1 +1,1 @@
-"""Where run directories live: a local folder, or Hadoop's file systems, by Java's objects or by Spark's readers."""
+"""Where run directories live: a local folder, or Hadoop's file systems, by the JVM's objects or by PyArrow."""

@@ -6,8 +6,6 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from kafka_chaos.verification.inputs.file_systems.ranges import RangedFile
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -102,17 +100,35 @@ class JavaFiles:
         return path, path.getFileSystem(self._spark._jsparkSession.sessionState().newHadoopConf())
 
 
-class _Stream(RangedFile):
-    """A Hadoop input stream as a Python file."""
+class _Stream(io.RawIOBase):
+    """A Hadoop input stream of `size` bytes as what Python's buffered files need: it is read at a position."""
 
     def __init__(self, spark: Any, stream: Any, size: int) -> None:
-        super().__init__(size)
         self._whole = spark._jvm.org.apache.commons.io.IOUtils
         self._stream = stream
+        self._size = size
+        self._at = 0
 
-    def content(self, start: int, length: int) -> bytes:
-        self._stream.seek(start)
-        return bytes(self._whole.toByteArray(self._stream, length))
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence] + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        length = max(0, min(len(buffer), self._size - self._at))
+        if length:
+            self._stream.seek(self._at)
+            buffer[:length] = bytes(self._whole.toByteArray(self._stream, length))
+            self._at += length
+        return length
 
     def close(self) -> None:
         if not self.closed:

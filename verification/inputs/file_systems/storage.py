@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, cast
 
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.manifest import sha256_of
@@ -101,10 +101,6 @@ class HadoopPath:
         """Whether there is such a directory."""
         return self._files.is_dir(self._uri)
 
-    def is_file(self) -> bool:
-        """Whether there is such a file."""
-        return self._files.size(self._uri) is not None
-
     def size(self) -> int:
         """The file's length in bytes."""
         size = self._files.size(self._uri)
@@ -116,22 +112,13 @@ class HadoopPath:
         """The entries of the directory whose names match `pattern`; none if it does not exist."""
         return (self / name for name in self._files.names(self._uri) if fnmatchcase(name, pattern))
 
-    def open_binary(self) -> BinaryIO:
+    def open(self, mode: Literal["rb"]) -> BinaryIO:
         """Open the file for reading at any position."""
         return cast(BinaryIO, io.BufferedReader(self._files.open(self._uri), 1 << 16))
 
     def sha256(self, size: int) -> str:
         """The SHA-256 of its first `size` bytes, which no byte of it leaves the file system's side for."""
         return self._files.sha256(self._uri, size)
-
-    def read_text(self, encoding: str) -> str:
-        """The content of the file."""
-        with self.open_binary() as file:
-            return file.read().decode(encoding)
-
-    def open(self, encoding: str) -> io.StringIO:
-        """The content of the file as text."""
-        return io.StringIO(self.read_text(encoding))
 
     def mkdir(self, *, parents: bool = True, exist_ok: bool = True) -> None:
         """Make the directory, and those above it, unless it exists."""
@@ -140,11 +127,6 @@ class HadoopPath:
     def write_bytes(self, content: bytes) -> None:
         """Write the file, replacing an old one; its directory must exist."""
         self._files.write(self._uri, content)
-
-    def replace(self, target: HadoopPath) -> None:
-        """Rename, replacing a file at `target`. It is atomic only if the file system's rename is."""
-        target.remove()
-        self.rename(target)
 
     def rename(self, target: HadoopPath) -> None:
         """Rename; OSError if the file system refuses."""
@@ -184,11 +166,6 @@ def is_remote(path: str | Path | HadoopPath) -> bool:
     return isinstance(path, HadoopPath) or (isinstance(path, str) and _SCHEME.match(path) is not None)
 
 
-def open_binary(path: RunPath) -> BinaryIO:
-    """The file's bytes, on any file system."""
-    return path.open_binary() if isinstance(path, HadoopPath) else path.open("rb")
-
-
 def digest_of(path: RunPath, size: int) -> str:
     """The SHA-256, in hexadecimal, of the first `size` bytes of the file; of all, where there are fewer."""
     if isinstance(path, HadoopPath):
@@ -225,14 +202,15 @@ def remove(path: RunPath) -> None:
 
 
 def write_text(path: RunPath, text: str) -> None:
-    """Write a small file under a temporary name, then rename it into place."""
+    """Write a small file under a temporary name, then rename it into place: at once, if the file system's rename is."""
     if not isinstance(path, HadoopPath):
         write_whole(path, text)
         return
     fresh = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
         fresh.write_bytes(text.encode())
-        fresh.replace(path)
+        path.remove()
+        fresh.rename(path)
     finally:
         remove(fresh)
 

@@ -1,62 +1,30 @@
-"""Reads the final log back into log/, with Spark's own Kafka source.
+"""Reads the final log from the lanes' topics, with Spark's own Kafka source.
 
-Guarantee: log/ holds every record that the partitions' leaders showed a read_uncommitted consumer between the
-earliest and the latest offset, each exactly once, decoded lane by lane. log/ appears whole or not at all.
+Guarantee: it holds every record that the partitions' leaders showed a read_uncommitted consumer between the earliest
+and the latest offset, each exactly once, decoded lane by lane.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.identity import IDENTITY_BYTES, IDENTITY_HEADER, MAGIC
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.verification.inputs.file_systems.storage import (
-    RunPath,
-    listed,
-    open_binary,
-    remove,
-    replace_folder,
-    run_path,
-    write_parquet,
-)
-from kafka_chaos.verification.spark.session import pyspark_sockets_ignored
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-@pyspark_sockets_ignored()
-def collect_log(
-    spark: SparkSession,
-    *,
-    bootstrap_servers: str,
-    lanes: Iterable[Lane],
-    out_dir: str | RunPath,
-    options: Mapping[str, str] | None = None,
-) -> int:
-    """Read the lanes' topics from earliest to latest into `out_dir`/*.parquet; return the number of records.
-
-    `spark`: a session started with `spark_session(with_kafka_source=True)`. `options`: other options of the
-    Kafka source, such as `kafka.security.protocol`. Isolation is read_uncommitted, so records of aborted transactions
-    are read, too. `out_dir`: a local path, or one with a scheme that Hadoop knows; what exists there is replaced.
-    """
-    records = topic_log(spark, bootstrap_servers=bootstrap_servers, lanes=lanes, options=options)
-    folder = run_path(out_dir, spark)
-    fresh = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
-    try:
-        write_parquet(records, fresh)
-        replace_folder(fresh, folder)
-    finally:
-        remove(fresh)
-    return _rows(folder)
-
-
 def topic_log(
     spark: SparkSession, *, bootstrap_servers: str, lanes: Iterable[Lane], options: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """The lanes' topics as rows of LOG, read from earliest to latest each time the DataFrame is evaluated."""
+    """The lanes' topics as rows of LOG, read from earliest to latest each time the DataFrame is evaluated.
+
+    `spark`: a session started with `spark_session(with_kafka_source=True)`. `options`: other options of the Kafka
+    source, such as `kafka.security.protocol`. Isolation is read_uncommitted, so that records of aborted transactions
+    are read, too.
+    """
     from pyspark.sql import functions as F
 
     topics = {lane.topic or lane.lane: lane.lane for lane in lanes}
@@ -84,7 +52,6 @@ def decoded_log(records: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    from kafka_chaos.verification.inputs.topics.kafka_log import decoded
     from kafka_chaos.verification.schemas import TABLES
 
     named = records.withColumn("who", decoded(F.col("lane"), F.col("value"), F.col("headers")))
@@ -102,16 +69,6 @@ def _utf8_by_decoding(text: Column) -> Column:
 
     content = text.cast("binary")
     return F.when(F.encode(F.decode(content, "UTF-8"), "UTF-8") == content, text)
-
-
-def _rows(folder: RunPath) -> int:
-    import pyarrow.parquet as pq
-
-    rows = 0
-    for path in listed(folder, "*.parquet"):
-        with open_binary(path) as file:
-            rows += pq.read_metadata(file).num_rows
-    return rows
 
 
 def decoded(lane: Column, value: Column, headers: Column | None = None) -> Column:

@@ -14,9 +14,11 @@ from confluent_kafka.admin import AdminClient
 from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.verification import collect_log, verify, verify_frames, verify_topics
+from kafka_chaos.verification import verify, verify_frames, verify_topics
 from kafka_chaos.verification.cli import verify_command
+from kafka_chaos.verification.inputs.file_systems.storage import write_parquet
 from kafka_chaos.verification.inputs.run_directory import open_run
+from kafka_chaos.verification.inputs.topics.kafka_log import topic_log
 from tests.verification.samples.run_dirs import Rows, read_cases
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -53,7 +55,8 @@ def test_topics_are_judged_as_they_are_now_and_tables_and_files_agree(
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(run_dir, copy, ignore=shutil.ignore_patterns("findings", "verdict.json"))
         lanes = open_run(copy).lanes
-        collect_log(spark, bootstrap_servers=cluster.bootstrap_servers, lanes=lanes, out_dir=(copy / "log").as_uri())
+        log = topic_log(spark, bootstrap_servers=cluster.bootstrap_servers, lanes=lanes)
+        write_parquet(log, copy / "log")
         stored = verify(copy, spark=spark)
         assert read_cases(copy) == read_cases(run_dir)
         for name in ("produced", "consumed", "log"):
