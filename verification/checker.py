@@ -163,7 +163,7 @@ def _judged_once(
     examined = examine(engine, run, related)
     verdict = concluded(resolved(run, examined.unresolved), examined, predictions, name)
     counts = {lane.lane: (lane.produced, lane.acknowledged) for lane in verdict.lanes}
-    work = work_of(run, counts, examined.facts)
+    work = work_of(run, engine.rows, counts, examined.facts)
     verdict = replace(verdict, lanes=tuple(replace(lane, work=work[lane.lane]) for lane in verdict.lanes))
     if write and run.path is not None:
         output.write_findings(run.path, partial(_write, run, examined))

@@ -8,7 +8,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 import duckdb
@@ -47,9 +46,7 @@ class DuckDb:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -86,35 +83,28 @@ class DuckDb:
         return values, "parse_filename(filename)", f"FROM {source}"
 
     def add(self, name: str, table: pa.Table) -> None:
-        """See `SqlEngine`."""
         self._connection.register("added", table)
         self._connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM added')
         self._connection.unregister("added")
         self._names.add(name)
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
-        """See `SqlEngine`."""
         self._connection.execute(f'CREATE {"TABLE" if keep else "VIEW"} "{name}" AS {in_duckdb(sql)}')
         self._names.add(name)
 
     def has(self, name: str) -> bool:
-        """See `SqlEngine`."""
         return name in self._names
 
     def rows(self, sql: str) -> list[Row]:
-        """See `SqlEngine`."""
         return self._connection.execute(in_duckdb(sql)).fetchall()
 
     def arrow(self, sql: str) -> pa.Table:
-        """See `SqlEngine`."""
         return self._connection.sql(in_duckdb(sql)).to_arrow_table()
 
     def columns(self, sql: str) -> Sequence[str]:
-        """See `SqlEngine`."""
         return [row[0] for row in self._connection.execute(f"DESCRIBE {in_duckdb(sql)}").fetchall()]
 
     def write(self, sql: str, folder: RunPath) -> None:
-        """See `SqlEngine`."""
         if not folder.is_dir():
             folder.mkdir()
         pq.write_table(self.arrow(sql).cast(arrow_schema(FINDINGS)), str(folder / "part-00000.parquet"))

@@ -9,7 +9,6 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
@@ -49,9 +48,7 @@ class Spark:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for name in self._names.values():
             self.session.catalog.dropTempView(name)
 
@@ -80,7 +77,6 @@ class Spark:
         return reader.parquet(*map(exact, files)).withColumn("file", F.col("_metadata.file_name"))
 
     def add(self, name: str, table: pa.Table) -> None:
-        """See `SqlEngine`."""
         fields = ", ".join(f"`{field.name}` {_TYPES[field.type]}" for field in table.schema)
         if not table.num_rows:
             frame = self._empty([(field.name, _TYPES[field.type]) for field in table.schema])
@@ -102,7 +98,6 @@ class Spark:
         frame.createOrReplaceTempView(self._names[name])
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
-        """See `SqlEngine`."""
         frame = self._select(sql)
         if keep:
             frame = self._checkpoint(frame)
@@ -125,15 +120,12 @@ class Spark:
         return frame.localCheckpoint(eager=False)
 
     def has(self, name: str) -> bool:
-        """See `SqlEngine`."""
         return name in self._names
 
     def rows(self, sql: str) -> list[Row]:
-        """See `SqlEngine`."""
         return [tuple(row) for row in self._select(sql).collect()]
 
     def arrow(self, sql: str) -> pa.Table:
-        """See `SqlEngine`."""
         frame = self._select(sql)
         if self._is_recent:
             return frame.toArrow()
@@ -142,11 +134,9 @@ class Spark:
         return pa.Table.from_pylist([row.asDict() for row in frame.collect()], schema=schema)
 
     def columns(self, sql: str) -> Sequence[str]:
-        """See `SqlEngine`."""
         return self._select(sql).columns
 
     def write(self, sql: str, folder: RunPath) -> None:
-        """See `SqlEngine`."""
         write_parquet(self._select(sql), folder)
 
     def _select(self, sql: str) -> DataFrame:

@@ -48,8 +48,8 @@ def batches_where(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of Parquet files with these values in the columns `of`, as batches of `columns`.
 
-    A column that a file lacks is null. Every row is looked at: what a footer says of values leaves out none, and hides
-    no null of a required column, which is refused. Raises as `first_rows`, too.
+    A column that a file lacks is null. Every row is looked at: what a footer says of values leaves out none. Raises
+    `RunDirectoryError` for a file whose pages can't be read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -60,9 +60,7 @@ def batches_where(
         try:
             with path.open("rb") as binary, pq.ParquetFile(binary) as file:
                 there = [name for name in dict.fromkeys((*schema.names, *of)) if name in file.schema_arrow.names]
-                nulls = {column.name: 0 for column in columns if not column.nullable and column.name in there}
                 for batch in file.iter_batches(columns=there):
-                    nulls = {name: count + batch.column(name).null_count for name, count in nulls.items()}
                     for name, values in wanted.items():
                         import pyarrow.compute as pc  # 0.2 s, for which what selects nothing need not wait.
 
@@ -75,9 +73,6 @@ def batches_where(
                         for field in schema
                     ]
                     yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
-                for name, count in nulls.items():
-                    if count:
-                        raise RunDirectoryError(path, f"{count} null values, expected none", column=name)
         except (pa.ArrowException, OSError) as error:
             raise RunDirectoryError(path, "can't be read, expected a whole Parquet file") from error
 
@@ -93,23 +88,6 @@ def rows_where(
     known = {column.name: column for column in TABLES[table]}
     for batch in batches_where(files, [known[name] for name in columns], of):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-
-
-def first_rows(path: RunPath, columns: Sequence[str], count: int) -> list[tuple[Any, ...]]:
-    """Up to `count` rows from the beginning of a Parquet file, as tuples of these columns.
-
-    Raises `RunDirectoryError` if its pages can't be read.
-    """
-    import pyarrow.parquet as pq
-    from pyarrow import ArrowException
-
-    try:
-        with path.open("rb") as binary, pq.ParquetFile(binary) as file:
-            for batch in file.iter_batches(batch_size=count, columns=list(columns)):
-                return list(zip(*(batch.column(name).to_pylist() for name in columns), strict=True))
-    except (ArrowException, OSError) as error:
-        raise RunDirectoryError(path, "can't be read, expected a whole Parquet file") from error
-    return []
 
 
 def _first_line(error: Exception) -> str:

@@ -4,22 +4,18 @@ Guarantee: whatever engine judges, the same files are counted. Nothing here chan
 did not do wrong, but whoever reads its verdict has to know how little was tested.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
 from kafka_chaos.verification.inputs.documents.reading import is_given, opened, parsed_yaml
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
-from kafka_chaos.verification.inputs.parquet import batches_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery.outages import SENT
 from kafka_chaos.verification.tables.facts import LaneFacts
 
-_COLUMNS = ("lane", "error")
+Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 _ENOUGH = 0.9
 """A lane that attempted a smaller part of what was asked for says so."""
 
@@ -29,13 +25,13 @@ class Work:
     """The records that were asked for, those that a producer attempted and those that were acknowledged.
 
     `asked`: None where no experiment.yaml says it. `errors`: by table, `produced` or `transactions`, how many rows
-    ended with which error; None if the tables are no local files.
+    ended with which error.
     """
 
     attempted: int
     acknowledged: int
     asked: int | None = None
-    errors: Mapping[str, Mapping[str, int]] | None = field(default_factory=dict)
+    errors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def asked_described(self) -> str:
@@ -49,7 +45,7 @@ class Work:
         if self.asked and self.attempted < _ENOUGH * self.asked:
             share = f"{self.attempted / self.asked:.0%}"
             found.append(f"attempted {self.attempted:,} of {self.asked:,} records that were asked for ({share})")
-        for table, errors in (self.errors or {}).items():
+        for table, errors in self.errors.items():
             named = ", ".join(f"{name} {count:,}" for name, count in errors.items())
             found.append(f"errors of {'records' if table == 'produced' else table}: {named}")
         return found
@@ -60,21 +56,22 @@ class Work:
             "asked": self.asked,
             "attempted": self.attempted,
             "acknowledged": self.acknowledged,
-            "errors": None if self.errors is None else {table: dict(each) for table, each in self.errors.items()},
+            "errors": {table: dict(each) for table, each in self.errors.items()},
         }
 
 
 def work_of(
-    run: RunDirectory, counts: Mapping[str, tuple[int, int]], facts: Mapping[str, LaneFacts]
+    run: RunDirectory, rows: Rows, counts: Mapping[str, tuple[int, int]], facts: Mapping[str, LaneFacts]
 ) -> dict[str, Work]:
-    """The work of each lane. `counts`: by lane, the records attempted and acknowledged, as an engine counted them."""
+    """The work of each lane. `rows` of a SELECT on the run's tables; `counts`: by lane, the records attempted and
+    acknowledged."""
     spans = {name: phase.load for name, phase in run.events.phases.items()}
     sent = {lane: [pulse.first_ns for pulse in of.pulses if pulse.what == SENT] for lane, of in facts.items()}
     begun = {lane: min(moments) for lane, moments in sent.items() if moments}
     asked = {} if run.path is None else asked_of(run.path / EXPERIMENT_FILE, spans, begun)
-    errors = _errors(run)
+    errors = _errors(rows)
     return {
-        lane: Work(attempted, acknowledged, asked.get(lane), None if errors is None else errors.get(lane, {}))
+        lane: Work(attempted, acknowledged, asked.get(lane), errors.get(lane, {}))
         for lane, (attempted, acknowledged) in counts.items()
     }
 
@@ -118,21 +115,15 @@ def _seconds(
     return max(float(phase["workload"]["duration"]), (until - since) / 1e9) - (lane.get("created_at") or 0)
 
 
-def _errors(run: RunDirectory) -> dict[str, dict[str, dict[str, int]]] | None:
-    """By lane and table the errors, the most frequent first; None if they can't be counted."""
-    if not isinstance(run.path, Path) or any(table.counted for table in run.tables.values()):
-        return None
+def _errors(rows: Rows) -> dict[str, dict[str, dict[str, int]]]:
+    """By lane and table the errors, the most frequent first."""
+    # What a client says behind the name, such as a time, differs each time.
+    named = " UNION ALL ".join(
+        f"SELECT lane, '{table}' AS source, SPLIT_PART(error, ': ', 1) AS name FROM {table} WHERE error IS NOT NULL"
+        for table in ("produced", "transactions")
+    )
     found: dict[str, dict[str, dict[str, int]]] = {}
-    for name in ("produced", "transactions"):
-        columns = [column for column in TABLES[name] if column.name in _COLUMNS]
-        counts: Counter[tuple[str, str]] = Counter()
-        for batch in batches_where(run.tables[name].files, columns, {}):
-            if batch.column("error").null_count == len(batch):
-                continue
-            failed = batch.filter(batch.column("error").is_valid())
-            # What a client says behind the name, such as a time, differs each time.
-            names = (error.partition(": ")[0] for error in failed.column("error").to_pylist())
-            counts.update(zip(failed.column("lane").to_pylist(), names, strict=True))
-        for (lane, error), count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
-            found.setdefault(lane, {}).setdefault(name, {})[error] = count
+    counts = f"SELECT lane, source, name, COUNT(*) AS n FROM ({named}) q GROUP BY lane, source, name"
+    for lane, table, name, count in rows(f"{counts} ORDER BY source, n DESC, name"):
+        found.setdefault(lane, {}).setdefault(table, {})[name] = count
     return found
