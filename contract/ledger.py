@@ -184,7 +184,10 @@ class GroupPartitionLedger:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLedger:
     """A group of the lane, and the lane that it reads: its rows in assignments/ and their members, the records that
-    these processed, its rows in commits/ by outcome, and its partitions."""
+    these processed, its rows in commits/ by outcome, and its partitions.
+
+    `without_generation`: assignments that name none. `doubled`: rows of either table that repeat another one.
+    """
 
     group: str
     reads: str
@@ -195,6 +198,8 @@ class GroupLedger:
     refused: int
     in_doubt: int
     partitions: tuple[GroupPartitionLedger, ...]
+    without_generation: int = 0
+    doubled: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,13 @@ Guarantee: every row that was read is counted once, so that the sums can be comp
 from collections import defaultdict
 
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
 from kafka_chaos.verification.engines.engine import Row, SqlEngine, rows_of
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.statements.library import FACTS, statements
 from kafka_chaos.verification.tables.facts import (
     Awaited,
-    GroupFacts,
-    GroupPartitionFacts,
     LaneFacts,
     OpenEnd,
     Owned,
@@ -28,6 +27,10 @@ _OF_TRANSACTIONS = ("transactions", "unknown_readers", "read_to", "open_ends")
 _OF_GROUPS = ("groups", "progress", "without_input")
 _OF_SHARES = ("shares",)
 _OF_RECOVERY = ("pulses", "owned", "awaited")
+_OF_GROUP = (
+    "assignments", "members", "without_generation", "doubled", "processed", "acknowledged", "refused", "in_doubt",
+)  # fmt: skip
+"""What `facts/groups.sql` counts of a group, in its order."""
 
 ByLane = dict[str, list[Row]]
 """By lane the rows of a fact without the lane, which is their first column."""
@@ -99,12 +102,11 @@ class Facts:
         )
         return TransactionFacts(*values)
 
-    def _group(self, lane: Lane, name: str, groups: list[Row]) -> GroupFacts:
-        counts = next(values for group, *values in groups if group == name)
-        partitions = {
-            partition: GroupPartitionFacts(*values)
-            for group, partition, *values in self._rows("progress", lane)
+    def _group(self, lane: Lane, name: str, groups: list[Row]) -> GroupLedger:
+        counts = next(dict(zip(_OF_GROUP, values, strict=True)) for group, *values in groups if group == name)
+        partitions = tuple(
+            GroupPartitionLedger(partition=partition, processed_to=processed_to, acknowledged=acknowledged, final=final)
+            for group, partition, processed_to, acknowledged, final in self._rows("progress", lane)
             if group == name
-        }
-        values: Row = (name, groups_of_lane(lane)[name], *counts, partitions)
-        return GroupFacts(*values)
+        )
+        return GroupLedger(group=name, reads=groups_of_lane(lane)[name], partitions=partitions, **counts)

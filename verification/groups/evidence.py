@@ -9,7 +9,6 @@ from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import OF_LOOPS, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -47,8 +46,7 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
     """The anomalies whose absence in a lane proves nothing, and why."""
     reasons: dict[AnyAnomaly, str] = {}
     for group in facts.groups:
-        places = group.partitions.items()
-        if unknown := [number for number, at in places if at.acknowledged is not None and at.final is None]:
+        if unknown := [at.partition for at in group.partitions if at.acknowledged is not None and at.final is None]:
             reasons[GroupAnomaly.COMMIT_LOST] = (
                 f"groups.json does not say what group {group.group} had committed in partition {unknown[0]} in the end"
             )
@@ -79,26 +77,3 @@ def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
     if facts.without_input:
         sentences.append(f"produced/ names no input of {counted(facts.without_input, 'record')} of a loop")
     return sentences if lane.group_anomalies else []
-
-
-def groups_ledger(facts: LaneFacts) -> tuple[GroupLedger, ...]:
-    """The lane's groups in verdict.json."""
-    return tuple(
-        GroupLedger(
-            group=group.group,
-            reads=group.lane,
-            assignments=group.assignments,
-            members=group.members,
-            processed=group.processed,
-            acknowledged=group.acknowledged,
-            refused=group.refused,
-            in_doubt=group.in_doubt,
-            partitions=tuple(
-                GroupPartitionLedger(
-                    partition=number, processed_to=at.processed_to, acknowledged=at.acknowledged, final=at.final
-                )
-                for number, at in sorted(group.partitions.items())
-            ),
-        )
-        for group in facts.groups
-    )

@@ -9,7 +9,6 @@ from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
-from kafka_chaos.verification.groups.evidence import groups_ledger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import reports
@@ -111,7 +110,7 @@ class LaneEvidence:
             ),
             observations=self.this_run.ledger,
             transactions=transactions_ledger(facts),
-            groups=groups_ledger(facts),
+            groups=facts.groups,
             share=share_ledger(self.lane, facts),
             recovery=recovery_ledger(self.recovery),
         )

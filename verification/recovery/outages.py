@@ -19,7 +19,7 @@ from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.tables.facts import GroupPartitionFacts, LaneFacts, PartitionFacts, Pulse
+from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts, Pulse
 
 SENT, ACKNOWLEDGED, GIVEN_UP, UNANSWERED, READ = "sent", "acknowledged", "given up", "unanswered", "read"
 FLUSH = "flush"
@@ -231,8 +231,8 @@ def _has_read_all(facts: LaneFacts, reader: str, partition: int, *, final_log: b
     place = facts.partitions.get(partition, PartitionFacts())
     if not reader:
         return place.end_reached(final_log=final_log)
-    group = next((one for one in facts.groups if one.group == reader), None)
-    read = None if group is None else group.partitions.get(partition, GroupPartitionFacts()).processed_to
+    of_group = (at for group in facts.groups if group.group == reader for at in group.partitions)
+    read = next((at.processed_to for at in of_group if at.partition == partition), None)
     end = place.end(final_log=final_log)
     return end is None or (read is not None and read >= end)
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kafka_chaos.contract.ledger import GroupLedger
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
@@ -75,7 +77,7 @@ class TransactionFacts:
     """The transactions of a lane. `committed`, `aborted`, `in_doubt`: by what their producers learned.
 
     `unnamed`: transactions of produced/ that transactions/ lacks; `outside`: acknowledged records without a
-    transaction; `failed`: records of transactions that failed. `markers`: those in replicas/, None if it does not tell
+    transaction. `markers`: those in replicas/, None if it does not tell
     them from records. `unknown_readers`: consumers without an assignment. `read_to`: by partition the highest offset
     that a read_committed consumer read. `open_ends`: where the log ends within a transaction; `ends_ns`: the last
     moment of the history. `entangled`: dependencies that may be part of a cycle, where they are too many to search, and
@@ -89,53 +91,12 @@ class TransactionFacts:
     assignments: int = 0
     unnamed: int = 0
     outside: int = 0
-    failed: int = 0
     markers: int | None = None
     unknown_readers: tuple[str, ...] = ()
     read_to: Mapping[int, int] = field(default_factory=dict)
     open_ends: tuple[OpenEnd, ...] = ()
     ends_ns: int = 0
     entangled: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class GroupPartitionFacts:
-    """A partition that a group reads: the lowest and the highest offset that members processed, the lowest that one
-    committed and the highest that was acknowledged, and what was committed in the end (None: groups.json lacks it)."""
-
-    processed_from: int | None = None
-    processed_to: int | None = None
-    committed_from: int | None = None
-    acknowledged: int | None = None
-    final: int | None = None
-
-    @property
-    def first(self) -> int | None:
-        """The first offset that the group processed or committed."""
-        return min((at for at in (self.processed_from, self.committed_from) if at is not None), default=None)
-
-    @property
-    def past(self) -> int | None:
-        """The offset that the group has committed: in the end, or if that is not known, at most."""
-        return self.acknowledged if self.final is None else self.final
-
-
-@dataclass(frozen=True, slots=True)
-class GroupFacts:
-    """A group of a lane. `lane`: the one that it reads. `without_generation`: assignments that name none; `doubled`:
-    rows of assignments/ and commits/ that repeat another one. `acknowledged`, `refused`, `in_doubt`: its commits."""
-
-    group: str
-    lane: str
-    assignments: int = 0
-    members: int = 0
-    without_generation: int = 0
-    doubled: int = 0
-    processed: int = 0
-    acknowledged: int = 0
-    refused: int = 0
-    in_doubt: int = 0
-    partitions: Mapping[int, GroupPartitionFacts] = field(default_factory=dict)
 
 
 class ShareFacts(NamedTuple):
@@ -203,7 +164,7 @@ class LaneFacts:
     unjudged: int = 0
     replicas: Mapping[int, Mapping[int, ReplicaFacts]] = field(default_factory=dict)
     transactions: TransactionFacts | None = None
-    groups: tuple[GroupFacts, ...] = ()
+    groups: tuple[GroupLedger, ...] = ()
     without_input: int = 0
     pulses: tuple[Pulse, ...] = ()
     owned: tuple[Owned, ...] = ()

@@ -13,6 +13,7 @@ from kafka_chaos.contract.lane.groups import OF_GROUPS, OF_LOOPS, Group, GroupAn
 from kafka_chaos.contract.lane.groups import GroupAnomaly as A
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional
+from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import read_groups
 from kafka_chaos.verification.inputs.documents.events import Events
@@ -22,19 +23,29 @@ from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
-from kafka_chaos.verification.tables.facts import GroupFacts, GroupPartitionFacts, LaneFacts, ReplicaFacts
+from kafka_chaos.verification.tables.facts import LaneFacts, ReplicaFacts
 from tests.verification.samples.partitions import FULL
 
 LANE = Lane(lane="a", group=Group(members=2))
 OUTPUT = Lane(lane="out", loop=Loop(source="a", offsets="after", group=Group(members=2)))
-PLACE = GroupPartitionFacts(processed_from=0, processed_to=9, committed_from=5, acknowledged=10, final=10)
-FACTS = GroupFacts("a-group", "a", assignments=2, members=2, processed=10, acknowledged=2, partitions={0: PLACE})
+PLACE = GroupPartitionLedger(partition=0, processed_to=9, acknowledged=10, final=10)
+FACTS = GroupLedger(
+    group="a-group",
+    reads="a",
+    assignments=2,
+    members=2,
+    processed=10,
+    acknowledged=2,
+    refused=0,
+    in_doubt=0,
+    partitions=(PLACE,),
+)
 OF_LOOP = replace(FACTS, group="out-loop")
 REPLICAS = {broker: ReplicaFacts(10, 0, 9) for broker in (1, 2, 3)}
 
 
 def verdict_of(
-    *groups: GroupFacts,
+    *groups: GroupLedger,
     lane: Lane = LANE,
     without: str | None = None,
     counts: dict[GroupAnomaly, int] | None = None,
@@ -94,7 +105,7 @@ BY_COMMITS = {A.NOT_PROCESSED, A.COMMIT_LOST, A.COMMIT_REGRESSED, A.SKIPPED_AFTE
         ({"acknowledged": 0}, BY_COMMITS, "no commit of group out-loop was acknowledged"),
         ({"processed": 0}, set(GroupAnomaly), "no member of group out-loop processed a record"),
         (
-            {"partitions": {0: replace(PLACE, final=None)}},
+            {"partitions": (replace(PLACE, final=None),)},
             {A.COMMIT_LOST},
             "groups.json does not say what group out-loop had committed in partition 0 in the end",
         ),
@@ -145,7 +156,7 @@ def test_a_cleaned_output_does_not_show_what_was_processed() -> None:
     ],
 )
 def test_tables_that_contradict_themselves_are_a_doubt(
-    groups: tuple[GroupFacts, ...], values: dict[str, Any], reason: str
+    groups: tuple[GroupLedger, ...], values: dict[str, Any], reason: str
 ) -> None:
     verdict = verdict_of(*groups, **values)
     assert (verdict.verdict, verdict.reasons) == (Verdict.UNKNOWN, (reason,))
@@ -154,13 +165,6 @@ def test_tables_that_contradict_themselves_are_a_doubt(
 def test_commits_that_were_not_read_in_full_leave_no_finding_certain() -> None:
     verdict = verdict_of(FACTS, counts={A.COMMIT_LOST: 1}, unread_commits=("commits/x is hidden",))
     assert verdict.verdict == Verdict.UNKNOWN
-
-
-def test_the_last_committed_offset_counts_and_without_it_the_highest_acknowledged_one() -> None:
-    assert (PLACE.first, PLACE.past) == (0, 10)
-    assert replace(PLACE, final=7).past == 7
-    assert replace(PLACE, final=None).past == 10
-    assert GroupPartitionFacts().first is None
 
 
 def groups_of(folder: Path, document: object) -> Any:

@@ -7,12 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT, UNANSWERED
 from kafka_chaos.verification.tables.facts import (
     Awaited,
-    GroupFacts,
-    GroupPartitionFacts,
     LaneFacts,
     Owned,
     PartitionFacts,
@@ -155,7 +154,6 @@ def _transactions(view: View) -> TransactionFacts:
     history, transactions = view.history, Transactions(view)
     outcomes = Counter(row.outcome for row in history.transactions)
     outside = (row for row in history.produced if row.transaction is None)
-    inside = (row for row in history.produced if row.transaction is not None)
     kinds = Counter(row.kind for row in history.replicas if row.kind is not None)
     return TransactionFacts(
         transactions=len(history.transactions),
@@ -165,7 +163,6 @@ def _transactions(view: View) -> TransactionFacts:
         assignments=len(history.assignments),
         unnamed=sum(key not in transactions.ended for key in transactions.records),
         outside=sum(row.outcome == "ok" for row in outside),
-        failed=sum(row.outcome == "fail" for row in inside),
         markers=kinds["commit"] + kinds["abort"] if kinds else None,
         unknown_readers=tuple(sorted({row.consumer for row in history.consumed} - view.isolation.keys())),
         read_to=ends_of((row.partition, row.offset) for row in view.reads_of("read_committed")),
@@ -174,14 +171,14 @@ def _transactions(view: View) -> TransactionFacts:
     )
 
 
-def _group(group: Group) -> GroupFacts:
+def _group(group: Group) -> GroupLedger:
     history = History(group)
     outcomes = Counter(one.outcome for one in history.commits)
     again = [(row.partition, row.consumer, row.start_ns) for row in history.assigned]
     commits = [(one.partition, one.consumer, one.offset, one.invoke_ns) for one in history.commits]
-    return GroupFacts(
+    return GroupLedger(
         group=group.group,
-        lane=group.lane,
+        reads=group.lane,
         assignments=len(history.assigned),
         members=len({row.member for row in history.assigned}),
         without_generation=sum(row.generation is None for row in history.assigned),
@@ -194,20 +191,17 @@ def _group(group: Group) -> GroupFacts:
     )
 
 
-def _of_group(history: History, assigned: Iterable[int]) -> dict[int, GroupPartitionFacts]:
+def _of_group(history: History, assigned: Iterable[int]) -> tuple[GroupPartitionLedger, ...]:
     processed: list[Place] = [(read.partition, read.offset) for read in history.reads]
-    tried = [(one.partition, one.offset) for one in history.commits if one.outcome != "fail"]
-    done = [(one.partition, one.offset) for one in history.commits if one.outcome == "ok"]
-    highest, acknowledged = ends_of(processed), ends_of(done)
-    lowest, first_tried = (ends_of((partition, -offset) for partition, offset in at) for at in (processed, tried))
+    highest = ends_of(processed)
+    acknowledged = ends_of((one.partition, one.offset) for one in history.commits if one.outcome == "ok")
     partitions = {*assigned, *highest, *(one.partition for one in history.commits), *history.of.final}
-    return {
-        partition: GroupPartitionFacts(
-            processed_from=-lowest[partition] if partition in lowest else None,
+    return tuple(
+        GroupPartitionLedger(
+            partition=partition,
             processed_to=highest.get(partition),
-            committed_from=-first_tried[partition] if partition in first_tried else None,
             acknowledged=acknowledged.get(partition),
             final=history.of.final.get(partition),
         )
         for partition in sorted(partitions)
-    }
+    )

@@ -6,8 +6,8 @@ reason to refuse the file.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, get_args
+from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from kafka_chaos.contract import events as contract
 from kafka_chaos.contract.command.errors import quoted
@@ -49,7 +49,7 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
     """The content of an events.jsonl; raises `RunDirectoryError` (see the module)."""
     if not is_given(path):
         return Events()
-    reader = _Reader({lane.lane: lane for lane in lanes}, {lane.lane: [] for lane in lanes})
+    reader = _Reader({lane.lane: lane for lane in lanes}, Events(doubts={lane.lane: [] for lane in lanes}))
     for number, line in json_lines(path):
         try:
             event = event_of(line, READ, exact=True)
@@ -62,34 +62,17 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
 
 @dataclass(slots=True)
 class _Reader:
-    """Takes events line by line. Its fields are those of `Events`; `lanes`: by name."""
+    """Takes events line by line. `lanes`: by name; `told`: what they say so far, apart from `faults` and `calls`."""
 
     lanes: Mapping[str, Lane]
-    doubts: dict[str, list[str]]
+    told: Events
     faults: dict[str, FaultRecord] = field(default_factory=dict)
-    reports: dict[Place, list[contract.HighWatermark]] = field(default_factory=dict)
-    outside: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    collects: tuple[str, ...] = ()
-    phases: dict[str, Phase] = field(default_factory=dict)
-    changes: dict[Place, list[Change]] = field(default_factory=dict)
-    preconditions: dict[str, list[contract.DefectPrecondition]] = field(default_factory=dict)
-    unplaced: dict[str, int] = field(default_factory=dict)
-    stable: dict[Place, list[contract.LastStableOffset]] = field(default_factory=dict)
-    pauses: list[tuple[int, int]] = field(default_factory=list)
-    kept: dict[Place, list[Kept]] = field(default_factory=dict)
-    passing: dict[str, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
     calls: dict[str, dict[tuple[str, str, int], contract.CallNoted]] = field(default_factory=dict)
-    timeouts: dict[str, dict[str, int]] = field(default_factory=dict)
-    ended_sessions: list[contract.BrokerSessionEnded] = field(default_factory=list)
-    members: set[tuple[str, str]] = field(default_factory=set)
-    begun_ns: int | None = None
 
     def events(self) -> Events:
         """What was read."""
-        found: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(Events)}
-        found |= {"faults": tuple(self.faults.values()), "pauses": tuple(self.pauses)}
-        found["ended_sessions"] = tuple(self.ended_sessions)
-        return Events(**{**found, "calls": {lane: tuple(calls.values()) for lane, calls in self.calls.items()}})
+        calls = {lane: [*calls.values()] for lane, calls in self.calls.items()}
+        return replace(self.told, faults=tuple(self.faults.values()), calls=calls)
 
     def take(self, event: contract.Event) -> None:
         """Note an event; raises `ValueError` for one that makes no sense."""
@@ -105,27 +88,27 @@ class _Reader:
             case contract.OutsideFaults():
                 _require_known("kinds", event.kinds, FAULT_KINDS)
                 for lane in self._concerned(event.lanes) or self.lanes:
-                    self.outside[lane] = (*self.outside.get(lane, ()), *event.kinds)
+                    self.told.outside[lane] = (*self.told.outside.get(lane, ()), *event.kinds)
             case contract.ReaderStarted():
-                self.passing.setdefault(self._lane(event.lane), {})[event.consumer] = (event.ts_ns, None)
+                self.told.passing.setdefault(self._lane(event.lane), {})[event.consumer] = (event.ts_ns, None)
             case contract.ReaderEnded():
-                began = self.passing.get(self._lane(event.lane), {}).get(event.consumer)
+                began = self.told.passing.get(self._lane(event.lane), {}).get(event.consumer)
                 if began is None:
                     raise ValueError(f"the consumer {quoted(event.consumer)} ended and never began to read")
-                self.passing[event.lane][event.consumer] = (began[0], event.ts_ns)
+                self.told.passing[event.lane][event.consumer] = (began[0], event.ts_ns)
             case contract.CallNoted():
                 self._take_call(event)
             case contract.HarnessPaused():
                 if not 0 <= event.seconds < _LONGEST:
                     raise ValueError(f"seconds is {event.seconds}, expected how long it was")
                 pause = event.ts_ns - round(event.seconds * 1e9), event.ts_ns
-                if self.begun_ns is not None and pause[0] < self.begun_ns:
+                if self.told.begun_ns is not None and pause[0] < self.told.begun_ns:
                     raise ValueError(f"seconds is {event.seconds}, expected a pause within the run")
-                self.pauses.append(pause)
+                self.told.pauses.append(pause)
             case contract.MemberChanged(change=contract.BEGINS):
-                self.members.add((event.group, event.member))
+                self.told.members.add((event.group, event.member))
             case contract.BrokerSessionEnded():
-                self.ended_sessions.append(event)
+                self.told.ended_sessions.append(event)
             case contract.ConfigurationUnread():
                 unread = f"the run may not read the configuration {', '.join(event.configurations)}"
                 self._doubt_all(f"{unread}: the prediction may be that of another cluster")
@@ -133,13 +116,13 @@ class _Reader:
     def _take_of_place(self, place: Place, event: OfPlace) -> None:
         match event:
             case contract.HighWatermark():
-                self.reports.setdefault(place, []).append(event)
+                self.told.reports.setdefault(place, []).append(event)
             case contract.LastStableOffset():
-                self.stable.setdefault(place, []).append(event)
+                self.told.stable.setdefault(place, []).append(event)
             case contract.LeaderElected() | contract.IsrChanged() | contract.LogTruncated():
-                self.changes.setdefault(place, []).append(event)
+                self.told.changes.setdefault(place, []).append(event)
             case contract.PartitionChanged() | contract.PartitionOffline():
-                self.kept.setdefault(place, []).append(event)
+                self.told.kept.setdefault(place, []).append(event)
 
     def _take_call(self, event: contract.CallNoted) -> None:
         _require_known("call", (event.call,), tuple(CALLS))
@@ -155,15 +138,15 @@ class _Reader:
         match event:
             case contract.RunStarted():
                 _require_known("collects", event.collects, _COLLECTED)
-                self.collects, self.begun_ns = event.collects, event.ts_ns
+                self.told.collects, self.told.begun_ns = event.collects, event.ts_ns
                 if event.lanes and set(event.lanes) != self.lanes.keys():
                     self._doubt_all("events.jsonl names other lanes of the run than lanes.json")
             case contract.PhaseStarted():
-                if event.phase in self.phases:
+                if event.phase in self.told.phases:
                     self._doubt_all(f"phase {event.phase} began twice")
-                self.phases[event.phase] = Phase(self._concerned(event.lanes), event.ts_ns)
+                self.told.phases[event.phase] = Phase(self._concerned(event.lanes), event.ts_ns)
             case contract.PhaseEnded():
-                phase = self.phases.get(event.phase)
+                phase = self.told.phases.get(event.phase)
                 if phase is None:
                     self._doubt_all(f"phase {event.phase} ended and never began: events.jsonl reports no start")
                     return
@@ -171,28 +154,28 @@ class _Reader:
                     self._doubt_all(f"phase {event.phase} ended twice")
                 if event.load is not None and not event.load[0] <= event.load[1] <= event.ts_ns:
                     raise ValueError("load: its begin, its end and ts_ns were expected in this order")
-                self.phases[event.phase] = replace(phase, ended_ns=event.ts_ns, load=event.load)
+                self.told.phases[event.phase] = replace(phase, ended_ns=event.ts_ns, load=event.load)
 
     def _take_of_client(self, event: OfClient, lane: str) -> None:
         match event:
             case contract.DefectPrecondition():
-                self.preconditions.setdefault(lane, []).append(_precondition(event))
+                self.told.preconditions.setdefault(lane, []).append(_precondition(event))
             case contract.AcknowledgedWithoutOffset():
                 if event.messages < 1:
                     raise ValueError(f"messages is {event.messages}, expected at least 1")
-                self.unplaced[lane] = self.unplaced.get(lane, 0) + event.messages
+                self.told.unplaced[lane] = self.told.unplaced.get(lane, 0) + event.messages
             case contract.ClientFailed():
                 if not event.problem:
                     raise ValueError("problem is '', expected a text")
-                self.doubts[lane].append(f"its {event.role} {event.problem}")
+                self._doubt(lane, f"its {event.role} {event.problem}")
             case contract.ClientStarted():
-                said = self.timeouts.setdefault(lane, {})
+                said = self.told.timeouts.setdefault(lane, {})
                 for name, milliseconds in said_timeouts(event.timeouts).items():
                     # Of clients that differ, the longest counts.
                     said[name] = max(said.get(name, 0), milliseconds)
                 if not _is_of(client := self.lanes[lane].client, event):
                     is_said = f"{event.client} {event.version}"
-                    self.doubts[lane].append(f"its {event.role} says that it is {is_said}, lanes.json {client}")
+                    self._doubt(lane, f"its {event.role} says that it is {is_said}, lanes.json {client}")
 
     def _note(self, fault: FaultRecord, event: OfFault) -> None:
         match event:
@@ -213,9 +196,12 @@ class _Reader:
                 fault.healed.append(event.ts_ns)
 
     def _doubt_all(self, doubt: str) -> None:
-        for of_lane in self.doubts.values():
-            if doubt not in of_lane:
-                of_lane.append(doubt)
+        for lane in self.lanes:
+            self._doubt(lane, doubt)
+
+    def _doubt(self, lane: str, doubt: str) -> None:
+        if doubt not in self.told.doubts[lane]:
+            self.told.doubts[lane].append(doubt)
 
     def _place(self, event: OfPlace) -> Place:
         lane = self._lane(event.lane)

@@ -1,7 +1,7 @@
 """What events.jsonl reports: faults, high watermarks, elections and truncations, and how far the run came."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract import events as contract
@@ -49,7 +49,7 @@ class Phase:
     load: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Events:
     """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
 
@@ -67,22 +67,22 @@ class Events:
     """
 
     faults: tuple[FaultRecord, ...] | None = None
-    reports: Mapping[Place, Sequence[contract.HighWatermark]] = field(default_factory=dict)
-    outside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reports: dict[Place, list[contract.HighWatermark]] = field(default_factory=dict)
+    outside: dict[str, tuple[str, ...]] = field(default_factory=dict)
     collects: tuple[str, ...] = ()
-    phases: Mapping[str, Phase] = field(default_factory=dict)
-    changes: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
-    preconditions: Mapping[str, Sequence[contract.DefectPrecondition]] = field(default_factory=dict)
-    unplaced: Mapping[str, int] = field(default_factory=dict)
-    doubts: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    stable: Mapping[Place, Sequence[contract.LastStableOffset]] = field(default_factory=dict)
-    pauses: tuple[tuple[int, int], ...] = ()
-    kept: Mapping[Place, Sequence[Kept]] = field(default_factory=dict)
-    passing: Mapping[str, Mapping[str, tuple[int, int | None]]] = field(default_factory=dict)
-    calls: Mapping[str, Sequence[contract.CallNoted]] = field(default_factory=dict)
-    timeouts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    ended_sessions: tuple[contract.BrokerSessionEnded, ...] = ()
-    members: Set[tuple[str, str]] = frozenset()
+    phases: dict[str, Phase] = field(default_factory=dict)
+    changes: dict[Place, list[Change]] = field(default_factory=dict)
+    preconditions: dict[str, list[contract.DefectPrecondition]] = field(default_factory=dict)
+    unplaced: dict[str, int] = field(default_factory=dict)
+    doubts: dict[str, list[str]] = field(default_factory=dict)
+    stable: dict[Place, list[contract.LastStableOffset]] = field(default_factory=dict)
+    pauses: list[tuple[int, int]] = field(default_factory=list)
+    kept: dict[Place, list[Kept]] = field(default_factory=dict)
+    passing: dict[str, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
+    calls: dict[str, list[contract.CallNoted]] = field(default_factory=dict)
+    timeouts: dict[str, dict[str, int]] = field(default_factory=dict)
+    ended_sessions: list[contract.BrokerSessionEnded] = field(default_factory=list)
+    members: set[tuple[str, str]] = field(default_factory=set)
     begun_ns: int | None = None
 
     def concerning(self, lane: str) -> list[FaultRecord]:

@@ -1,11 +1,11 @@
 -- By transactional lane how many transactions there are, by what their producers learned; the assignments; the transactions
--- of produced/ that transactions/ lacks; acknowledged records outside of transactions, and records inside that failed; the
--- markers (null if replicas/ does not tell them from records); the last moment of the history.
+-- of produced/ that transactions/ lacks; acknowledged records outside of transactions; the markers (null if replicas/ does
+-- not tell them from records); the last moment of the history.
 SELECT
   l.lane,
   COALESCE(t.n, 0) AS transactions, COALESCE(t.committed, 0) AS committed, COALESCE(t.aborted, 0) AS aborted,
   COALESCE(t.in_doubt, 0) AS in_doubt, COALESCE(a.n, 0) AS assignments, COALESCE(o.n, 0) AS unnamed,
-  COALESCE(p.outside, 0) AS outside, COALESCE(p.failed, 0) AS failed, m.markers, COALESCE(h.ns, 0) AS ends_ns
+  COALESCE(p.outside, 0) AS outside, m.markers, COALESCE(h.ns, 0) AS ends_ns
 FROM lanes l
 LEFT JOIN (
   SELECT
@@ -17,11 +17,7 @@ LEFT JOIN (
 LEFT JOIN (SELECT lane, COUNT(*) AS n FROM assignments GROUP BY lane) a ON a.lane = l.lane
 LEFT JOIN (SELECT lane, COUNT_IF(transactional_id IS NULL) AS n FROM transaction_summaries GROUP BY lane) o ON o.lane = l.lane
 LEFT JOIN (
-  SELECT
-    lane, COUNT_IF(`transaction` IS NULL AND outcome = 'ok') AS outside,
-    COUNT_IF(`transaction` IS NOT NULL AND outcome = 'fail') AS failed
-  FROM produced
-  GROUP BY lane
+  SELECT lane, COUNT(*) AS outside FROM produced WHERE `transaction` IS NULL AND outcome = 'ok' GROUP BY lane
 ) p ON p.lane = l.lane
 LEFT JOIN (
   SELECT lane, CASE WHEN COUNT(kind) > 0 THEN COUNT_IF(kind IN ('commit', 'abort')) END AS markers

@@ -5,9 +5,7 @@
 -- keep: yes
 SELECT
   q.judged, q.`group`, q.`partition`,
-  MIN(q.processed) AS processed_from,
   MAX(q.processed) AS processed_to,
-  MIN(q.committed) AS committed_from,
   MAX(q.acknowledged) AS acknowledged,
   MAX(q.final) AS final,
   LEAST(COALESCE(MIN(q.processed), MIN(q.committed)), COALESCE(MIN(q.committed), MIN(q.processed))) AS first,

@@ -160,7 +160,7 @@ def test_a_run_and_its_phases_are_told_once(
 
 def test_a_pause_lies_within_the_run(tmp_path: Path) -> None:
     paused = {"type": "harness_paused", "seconds": 1e-9}
-    assert read(tmp_path, {"type": "run_started"}, paused).pauses == ((0, 1),)
+    assert read(tmp_path, {"type": "run_started"}, paused).pauses == [(0, 1)]
     with pytest.raises(RunDirectoryError, match=r"line 2: seconds is 2e-09, expected a pause within the run"):
         read(tmp_path, {"type": "run_started"}, {**paused, "seconds": 2e-9})
 
@@ -196,7 +196,7 @@ def test_when_the_harness_did_not_run_and_how_far_everything_was_stable(tmp_path
     found = read(tmp_path, stable, {"type": "harness_paused", "seconds": 0.5, "ts_ns": 10**9})
     told = {key: value for key, value in stable.items() if key != "type"}
     assert found.stable == {("a", 1): [events.LastStableOffset(ts_ns=0, **told)]}
-    assert found.pauses == ((500_000_000, 1_000_000_000),)
+    assert found.pauses == [(500_000_000, 1_000_000_000)]
 
 
 FAULT = {"type": "fault_requested", "fault_id": "k"}
