@@ -1,13 +1,13 @@
 """Errors for rows that break the contract: they name the file and what was expected.
 
-One query counts the rows that break it, and only if there are any, further ones look for the file. Guarantee: of
-several errors, the first by kind, then by table and file: nulls, lanes, partitions, values, identities.
+One query says which of all checks fails first, and only if one does, another one looks for the file. Guarantee: of
+several errors, the first by kind, then by table and column, then by file: nulls, lanes, partitions, values, identities.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from kafka_chaos.contract.columns import OF_SHARES, OUTCOMES, TABLES
@@ -24,12 +24,17 @@ _HISTORY = ("produced", "consumed", "log", "replicas")
 
 
 class Check(NamedTuple):
-    """The rows of a table that break the contract: the column that is wrong, the condition, and what was expected."""
+    """The rows of a table that break the contract: the column that is wrong, the condition, and what was expected.
+
+    `told`: what is said before that. It names the column's `value`, the row's `lane` with its `last` partition, and
+    the `count` of such rows in the file.
+    """
 
     table: str
     column: str
     stray: str
     expected: str
+    told: str = "{value!r}, expected "
 
 
 def _among(table: str, column: str, values: Sequence[str]) -> Check:
@@ -75,19 +80,33 @@ def refuse_stray_rows(engine: SqlEngine, run: RunDirectory) -> None:
         *(_of_groups(groups) if groups else ()),
         *(_OF_SHARES if has_shares else ()),
     ]
-    strays = _stray_rows(engine, [name for name in TABLES if run.has(name)], concerned, checks)
-    for table in strays["nulls"]:
-        _refuse_nulls(engine, run, table)
-    for table in strays["lanes"]:
-        _refuse_lane(engine, run, table)
-    for table in strays["partitions"]:
-        _refuse_partition(engine, run, table)
-    for check in checks:
-        if check.table in strays["values"]:
-            _refuse_value(engine, run, check)
+    given = [name for name in TABLES if run.has(name)]
+    checks = [*_of_every_table(run, given, concerned), *(check for check in checks if check.table in given)]
+    conditions = dict.fromkeys(given, "")
+    for number, check in enumerate(checks):
+        conditions[check.table] += f" WHEN {check.stray} THEN {number}"
+    first = (f"SELECT MIN(CASE{of} END) AS number FROM {_joined(name)}" for name, of in conditions.items())
+    if broken := [number for (number,) in engine.rows(" UNION ALL ".join(first)) if number is not None]:
+        _refuse(engine, run, checks[min(broken)])
     if has_transactions:
-        _refuse_repeated(engine, run)
-    _refuse_identities(engine, run)
+        _refuse_repeated(engine, run, "transactions", "transaction")
+    prepare(engine, ["sent_blocks"])
+    if engine.rows("SELECT lane FROM sent_blocks WHERE n > BIT_COUNT(numbers) LIMIT 1"):
+        _refuse_repeated(engine, run, "produced", "seq")
+
+
+def _of_every_table(run: RunDirectory, tables: Sequence[str], concerned: set[str]) -> Iterator[Check]:
+    """Nulls in any table; lanes and partitions that are not there, in those of which something is judged."""
+    for table in tables:
+        for column in required(table):
+            yield Check(table, column, f"t.`{column}` IS NULL", "none", "{count} null values, expected ")
+    lanes = f"({', '.join(lane.lane for lane in run.lanes)})"
+    judged = [table for table in tables if table in concerned]
+    yield from (Check(table, "lane", "l.lane IS NULL", lanes, "{value!r} is not in lanes.json ") for table in judged)
+    outside, told = "t.`partition` < 0 OR t.`partition` >= l.partitions", "lane {lane!r} has partitions 0 to {last}, "
+    for table in judged:
+        if table != "transactions":
+            yield Check(table, "partition", outside, "", f"{told}not {{value}}")
 
 
 def _of_groups(groups: Sequence[str]) -> Sequence[Check]:
@@ -107,91 +126,35 @@ def _of_groups(groups: Sequence[str]) -> Sequence[Check]:
     )
 
 
-def _stray_rows(
-    engine: SqlEngine, names: Sequence[str], concerned: set[str], checks: Sequence[Check]
-) -> dict[str, list[str]]:
-    """By kind of error the tables with such rows."""
-    kinds = ("nulls", "lanes", "partitions", "values")
-    counts = []
-    for name in names:
-        conditions = dict.fromkeys(kinds, "FALSE")
-        conditions["nulls"] = " OR ".join(f"t.`{column}` IS NULL" for column in required(name))
-        conditions["values"] = " OR ".join(["FALSE", *(check.stray for check in checks if check.table == name)])
-        if name in concerned:
-            conditions["lanes"] = "l.lane IS NULL"
-            if name != "transactions":
-                conditions["partitions"] = "t.`partition` < 0 OR t.`partition` >= l.partitions"
-        counted = ", ".join(f"COUNT_IF({stray}) AS {kind}" for kind, stray in conditions.items())
-        counts.append(f"SELECT '{name}' AS name, {counted} FROM {_joined(name)}")
-    rows = engine.rows(" UNION ALL ".join(counts))
-    strays = {name: dict(zip(kinds, numbers, strict=True)) for name, *numbers in rows}
-    return {kind: [name for name in names if strays[name][kind]] for kind in kinds}
-
-
 def _joined(table: str, twin: str = "") -> str:
     """A table `t`, or its twin, with what its conditions need."""
     return f"{table}{twin} t LEFT JOIN lanes l ON l.lane = t.lane" + (_OF_COMMITS if table == "commits" else "")
 
 
-def _refuse_nulls(engine: SqlEngine, run: RunDirectory, table: str) -> None:
-    columns = required(table)
-    nulls = ", ".join(f"COUNT(*) - COUNT(`{column}`)" for column in columns)
-    for file, *counts in engine.rows(f"SELECT file, {nulls} FROM {table}{BY_FILE} GROUP BY file ORDER BY file"):
-        for column, count in zip(columns, counts, strict=True):
-            if count:
-                raise RunDirectoryError(run.place(table, file), f"{count} null values, expected none", column=column)
+def _refuse(engine: SqlEngine, run: RunDirectory, check: Check) -> None:
+    """Refuse the first file with a row that the check is about.
+
+    Rows are counted, not selected: DuckDB would leave out those that a footer says are not there.
+    """
+    table, column, stray, expected, told = check
+    row = f"STRUCT(t.`{column}` AS value, t.lane, l.partitions - 1 AS last)"
+    strays = f"SELECT t.file, COUNT_IF({stray}) AS n, MIN(CASE WHEN {stray} THEN {row} END) AS first"
+    by_file = f"{strays} FROM {_joined(table, BY_FILE)} GROUP BY t.file"
+    first = f"SELECT file, n, first.value, first.lane, first.last FROM ({by_file}) q WHERE n > 0 ORDER BY file LIMIT 1"
+    for file, count, value, lane, last in engine.rows(first):
+        problem = told.format(value=value, lane=lane, last=last, count=count)
+        raise RunDirectoryError(run.place(table, file), f"{problem}{expected}", column=column)
 
 
-def _refuse_lane(engine: SqlEngine, run: RunDirectory, table: str) -> None:
-    """Refuse a lane that lanes.json does not name."""
-    strays = f"SELECT t.lane, t.file FROM {_joined(table, BY_FILE)} WHERE l.lane IS NULL ORDER BY t.file LIMIT 1"
-    for lane, file in engine.rows(strays):
-        problem = f"{lane!r} is not in lanes.json ({', '.join(one.lane for one in run.lanes)})"
-        raise RunDirectoryError(run.place(table, file), problem, column="lane")
-
-
-def _refuse_partition(engine: SqlEngine, run: RunDirectory, table: str) -> None:
-    """Refuse a partition that its lane does not have."""
-    outside = "t.`partition` < 0 OR t.`partition` >= l.partitions"
-    strays = f"SELECT t.lane, t.`partition`, l.partitions, t.file FROM {_joined(table, BY_FILE)} WHERE {outside}"
-    for lane, partition, partitions, file in engine.rows(f"{strays} ORDER BY t.file LIMIT 1"):
-        problem = f"lane {lane!r} has partitions 0 to {partitions - 1}, not {partition}"
-        raise RunDirectoryError(run.place(table, file), problem, column="partition")
-
-
-def _refuse_value(engine: SqlEngine, run: RunDirectory, check: Check) -> None:
-    table, column, stray, expected = check
-    strays = f"SELECT t.`{column}`, t.file FROM {_joined(table, BY_FILE)} WHERE {stray} ORDER BY t.file LIMIT 1"
-    for value, file in engine.rows(strays):
-        raise RunDirectoryError(run.place(table, file), f"{value!r}, expected {expected}", column=column)
-
-
-def _refuse_repeated(engine: SqlEngine, run: RunDirectory) -> None:
-    """Refuse a transaction that is there twice."""
-    keys = "lane, producer_id, `transaction`"
-    twice = f"SELECT {keys} FROM transactions GROUP BY {keys} HAVING COUNT(*) > 1 ORDER BY {keys} LIMIT 1"
-    for lane, producer_id, transaction in engine.rows(twice):
-        problem = f"lane {lane!r}, producer_id {producer_id}, transaction {transaction} occurs twice"
-        raise RunDirectoryError(run.place("transactions"), problem, column="transaction")
-
-
-def _refuse_identities(engine: SqlEngine, run: RunDirectory) -> None:
-    """Refuse an identity that produced/ holds twice, naming the files."""
-    prepare(engine, ["sent_blocks"])
-    if not engine.rows("SELECT lane FROM sent_blocks WHERE n > BIT_COUNT(numbers) LIMIT 1"):
-        return
-    keys = "lane, producer_id, seq"
-    twice = f"SELECT {keys} FROM produced GROUP BY {keys} HAVING COUNT(*) > 1 ORDER BY {keys} LIMIT 1"
-    for lane, producer_id, seq in engine.rows(twice):
-        _refuse_identity(engine, run, lane, producer_id, seq)
-
-
-def _refuse_identity(engine: SqlEngine, run: RunDirectory, lane: str, producer_id: int, seq: int) -> NoReturn:
-    rows = engine.rows(f"SELECT lane, file FROM produced{BY_FILE} WHERE producer_id = {producer_id} AND seq = {seq}")
-    files = sorted({file for name, file in rows if name == lane and file is not None})
-    problem = f"lane {lane!r}, producer_id {producer_id}, seq {seq} occurs twice"
-    problem += f", in {' and '.join(files)}" if files else ""
-    raise RunDirectoryError(run.place("produced", next(iter(files), None)), problem, column="seq")
+def _refuse_repeated(engine: SqlEngine, run: RunDirectory, table: str, number: str) -> None:
+    """Refuse a producer's number that is in a table twice, naming the files."""
+    keys = f"lane, producer_id, `{number}`"
+    twice = f"SELECT {keys}, MIN(file), MAX(file) FROM {table}{BY_FILE} GROUP BY {keys} HAVING COUNT(*) > 1"
+    for lane, producer_id, value, *ends in engine.rows(f"{twice} ORDER BY {keys} LIMIT 1"):
+        files = sorted({file for file in ends if file is not None})
+        problem = f"lane {lane!r}, producer_id {producer_id}, {number} {value} occurs twice"
+        problem += f", in {' and '.join(files)}" if files else ""
+        raise RunDirectoryError(run.place(table, next(iter(files), None)), problem, column=number)
 
 
 _UNREADABLE = re.compile(

@@ -106,7 +106,8 @@ def test_levels_of_isolation_are_those_of_lanes_with_groups_alone_too(tmp_path: 
 
 def test_a_transaction_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     twice = refused(tmp_path, transactions=[[{}, {"producer_id": 1}, {"outcome": "committed"}]])
-    assert twice == "run/transactions: transaction: lane 'b', producer_id 0, transaction 0 occurs twice"
+    problem = "lane 'b', producer_id 0, transaction 0 occurs twice, in part-1.parquet"
+    assert twice == f"run/transactions/part-1.parquet: transaction: {problem}"
 
 
 def test_an_identity_that_is_there_twice_is_refused_with_both_files(tmp_path: Path) -> None:
