@@ -5,19 +5,16 @@ As a program, it does so in a JVM that writes the archive of its classes (`spark
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.verification.importers.writing import RunWriter
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-LANE = "warm-up"
-_BATCH, _LOST = 20, 20
-_COPIED = 100
-"""Of so many batches, one is in the log twice."""
 
 
 def warm_up(spark: SparkSession, *, rows: int) -> None:
@@ -29,46 +26,27 @@ def warm_up(spark: SparkSession, *, rows: int) -> None:
     from kafka_chaos.verification.spark.tuning import SMALL
 
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-") as folder:
-        _write(Path(folder), SMALL // 60 if rows < SMALL else SMALL // 2)
+        _write(Path(folder), SMALL // 60 if rows < SMALL else SMALL // 4)
         verify(folder, spark=spark)
 
 
 def _write(folder: Path, records: int) -> None:
     """A lane's records, of which the log and two brokers lack some and hold others twice."""
-    import numpy as np
-
-    seqs = np.arange(records)
-    batches = np.split(seqs, range(_BATCH, records, _BATCH))
-    log = np.concatenate([batch for at, batch in enumerate(batches) for _ in range(1 + (at % _COPIED == 0))])
-    log = np.delete(log, slice(len(log) // 2, len(log) // 2 + _LOST))
-    place: dict[str, Any] = {"partition": 0, "offset": np.arange(len(log)), "producer_id": 0, "seq": log}
-    sent = {"producer_id": 0, "seq": seqs, "partition": 0, "outcome": "ok"}
-    times = {"invoke_ns": seqs * 10_000, "complete_ns": seqs * 10_000 + 3_000_000}
-    _write_table(folder / "produced", {**sent, **times})
-    _write_table(folder / "log", place)
-    _write_table(folder / "consumed", {"consumer": "c", **place, "poll_ns": place["offset"] * 10_000 + 5_000_000})
-    _write_table(folder / "replicas", *({"broker": broker, "leader_epoch": 0, **place} for broker in (1, 2)))
+    writer = RunWriter(folder)
+    offset = 0
+    for seq in range(records):
+        record = {"lane": "warm-up", "partition": 0, "producer_id": 0, "seq": seq}
+        sent_ns = seq * 10_000
+        writer.row("produced", **record, outcome="ok", invoke_ns=sent_ns, complete_ns=sent_ns + 3_000_000)
+        is_lost, is_copied = 0 <= seq - records // 2 < 20, seq // 20 % 100 == 0
+        for _ in range(0 if is_lost else 1 + is_copied):
+            writer.row("log", **record, offset=offset)
+            writer.row("consumed", **record, offset=offset, consumer="c", poll_ns=offset * 10_000 + 5_000_000)
+            for broker in (1, 2):
+                writer.row("replicas", **record, offset=offset, broker=broker, leader_epoch=0)
+            offset += 1
     # Without acknowledgements, the model's answer takes no time.
-    lanes = {"format_version": 1, "lanes": [{"lane": LANE, "acks": "0"}]}
-    (folder / "lanes.json").write_text(json.dumps(lanes), encoding="utf-8")
-
-
-def _write_table(folder: Path, *files: dict[str, Any]) -> None:
-    """Write files of a table; what is given once holds for all of its rows."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from kafka_chaos.contract.columns import TABLES, arrow_schema
-
-    folder.mkdir()
-    for number, columns in enumerate(files):
-        known = {"lane": LANE, **columns}
-        lacking = [column.name for column in TABLES[folder.name] if column.name not in known]
-        schema = arrow_schema(TABLES[folder.name], without=lacking)
-        arrays = np.broadcast_arrays(*(known[name] for name in schema.names))
-        table = pa.table([pa.array(array) for array in arrays], names=schema.names)
-        pq.write_table(table.cast(schema), folder / f"{number}.parquet")
+    writer.finish([Lane(lane="warm-up", acks="0")])
 
 
 def _record(archive: str) -> None:
