@@ -19,24 +19,11 @@ from pyspark.sql import functions as F
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.run_directory import (
-    CHECKPOINTS_FILE,
-    EVENTS_FILE,
-    GROUPS_FILE,
-    PREDICTION_FILE,
-    TIMINGS_FILE,
-    VERDICT_FILE,
-    RunDirectoryError,
-)
+from kafka_chaos.contract.run_directory import VERDICT_FILE, RunDirectoryError
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.checker import judged_by_spark
-from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints, read_checkpoints, read_groups
-from kafka_chaos.verification.inputs.documents.event_reader import read_events
-from kafka_chaos.verification.inputs.documents.events import Events
-from kafka_chaos.verification.inputs.documents.predictions import read_predictions
-from kafka_chaos.verification.inputs.documents.timings import read_timings
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, remove, run_path
-from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run, require_tables
+from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run, require_tables, with_documents
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.inputs.topics.kafka_log import topic_log
 from kafka_chaos.verification.judging.result import RunVerdict
@@ -81,17 +68,9 @@ def verify_frames(
     counts = _counted(frames)
     tables = {name: Table(given=name in frames, counted=counts.get(name, 0)) for name in TABLES}
     require_tables(None, known, tables)
-    folder = None if metadata is None else run_path(metadata, spark)
-    run = RunDirectory(
-        path=None,
-        lanes=known,
-        tables=tables,
-        events=read_events(folder / EVENTS_FILE, known) if folder else Events(),
-        predictions=read_predictions(folder / PREDICTION_FILE, known) if folder else {},
-        checkpoints=read_checkpoints(folder / CHECKPOINTS_FILE, known) if folder else Checkpoints(),
-        groups=read_groups(folder / GROUPS_FILE, known) if folder else {},
-        timings=read_timings(folder / TIMINGS_FILE, known) if folder else {},
-    )
+    run = RunDirectory(None, known, tables)
+    if metadata is not None:
+        run = with_documents(run, run_path(metadata, spark))
     return judged_by_spark(spark, run, frames, write=False)
 
 

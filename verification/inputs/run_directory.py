@@ -6,7 +6,7 @@ Guarantee: `open_run` either returns a directory whose tables and JSON files fol
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from kafka_chaos.contract.columns import OF_GROUPS, OF_SHARES, OF_TRANSACTIONS, TABLES
@@ -109,17 +109,20 @@ def open_run(path: str | RunPath) -> RunDirectory:
     lanes = read_lanes(root / LANES_FILE)
     tables = read_tables(root)
     require_tables(root, lanes, tables)
-    events = read_events(root / EVENTS_FILE, lanes)
-    steps = {lane.lane: events.steps(lane.lane) for lane in lanes}
-    return RunDirectory(
-        path=root,
-        lanes=lanes,
-        tables=tables,
+    return with_documents(RunDirectory(root, lanes, tables), root)
+
+
+def with_documents(run: RunDirectory, folder: RunPath) -> RunDirectory:
+    """The run with what the documents of a folder say of it, as far as they are there."""
+    events = read_events(folder / EVENTS_FILE, run.lanes)
+    steps = {lane.lane: events.steps(lane.lane) for lane in run.lanes}
+    return replace(
+        run,
         events=events,
-        predictions=with_steps(read_predictions(root / PREDICTION_FILE, lanes), steps),
-        checkpoints=read_checkpoints(root / CHECKPOINTS_FILE, lanes),
-        groups=read_groups(root / GROUPS_FILE, lanes),
-        timings=read_timings(root / TIMINGS_FILE, lanes),
+        predictions=with_steps(read_predictions(folder / PREDICTION_FILE, run.lanes), steps),
+        checkpoints=read_checkpoints(folder / CHECKPOINTS_FILE, run.lanes),
+        groups=read_groups(folder / GROUPS_FILE, run.lanes),
+        timings=read_timings(folder / TIMINGS_FILE, run.lanes),
     )
 
 
