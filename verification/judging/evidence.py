@@ -101,7 +101,7 @@ class LaneEvidence:
             faults=contract.FaultsLedger(
                 declared=self.lane.faults, events=None if events is None else tuple(fault.ledger() for fault in events)
             ),
-            replicas=None if self.replicas is None else self.replicas.ledger(self.lane),
+            replicas=None if self.replicas is None else self.replicas.ledger,
             high_watermark_reports=reports(run, self.lane),
             prediction=contract.PredictionLedger(
                 source=self.prediction.source,
