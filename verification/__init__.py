@@ -1,4 +1,4 @@
-"""Verification, by Spark or by plain Python: a run directory in, findings and verdicts out.
+"""Verification, by Spark or by DuckDB: a run directory in, findings and verdicts out.
 
     from kafka_chaos.verification import verify
     verdict = verify("runs/latest")

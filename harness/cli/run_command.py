@@ -130,9 +130,9 @@ def _attached_cluster(
 ) -> Attached:
     """The cluster of --attach: its servers, the clients' configuration, its nodes, and which of them may be broken."""
     from kafka_chaos.harness.attached.nodes_file import load_allowed
+    from kafka_chaos.harness.clients.java_client import read_client_config
     from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
     from kafka_chaos.harness.run.attach import Attached
-    from kafka_chaos.verification.inputs.topics.java_client import read_client_config
 
     configs = read_client_config(client_config, owned=OWNED_CLIENT_KEYS) if client_config is not None else {}
     if nodes is not None and allow_faults is not None:

@@ -28,7 +28,7 @@ from kafka_chaos.harness.clients.fetching import (
     prepare,
     required,
 )
-from kafka_chaos.verification.inputs.topics.java_client import java_client_configs
+from kafka_chaos.harness.clients.java_client import java_client_configs
 
 IN_PROCESS = "librdkafka"
 OWN = "own"

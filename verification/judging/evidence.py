@@ -15,7 +15,7 @@ from kafka_chaos.verification.judging.assessment import reports
 from kafka_chaos.verification.judging.replicas import ReplicaEvidence, replica_evidence
 from kafka_chaos.verification.judging.result import EXAMPLES, Observation
 from kafka_chaos.verification.judging.this_run import ThisRun, in_this_run
-from kafka_chaos.verification.recovery.evidence import Measured, Recovery, recovery_ledger, statuses, too_long
+from kafka_chaos.verification.recovery.evidence import Measured, Recovery
 from kafka_chaos.verification.shares.evidence import share_ledger
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from kafka_chaos.verification.transactions.evidence import transactions_ledger
@@ -48,18 +48,13 @@ class LaneEvidence:
 
     @cached_property
     def predicted(self) -> Mapping[AnyAnomaly, Status]:
-        """The statuses for the lane's faults."""
-        return {**self.prediction.statuses, **statuses(self.recovery)}
-
-    @cached_property
-    def too_long(self) -> Mapping[AnyAnomaly, Sequence[Measured]]:
-        """The outages beyond their bounds."""
-        return too_long(self.recovery)
+        """The statuses for the lane's faults; beyond a bound of recovery, everything is forbidden."""
+        return {**self.prediction.statuses, **dict.fromkeys(self.recovery.judged, Status.FORBIDDEN)}
 
     @cached_property
     def observed(self) -> Mapping[AnyAnomaly, Observation]:
         """What was found of each anomaly, those of recovery included."""
-        return {**self.found, **{one: _observation(measured) for one, measured in self.too_long.items()}}
+        return {**self.found, **{one: _observation(measured) for one, measured in self.recovery.too_long.items()}}
 
     def count(self, anomaly: AnyAnomaly) -> int:
         """How often the anomaly was found."""
@@ -112,7 +107,7 @@ class LaneEvidence:
             transactions=transactions_ledger(facts),
             groups=facts.groups,
             share=share_ledger(self.lane, facts),
-            recovery=recovery_ledger(self.recovery),
+            recovery=self.recovery.ledger,
         )
 
     def _partition(self, number: int) -> contract.PartitionLedger:

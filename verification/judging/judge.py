@@ -54,7 +54,7 @@ class Found:
     def violation(self, text: str) -> Violation:
         """The violation, with what is known of its cause."""
         lane = self.lane
-        if stalls := lane.too_long.get(self.anomaly):
+        if stalls := lane.recovery.too_long.get(self.anomaly):
             defects = explaining_outages(lane.run, lane.lane, [one.outage for one in stalls])
         else:
             defects = explaining(lane.run, lane.lane, lane.this_run.prediction, self.anomaly, self.seen)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.events import IsrChanged, LeaderElected
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
@@ -137,6 +136,29 @@ class Recovery:
             of.sort(key=lambda one: (one.bound.seconds * 1e9 + one.paused - one.counted, str(one.outage)))
             kept[anomaly] = [one for one in of if one.is_too_long] or of[:1]
         return kept
+
+    @cached_property
+    def too_long(self) -> Mapping[AnyAnomaly, Sequence[Measured]]:
+        """The outages beyond their bounds, each once."""
+        found = {anomaly: [one for one in of if one.is_too_long] for anomaly, of in self.longest.items()}
+        return {anomaly: measured for anomaly, measured in found.items() if measured}
+
+    @property
+    def ledger(self) -> tuple[RecoveryLedger, ...]:
+        """Bound and observation of each anomaly that was judged, in verdict.json."""
+        entries = []
+        for anomaly, seen in self.longest.items():
+            bound = seen[0].bound if seen else self.bounds()[anomaly]
+            entries.append(
+                RecoveryLedger(
+                    anomaly=anomaly,
+                    partition=seen[0].outage.partition if seen else None,
+                    longest_s=round(seen[0].counted / 1e9, 3) if seen else 0.0,
+                    bound_s=bound.seconds,
+                    derivation=bound.described,
+                )
+            )
+        return tuple(entries)
 
     @cached_property
     def measured(self) -> Sequence[Measured]:
@@ -284,41 +306,11 @@ def _untested(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[str]:
             yield f"fault {fault.fault_id} has not tested this lane: its clients attempted nothing meanwhile"
 
 
-def too_long(recovery: Recovery) -> Mapping[AnyAnomaly, list[Measured]]:
-    """The outages beyond their bounds, each once."""
-    found = {anomaly: [one for one in of if one.is_too_long] for anomaly, of in recovery.longest.items()}
-    return {anomaly: measured for anomaly, measured in found.items() if measured}
-
-
 def rows_of(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[tuple[str | int | None, ...]]:
     """The outages beyond their bounds, as rows of findings/."""
-    for anomaly, measured in too_long(Recovery(run, lane, facts)).items():
+    for anomaly, measured in Recovery(run, lane, facts).too_long.items():
         for one in measured:
             yield lane.lane, anomaly.value, one.outage.partition, None, None, None, one.described
-
-
-def statuses(recovery: Recovery) -> Mapping[AnyAnomaly, Status]:
-    """All that is judged is forbidden: the bound allows for everything that time-outs permit."""
-    return dict.fromkeys(recovery.judged, Status.FORBIDDEN)
-
-
-def recovery_ledger(recovery: Recovery) -> tuple[RecoveryLedger, ...]:
-    """Bound and observation of each anomaly that was judged, in verdict.json."""
-    if not recovery.judged:
-        return ()
-    entries = []
-    for anomaly, seen in recovery.longest.items():
-        bound = seen[0].bound if seen else recovery.bounds()[anomaly]
-        entries.append(
-            RecoveryLedger(
-                anomaly=anomaly,
-                partition=seen[0].outage.partition if seen else None,
-                longest_s=round(seen[0].counted / 1e9, 3) if seen else 0.0,
-                bound_s=bound.seconds,
-                derivation=bound.described,
-            )
-        )
-    return tuple(entries)
 
 
 def _span(fault: FaultRecord) -> Span:

@@ -17,6 +17,7 @@ from docker.errors import APIError
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.metadata import METADATA_MODES
+from kafka_chaos.harness.clients.java_client import read_client_config
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
@@ -34,7 +35,6 @@ from kafka_chaos.harness.cluster.containers.labels import (
 from kafka_chaos.harness.cluster.security import MTLS, SASL_SSL, make_certificates
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.run.attach import Attached, run_attached
-from kafka_chaos.verification.inputs.topics.java_client import read_client_config
 from tests.harness.leftovers import left_of
 
 LANE = "- {lane: orders, topic: probe, replication_factor: 1, acks: all}"

@@ -15,12 +15,12 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.harness.attached import cluster as attached_cluster
 from kafka_chaos.harness.cli.main import cli
+from kafka_chaos.harness.clients.java_client import read_client_config
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
 from kafka_chaos.harness.run.attach import Attached, run_attached
-from kafka_chaos.verification.inputs.topics.java_client import read_client_config
 from tests.clusters import await_known
 
 TEXT = """\

@@ -1,13 +1,10 @@
 """A record's identity in its bytes: encoded here, decoded by Spark's column expressions."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.identity import IDENTITY_BYTES, IDENTITY_HEADER, encode_identity
-from kafka_chaos.verification.inputs.topics.java_client import java_client_configs, spark_options
 
 BIGGEST = 2**63 - 1
 Header = list[tuple[str, bytes]] | None
@@ -80,62 +77,3 @@ def test_keys_are_text_or_null(spark: Any) -> None:
     )
     keys = [row.key for row in decoded_log(spark.createDataFrame(rows, schema)).orderBy("offset").collect()]
     assert keys == [*texts, *[None] * (1 + len(not_utf8))]
-
-
-def test_a_password_becomes_a_jaas_config_with_its_quotes_escaped(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("the authority")
-    configs = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanisms": "SCRAM-SHA-512",
-        "sasl.username": "me",
-        "sasl.password": 'a"b\\c',
-        "ssl.ca.location": str(tmp_path / "ca.pem"),
-        "socket.timeout.ms": "1000",
-    }
-    assert spark_options(configs) == {
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.certificates": "the authority",
-        "kafka.sasl.mechanism": "SCRAM-SHA-512",
-        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
-        'username="me" password="a\\"b\\\\c";',
-    }
-
-
-def test_a_certificate_and_a_key_become_a_keystore(tmp_path: Path) -> None:
-    for name in ("crt", "key"):
-        (tmp_path / name).write_text(f"the {name}")
-    configs = {
-        "security.protocol": "SSL",
-        "ssl.certificate.location": str(tmp_path / "crt"),
-        "ssl.key.location": str(tmp_path / "key"),
-        "ssl.key.password": "secret",
-        "ssl.endpoint.identification.algorithm": "none",
-    }
-    assert java_client_configs(configs) == {
-        "security.protocol": "SSL",
-        "ssl.key.password": "secret",
-        "ssl.endpoint.identification.algorithm": "",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": "the crt",
-        "ssl.keystore.key": "the key",
-    }
-
-
-def test_a_plaintext_listener_needs_nothing() -> None:
-    assert java_client_configs({}) == {}
-    assert java_client_configs({"client.id": "probe"}) == {}
-
-
-@pytest.mark.parametrize(
-    ("configs", "expected"),
-    [
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "sasl.mechanisms: GSSAPI: expected PLAIN"),
-        ({"security.protocol": "SASL_SSL"}, "sasl.mechanisms: GSSAPI: expected PLAIN"),
-        ({"enable.ssl.certificate.verification": "false"}, "Spark's Kafka source has no such setting"),
-        ({"ssl.ca.location": "/nowhere.pem"}, "ssl.ca.location: /nowhere.pem: can't be read as PEM"),
-    ],
-)
-def test_what_the_java_client_does_not_have_is_refused(configs: dict[str, str], expected: str) -> None:
-    with pytest.raises(UsageFailure, match=expected):
-        java_client_configs(configs)

@@ -1,4 +1,4 @@
-"""Reads files of librdkafka's keys, and translates the security keys for Kafka's Java client, which Spark uses."""
+"""Reads files of librdkafka's keys, and translates the security keys for Kafka's Java client."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -38,11 +38,6 @@ def read_client_config(path: Path, *, owned: Collection[str] = ()) -> dict[str, 
     return configs
 
 
-def spark_options(configs: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark's Kafka source that connect as a client with these librdkafka keys does."""
-    return {f"kafka.{key}": value for key, value in java_client_configs(configs).items()}
-
-
 def java_client_configs(configs: Mapping[str, str]) -> dict[str, str]:
     """The Java client's keys for TLS and SASL; keys about anything else are left out.
 
@@ -50,7 +45,7 @@ def java_client_configs(configs: Mapping[str, str]) -> dict[str, str]:
     """
     java = {key: configs[key] for key in _SAME if key in configs}
     if str(configs.get("enable.ssl.certificate.verification", "true")).lower() == "false":
-        raise UsageFailure("enable.ssl.certificate.verification=false: Spark's Kafka source has no such setting")
+        raise UsageFailure("enable.ssl.certificate.verification=false: Kafka's Java client has no such setting")
     if "ssl.endpoint.identification.algorithm" in configs:
         algorithm = configs["ssl.endpoint.identification.algorithm"]
         java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
