@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.command.command_line import failure_of, told
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress
@@ -174,7 +173,7 @@ def _write(run: RunDirectory, examined: Examined, folder: RunPath) -> None:
     """Write the rows of findings/; those of recovery, which no engine finds, into a file of their own."""
     examined.write(folder)
     if rows := [row for lane in run.lanes for row in rows_of(run, lane, examined.facts.get(lane.lane, LaneFacts()))]:
-        output.write_rows(folder, arrow_schema(FINDINGS), rows, part="recovery")
+        output.write_rows(folder, rows)
 
 
 def _finished(

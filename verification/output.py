@@ -7,9 +7,9 @@ first, and the new one appears last, so it always belongs to the findings beside
 import io
 import json
 import uuid
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
+from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, remove, replace_folder, write_text
 from kafka_chaos.verification.judging.result import RunVerdict
@@ -26,18 +26,14 @@ def write_findings(run_dir: RunPath, write: Callable[[RunPath], None]) -> None:
         remove(fresh)
 
 
-def write_rows(folder: RunPath, schema: Any, rows: Iterable[tuple[Any, ...]], *, part: str = "00000") -> None:
-    """Write rows of a PyArrow `schema` as a file of a folder, which is made if it is not there."""
+def write_rows(folder: RunPath, rows: Sequence[Mapping[str, str | int | None]]) -> None:
+    """Write rows of findings/ that no engine finds, into a file of their own."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if not folder.is_dir():
-        folder.mkdir()
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     content = io.BytesIO()
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), content)
-    (folder / f"part-{part}.parquet").write_bytes(content.getvalue())
+    pq.write_table(pa.Table.from_pylist(rows, arrow_schema(FINDINGS)), content)
+    (folder / "part-recovery.parquet").write_bytes(content.getvalue())
 
 
 def write_verdict(run_dir: RunPath, verdict: RunVerdict) -> None:

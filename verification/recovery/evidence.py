@@ -306,11 +306,12 @@ def _untested(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[str]:
             yield f"fault {fault.fault_id} has not tested this lane: its clients attempted nothing meanwhile"
 
 
-def rows_of(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[tuple[str | int | None, ...]]:
+def rows_of(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Mapping[str, str | int | None]]:
     """The outages beyond their bounds, as rows of findings/."""
     for anomaly, measured in Recovery(run, lane, facts).too_long.items():
         for one in measured:
-            yield lane.lane, anomaly.value, one.outage.partition, None, None, None, one.described
+            place = {"lane": lane.lane, "anomaly": anomaly.value, "partition": one.outage.partition}
+            yield {**place, "cause": one.described}
 
 
 def _span(fault: FaultRecord) -> Span:
