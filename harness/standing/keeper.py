@@ -198,6 +198,8 @@ def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool) -> int:
 
 def main() -> None:
     """`python -m kafka_chaos.harness.standing.keeper NAME ARGUMENTS`: the other arguments of `keep`, as JSON."""
+    # Commands interrupt a job by SIGINT, which it would ignore if `cluster up` was a background job of a script.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     end_on_signals()
     run_and_exit(lambda: keep(sys.argv[1], **json.loads(sys.argv[2])))
 

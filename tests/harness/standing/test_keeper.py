@@ -152,7 +152,6 @@ def test_only_what_is_broken_is_healed(served: Standing) -> None:
 PROCESS = """
 import sys, time
 from kafka_chaos.contract.events import FaultHealed
-from kafka_chaos.harness.signals import end_on_signals
 from kafka_chaos.harness.standing import keeper
 from tests.harness.standing.test_keeper import Running
 
@@ -165,15 +164,19 @@ keeper.Cluster = lambda layout, run_id: Running(leaders={("orders", 0): 1})
 read = keeper.experiment_of
 keeper.experiment_of = lambda values, source: values if source == "run" else read(values, source)
 keeper.restore, keeper.run_experiment = lambda _: None, run
-end_on_signals()
-keeper.keep("test", {}, disks=False, clocks=False)
+sys.argv = ["keeper", "test", '{"spec": {}, "disks": false, "clocks": false}']
+keeper.main()
 """
 
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    """The process that keeps a cluster `test`, which is a fake; a run on it takes a quarter of an hour."""
-    with subprocess.Popen([sys.executable, "-c", PROCESS], cwd=Path(__file__).parents[3]) as process:
+    """The process that keeps a cluster `test`, which is a fake; a run on it takes a quarter of an hour.
+
+    As a background job of a script, it was started with SIGINT ignored.
+    """
+    command = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", PROCESS]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[3]) as process:
         wait_until(standing, "the cluster to serve", timeout=30)
         yield process
         process.kill()
