@@ -10,12 +10,10 @@ from functools import cache
 SETTINGS = {"default_null_order": "nulls_first_on_asc_last_on_desc"}
 MACROS = """
 SET enable_progress_bar = false;
-SET disabled_optimizers = 'statistics_propagation';
 CREATE MACRO xxhash64(a, b, c, d) AS CAST(hash(a, b, c, d) >> 1 AS BIGINT);
 CREATE MACRO shiftleft(a, b) AS a << b;
 """
-"""Functions of Spark that DuckDB lacks. Its bar of progress would be among the lines of standard output, and where a
-footer says that there is no null, its optimizer would not look for one."""
+"""Functions of Spark that DuckDB lacks. Its bar of progress would be among the lines of standard output."""
 _WORDS = {
     "LEFT SEMI JOIN": "SEMI JOIN",
     "LEFT ANTI JOIN": "ANTI JOIN",
