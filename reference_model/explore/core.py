@@ -22,9 +22,9 @@ from kafka_chaos.reference_model.explore.state import (
     CoreState,
     Local,
     Pair,
-    Tables,
     examine,
 )
+from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.protocol import Protocol
 from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.isr import may_leave_isr
@@ -57,21 +57,23 @@ CoreStep = tuple[CoreAction, CoreState]
 
 
 class Core:
-    """The core under one protocol, in one scope: tables, remembered pairs, and the actions."""
+    """The core under one protocol, in one scope: interned values by number, remembered pairs, the actions."""
 
     def __init__(self, protocol: Protocol, scope: CoreScope) -> None:
         self.protocol = protocol
         self.scope = scope
-        self.tables = Tables()
+        self._locals, self._controllers, self._budgets = Numbers[Local](), Numbers[Controller](), Numbers[Budget]()
+        self.locals, self.controllers = self._locals.values, self._controllers.values
+        self.budgets = self._budgets.values
         self.brokers = range(scope.brokers)
         self._pairs: dict[tuple[int, int, int], Pair] = {}
 
     def initial(self) -> CoreState:
         """Nobody leads, every broker is in the ISR, all logs are empty."""
         everyone = (1 << self.scope.brokers) - 1
-        blank = self.tables.local(Local((), 0, NO_EPOCH, NO_LEADER, 0))
-        controller = self.tables.controller(Controller((), everyone))
-        budget = self.tables.budget(Budget(0, tuple(sorted(self.scope.faults))))
+        blank = self._locals.of(Local((), 0, NO_EPOCH, NO_LEADER, 0))
+        controller = self._controllers.of(Controller((), everyone))
+        budget = self._budgets.of(Budget(0, tuple(sorted(self.scope.faults))))
         return (*(blank for _ in self.brokers), controller, budget)
 
     def pair(self, broker: int, leader: int, follower: int) -> Pair:
@@ -79,8 +81,7 @@ class Core:
         key = (broker, leader, follower)
         pair = self._pairs.get(key)
         if pair is None:
-            table = self.tables.locals
-            pair = self._pairs[key] = examine(self.protocol, broker, table[leader], table[follower])
+            pair = self._pairs[key] = examine(self.protocol, broker, self.locals[leader], self.locals[follower])
         return pair
 
     def steps(self, state: CoreState) -> Iterator[CoreStep]:
@@ -90,17 +91,17 @@ class Core:
         yield from self.become_leader(state)
         yield from self.become_follower(state)
         for broker in self.brokers:
-            if self.tables.locals[state[broker]].leader == broker:
+            if self.locals[state[broker]].leader == broker:
                 yield from self.leader_write(state, broker)
                 yield from self.leader_advance_high_watermark(state, broker)
                 yield from self.follower_fetch(state, broker)
                 yield from self.leader_change_isr(state, broker)
-        if self.tables.budgets[state[-1]].faults:
+        if self.budgets[state[-1]].faults:
             yield from self.restart(state)
 
     def controller_elect_leader(self, state: CoreState) -> Iterator[CoreStep]:
         """The controller makes another broker the leader that may be elected if it alone is there."""
-        controller = self.tables.controllers[state[-2]]
+        controller = self.controllers[state[-2]]
         if len(controller.requests) == self.scope.leader_epochs:
             return
         for broker in self.brokers:
@@ -114,7 +115,7 @@ class Core:
 
     def controller_shrink_isr(self, state: CoreState) -> Iterator[CoreStep]:
         """The controller takes a broker it holds for dead out of the ISR; the last member stays, leaderless."""
-        controller = self.tables.controllers[state[-2]]
+        controller = self.controllers[state[-2]]
         if len(controller.requests) == self.scope.leader_epochs:
             return
         for broker in self.brokers:
@@ -129,7 +130,7 @@ class Core:
 
     def _decided(self, state: CoreState, controller: Controller, leader: int, isr: int) -> CoreState:
         requests = (*controller.requests, (leader, isr))
-        return (*state[:-2], self.tables.controller(Controller(requests, isr)), state[-1])
+        return (*state[:-2], self._controllers.of(Controller(requests, isr)), state[-1])
 
     def become_leader(self, state: CoreState) -> Iterator[CoreStep]:
         """A broker receives a LeaderAndIsr of a newer epoch that makes it the leader; its high watermark stays."""
@@ -145,7 +146,7 @@ class Core:
                 continue
             end = len(local.log)
             if leader != NO_LEADER:
-                other = self.tables.locals[state[leader]]
+                other = self.locals[state[leader]]
                 if not self._may_answer(other, leader, epoch):
                     continue
                 end = self.protocol.truncation(local.log, local.high_watermark, other.log)
@@ -154,9 +155,9 @@ class Core:
 
     def _newer_requests(self, state: CoreState) -> Iterator[tuple[int, Local, int, int, int]]:
         """(broker, its local state, epoch, leader, isr) for each LeaderAndIsr sent that is news to a broker."""
-        requests = self.tables.controllers[state[-2]].requests
+        requests = self.controllers[state[-2]].requests
         for broker in self.brokers:
-            local = self.tables.locals[state[broker]]
+            local = self.locals[state[broker]]
             for epoch in range(local.leader_epoch + 1, len(requests)):
                 yield broker, local, epoch, *requests[epoch]
 
@@ -169,18 +170,18 @@ class Core:
 
     def leader_write(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         """Whoever takes itself for the leader appends a record in its own epoch."""
-        local = self.tables.locals[state[broker]]
-        budget = self.tables.budgets[state[-1]]
+        local = self.locals[state[broker]]
+        budget = self.budgets[state[-1]]
         if budget.next_record < self.scope.records:
             record = budget.next_record
             log = (*local.log, appended(record, local.leader_epoch))
             after = self._with(state, broker, local._replace(log=log))
-            rest = self.tables.budget(budget._replace(next_record=record + 1))
+            rest = self._budgets.of(budget._replace(next_record=record + 1))
             yield CoreAction("write", broker, record, len(local.log)), (*after[:-1], rest)
 
     def leader_advance_high_watermark(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         """Every member of the leader's own ISR follows it and holds the next record: it is committed."""
-        local = self.tables.locals[state[broker]]
+        local = self.locals[state[broker]]
         if len(local.log) == local.high_watermark:
             return
         for other in self.brokers:
@@ -202,8 +203,8 @@ class Core:
 
     def leader_change_isr(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         """The leader of record, in its own epoch, drops a follower that lags or admits one that caught up."""
-        local = self.tables.locals[state[broker]]
-        controller = self.tables.controllers[state[-2]]
+        local = self.locals[state[broker]]
+        controller = self.controllers[state[-2]]
         if controller.leader != broker or controller.leader_epoch != local.leader_epoch:
             return
         for other in self.brokers:
@@ -222,15 +223,15 @@ class Core:
         Its log is what the operating system kept ("kill") or any prefix ("power-loss"), its high watermark any
         that it may have checkpointed. It takes no request from before its registration (KIP-380).
         """
-        controller = self.tables.controllers[state[-2]]
-        budget = self.tables.budgets[state[-1]]
+        controller = self.controllers[state[-2]]
+        budget = self.budgets[state[-1]]
         for fault, left in each_taken(budget.faults):
-            rest = self.tables.budget(budget._replace(faults=left))
+            rest = self._budgets.of(budget._replace(faults=left))
             for broker in self.brokers:
                 bit = 1 << broker
                 if controller.leader == broker or (controller.isr & bit and controller.isr != bit):
                     continue
-                local = self.tables.locals[state[broker]]
+                local = self.locals[state[broker]]
                 shortest = 0 if fault == "power-loss" else len(local.log)
                 for end in range(shortest, len(local.log) + 1):
                     for watermark in range(min(end, local.high_watermark) + 1):
@@ -240,10 +241,10 @@ class Core:
                         yield CoreAction(fault, broker, watermark, end), (*after[:-1], rest)
 
     def _with(self, state: CoreState, broker: int, local: Local) -> CoreState:
-        return exchanged(state, broker, self.tables.local(local))
+        return exchanged(state, broker, self._locals.of(local))
 
     def _with_isr(self, state: CoreState, broker: int, isr: int) -> CoreState:
-        local = self.tables.locals[state[broker]]._replace(isr=isr)
-        controller = self.tables.controllers[state[-2]]._replace(isr=isr)
+        local = self.locals[state[broker]]._replace(isr=isr)
+        controller = self.controllers[state[-2]]._replace(isr=isr)
         after = self._with(state, broker, local)
-        return (*after[:-2], self.tables.controller(controller), after[-1])
+        return (*after[:-2], self._controllers.of(controller), after[-1])

@@ -121,7 +121,7 @@ def tell(core: Core, path: list[CoreState]) -> tuple[str, ...]:
 
 
 def _sentence(core: Core, action: CoreAction, before: CoreState, after: CoreState) -> str:
-    old, new = core.tables.locals[before[action.broker]], core.tables.locals[after[action.broker]]
+    old, new = core.locals[before[action.broker]], core.locals[after[action.broker]]
     cut = len(old.log) - len(new.log)
     dropped = ", ".join(f"m{content_of(entry)}" for entry in old.log[len(new.log) :])
     return SENTENCES[action.name].format(
@@ -137,11 +137,11 @@ def _sentence(core: Core, action: CoreAction, before: CoreState, after: CoreStat
 
 
 def _ending(core: Core, state: CoreState) -> str:
-    controller = core.tables.controllers[state[-2]]
+    controller = core.controllers[state[-2]]
     isr = ", ".join(str(broker + 1) for broker in core.brokers if controller.isr >> broker & 1)
     logs = []
     for broker in core.brokers:
-        local = core.tables.locals[state[broker]]
+        local = core.locals[state[broker]]
         log = " ".join(f"m{content_of(e)}@{leader_epoch_of(e)}" for e in local.log) or "nothing"
         role = f", leads in epoch {local.leader_epoch}" if local.leader == broker else ""
         logs.append(f"broker {broker + 1} holds {log} (high watermark {local.high_watermark}{role})")

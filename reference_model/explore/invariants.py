@@ -15,7 +15,7 @@ StepInvariant = Callable[[Core, CoreState, CoreState], bool]
 
 def leader_in_isr(core: Core, state: CoreState) -> bool:
     """The leader in ZooKeeper, if there is one, is a member of the ISR in ZooKeeper."""
-    controller = core.tables.controllers[state[-2]]
+    controller = core.controllers[state[-2]]
     leader = controller.leader
     return leader == NO_LEADER or controller.isr >> leader & 1 == 1
 
@@ -23,24 +23,23 @@ def leader_in_isr(core: Core, state: CoreState) -> bool:
 def weak_isr(core: Core, state: CoreState) -> bool:
     """Every broker that takes itself for the leader has its records below its high watermark on all members of
     the ISR that it believes in."""
-    for broker in core.brokers:
-        local = core.tables.locals[state[broker]]
-        if local.leader == broker and local.high_watermark:
-            for other in core.brokers:
-                if local.isr >> other & 1 and not core.pair(broker, state[broker], state[other]).agrees:
-                    return False
-    return True
+    return _committed_on(core, state)
 
 
 def strong_isr(core: Core, state: CoreState) -> bool:
     """Every broker that takes itself for the leader has its records below its high watermark on all members of the ISR
     in ZooKeeper, from which the next leader is elected: it will have every record that a consumer may have read."""
-    isr = core.tables.controllers[state[-2]].isr
+    return _committed_on(core, state, core.controllers[state[-2]].isr)
+
+
+def _committed_on(core: Core, state: CoreState, isr: int | None = None) -> bool:
+    """Whether this ISR, or else each leader's own, has what a leader believes to be committed."""
     for broker in core.brokers:
-        local = core.tables.locals[state[broker]]
+        local = core.locals[state[broker]]
         if local.leader == broker and local.high_watermark:
+            members = local.isr if isr is None else isr
             for other in core.brokers:
-                if isr >> other & 1 and not core.pair(broker, state[broker], state[other]).agrees:
+                if members >> other & 1 and not core.pair(broker, state[broker], state[other]).agrees:
                     return False
     return True
 
@@ -48,15 +47,15 @@ def strong_isr(core: Core, state: CoreState) -> bool:
 def committed_records_kept(core: Core, state: CoreState) -> bool:
     """The leader in ZooKeeper, once it leads, holds all records below the high watermark of any broker that takes
     itself for the leader."""
-    controller = core.tables.controllers[state[-2]]
+    controller = core.controllers[state[-2]]
     leader = controller.leader
     if leader == NO_LEADER:
         return True
-    current = core.tables.locals[state[leader]]
+    current = core.locals[state[leader]]
     if current.leader != leader or current.leader_epoch != controller.leader_epoch:
         return True
     for broker in core.brokers:
-        local = core.tables.locals[state[broker]]
+        local = core.locals[state[broker]]
         committed = local.leader == broker and local.high_watermark
         if committed and not core.pair(broker, state[broker], state[leader]).agrees:
             return False
@@ -66,7 +65,7 @@ def committed_records_kept(core: Core, state: CoreState) -> bool:
 def followers_agree(core: Core, state: CoreState) -> bool:
     """A follower in its leader's epoch holds the beginning of its leader's log: replicas do not diverge."""
     for broker in core.brokers:
-        if core.tables.locals[state[broker]].leader == broker:
+        if core.locals[state[broker]].leader == broker:
             for other in core.brokers:
                 if other != broker and not core.pair(broker, state[broker], state[other]).prefix:
                     return False
@@ -86,7 +85,7 @@ def one_leader_per_epoch(core: Core, state: CoreState) -> bool:
     """No two brokers take themselves for the leader in one leader epoch."""
     epochs = []
     for broker in core.brokers:
-        local = core.tables.locals[state[broker]]
+        local = core.locals[state[broker]]
         if local.leader == broker:
             epochs.append(local.leader_epoch)
     return len(epochs) == len(set(epochs))
@@ -96,7 +95,7 @@ def high_watermark_monotonic(core: Core, before: CoreState, after: CoreState) ->
     """Within one leader epoch a leader's high watermark never falls."""
     for broker in core.brokers:
         if before[broker] != after[broker]:
-            old, new = core.tables.locals[before[broker]], core.tables.locals[after[broker]]
+            old, new = core.locals[before[broker]], core.locals[after[broker]]
             if old.leader == new.leader == broker and old.leader_epoch == new.leader_epoch:
                 return new.high_watermark >= old.high_watermark
     return True

@@ -11,7 +11,6 @@ controller's, and that of what the scope still allows (records, faults).
 
 from typing import NamedTuple
 
-from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.protocol import Protocol
 from kafka_chaos.reference_model.protocol.entries import leader_epoch_of
 from kafka_chaos.reference_model.protocol.isr import lags
@@ -57,22 +56,7 @@ class Budget(NamedTuple):
 
 
 CoreState = tuple[int, ...]
-"""The replicas' locals, the controller, the budget: each a number in the tables of `Tables`."""
-
-
-class Tables:
-    """Interned values, by number and back."""
-
-    def __init__(self) -> None:
-        self._locals = Numbers[Local]()
-        self._controllers = Numbers[Controller]()
-        self._budgets = Numbers[Budget]()
-        self.locals = self._locals.values
-        self.controllers = self._controllers.values
-        self.budgets = self._budgets.values
-        self.local = self._locals.of
-        self.controller = self._controllers.of
-        self.budget = self._budgets.of
+"""The replicas' locals, the controller, the budget: each a number that `Core` gave it."""
 
 
 class Pair(NamedTuple):

@@ -42,7 +42,7 @@ def broken(exploration: Exploration) -> set[str]:
 
 class CommitsWithoutTheIsr(Core):
     def leader_advance_high_watermark(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
-        local = self.tables.locals[state[broker]]
+        local = self.locals[state[broker]]
         if local.high_watermark < len(local.log):
             after = local._replace(high_watermark=local.high_watermark + 1)
             action = next(self.leader_write(self.initial(), broker))[0]
@@ -52,7 +52,7 @@ class CommitsWithoutTheIsr(Core):
 class ForgetsItsHighWatermark(Core):
     def leader_write(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         for action, after in super().leader_write(state, broker):
-            local = self.tables.locals[after[broker]]
+            local = self.locals[after[broker]]
             yield action, self._with(after, broker, local._replace(high_watermark=0))
 
 
