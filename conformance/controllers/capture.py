@@ -6,12 +6,13 @@ there was one, or `Capture.unread` is not 0.
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from kafka_chaos.conformance.controllers.requests import errors_of
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
 from kafka_chaos.faults.links.relay.frames import API_NAMES
@@ -22,66 +23,83 @@ _APIS = frozenset(API_NAMES[key] for key in FROM_CONTROLLERS)
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request as a broker received it, and its answer, None while there is none. `peer`: the sender's host name.
+    """A request as a broker received it, and its answer, None while there is none.
 
-    Times are those of `time.monotonic_ns()`, when the last byte reached the broker's link. Topic ids are text.
+    `sent_ns` is that of `time.monotonic_ns()`, when the last byte reached the broker's link. Topic ids are text.
     """
 
     broker: int
-    peer: str
     api: str
     version: int
     client_id: str
     request: Mapping[str, Any]
     sent_ns: int
     response: Mapping[str, Any] | None
-    answered_ns: int | None
 
+    def errors(self, topic: str) -> list[str]:
+        """As `errors_of` the answer about a topic; "no answer" where there is none."""
+        groups = self.request.get("topic_states") or ()
+        ids = [group["topic_id"] for group in groups if group["topic_name"] == topic and "topic_id" in group]
+        return ["no answer"] if self.response is None else errors_of(self.response, [topic, *ids])
 
-def read_trace(path: Path) -> list[dict[str, Any]]:
-    """The complete lines of a trace of links; a last line that is still being written is left out."""
-    if not path.exists():
-        return []
-    whole, _, _ = path.read_bytes().rpartition(b"\n")
-    return [json.loads(line) for line in whole.splitlines()]
+    def states_of(self, topic: str) -> list[Mapping[str, Any]]:
+        """The partition states of a topic in the request, in whichever form its version has."""
+        for flat in ("ungrouped_partition_states", "ungrouped_partitions"):
+            if flat in self.request:
+                return [state for state in self.request[flat] if state["topic_name"] == topic]
+        states: list[Mapping[str, Any]] = []
+        for group in self.request.get("topic_states") or self.request.get("topics") or ():
+            if group.get("topic_name", group.get("name")) == topic:
+                of_topic = group.get("partition_states")
+                indexes = group["partition_indexes"] if of_topic is None else ()
+                states += of_topic or [{"partition_index": index} for index in indexes]
+        return states
+
+    def deletes(self, topic: str) -> bool:
+        """Whether the request asks for the replica of a partition to be deleted."""
+        whole = self.request.get("delete_partitions", False)
+        return any(state.get("delete_partition", whole) for state in self.states_of(topic))
 
 
 class Capture:
-    """A capture on a cluster with links, as a context manager. Nothing else may trace these links meanwhile."""
+    """A capture on a cluster with links. Nothing else may trace these links meanwhile."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, trace: Path) -> None:
         assert cluster.links is not None, "the cluster has no links"
-        self._links = cluster.links
+        self._links, self._trace = cluster.links, trace
         self._brokers = {node.name: number for number, node in cluster.brokers.items()}
-        self._stack = ExitStack()
+        self._begun = self._unreadable_count()
         self._exchanges: list[Exchange] = []
-        self._without_body = 0
+        self.unread = 0
+        """The number of frames and connections that could not be read; final once the block has been left."""
+        self._links.trace_to(trace, controllers=True)
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kafka-chaos-capture-"))
-            self._trace = Path(folder) / "trace.jsonl"
-            self._begun = self._unreadable_count()
-            self._links.trace_to(self._trace, controllers=True)
-            stack.callback(self._end)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def exchanges(self) -> tuple[Exchange, ...]:
+    def exchanges(self) -> list[Exchange]:
         """The requests so far, in order of arrival: answered ones, and after the block those without answer.
 
         A request appears at most half a second after its answer has passed.
         """
-        self._read()
-        return tuple(self._exchanges)
+        if self._trace.exists():
+            # A last line that is still being written is left out.
+            whole, _, _ = self._trace.read_bytes().rpartition(b"\n")
+            lines = [line for line in map(json.loads, whole.splitlines()) if line["api"] in _APIS]
+            readable = sorted((line for line in lines if "request" in line), key=lambda line: line["ns"])
+            self._exchanges = [
+                Exchange(
+                    broker=self._brokers[line["node"]],
+                    sent_ns=line["ns"],
+                    response=line["answer"],
+                    **{name: line[name] for name in ("api", "version", "client_id", "request")},
+                )
+                for line in readable
+            ]
+            self.unread = self._unreadable_count() - self._begun + len(lines) - len(readable)
+        return self._exchanges
 
-    def await_exchange(self, wanted: Callable[[Exchange], bool], what: str, *, timeout: float = 20.0) -> Exchange:
-        """Wait for the first answered exchange for which `wanted` is true, and return it; `what` names it in errors."""
-        return wait_until(
-            lambda: next((e for e in self.exchanges() if e.response is not None and wanted(e)), None),
+    def await_exchange(self, wanted: Callable[[Exchange], bool], what: str, *, timeout: float = 20.0) -> None:
+        """Wait for an answered exchange for which `wanted` is true; `what` names it in errors."""
+        wait_until(
+            lambda: any(e.response is not None and wanted(e) for e in self.exchanges()),
             what,
             timeout=timeout,
             seen=lambda: ", ".join(f"{e.api} v{e.version} to broker {e.broker}" for e in self.exchanges()[-10:]),
@@ -96,40 +114,22 @@ class Capture:
             seen=lambda: str(self._links.counts()),
         )
 
-    @property
-    def unread(self) -> int:
-        """The number of frames and connections that could not be read; final once the block has been left."""
-        return self._unread + self._without_body
-
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Trace no more, and read what there is."""
         self._links.trace_to(None)
-        self._read()
-        self._unread = self._unreadable_count() - self._begun
+        self.exchanges()
 
     def _unreadable_count(self) -> int:
         counts = self._links.counts()
         return counts["unknown_connections"] + counts["unknown_answers"]
 
-    def _read(self) -> None:
-        if not self._trace.exists():
-            return
-        from_controllers = [line for line in read_trace(self._trace) if line["api"] in _APIS]
-        readable = [line for line in from_controllers if "request" in line]
-        self._without_body = len(from_controllers) - len(readable)
-        self._exchanges = sorted(
-            (
-                Exchange(
-                    broker=self._brokers[line["node"]],
-                    peer=line["sender"],
-                    api=line["api"],
-                    version=line["version"],
-                    client_id=line["client_id"],
-                    request=line["request"],
-                    sent_ns=line["ns"],
-                    response=line["answer"],
-                    answered_ns=line["answered_ns"],
-                )
-                for line in readable
-            ),
-            key=lambda exchange: exchange.sent_ns,
-        )
+
+@contextmanager
+def captured(cluster: Cluster) -> Iterator[Capture]:
+    """A capture for a `with` block."""
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-capture-") as folder:
+        capture = Capture(cluster, Path(folder) / "trace.jsonl")
+        try:
+            yield capture
+        finally:
+            capture.end()

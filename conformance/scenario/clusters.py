@@ -29,11 +29,6 @@ from kafka_chaos.reference_model.lockstep.state import ClusterConfig
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.rules import rules_in
 
-BEFORE_KIP_101: Mapping[str, object] = {
-    # The same binaries truncate to the high watermark, as brokers did before leader epochs; records stay in format v2.
-    "inter.broker.protocol.version": "0.11.0-IV1",
-    "log.message.format.version": "0.11.0-IV1",
-}
 _ZOOKEEPER_KEY_PREFIXES = ("zookeeper.", "controlled.shutdown.retry.", "controlled.shutdown.max.")
 _MAX_RUNNING_CLUSTERS = 2
 """Each cluster takes 1.3 GB of memory."""
@@ -133,13 +128,14 @@ QUICK = ClusterProfile(name="short lag time", lag_is_short=True, configs={"repli
 
 @dataclass
 class ClusterLease:
-    """A running cluster and the connections to it."""
+    """A running cluster and the connections to it. `lasts`: whether further acts may get it."""
 
     profile: ClusterProfile
     cluster: Cluster
     admin: ClusterAdmin
     metadata: Metadata
     view: ClusterView[Node]
+    lasts: bool = True
 
     def close(self) -> None:
         """Close the connections and remove the cluster."""
@@ -250,7 +246,7 @@ class ClusterPool:
         lease = self._running.get(profile.name)
         if lease is not None:
             try:
-                if not profile.fresh:
+                if lease.lasts and not profile.fresh:
                     lease.clean_up()
                     return lease
             except KafkaChaosError as trouble:

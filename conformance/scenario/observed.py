@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kafka_chaos.conformance.broker_client import FETCH_FROM_LEADER
+from kafka_chaos.conformance.scenario.controller_steps import OF_REQUESTS
 from kafka_chaos.conformance.scenario.fault_steps import clean_shutdown_file
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
 from kafka_chaos.conformance.scenario.lockstep import LockStep
@@ -187,6 +188,7 @@ def _majority(stage: Stage) -> list[int]:
 
 
 _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
+    **OF_REQUESTS,
     "topic": lambda stage: stage.topic,
     "entries": lambda stage, broker: stage.replica(broker).log,
     "log starts": lambda stage: [stage.replica(broker).log_start for broker in stage.act.replicas],

@@ -95,8 +95,9 @@ class Play:
         with Clients(lease.cluster.bootstrap_servers, made) as clients:
             observer = ReplicaObserver(lease.cluster, lease.metadata, clients, made, everyone)
             stage = Stage(lease, made, model, act, clients, observer, self.notify)
-            stage.settle("The topic is created; all replicas are in sync.")
-            yield stage
+            with stage.capturing:
+                stage.settle("The topic is created; all replicas are in sync.")
+                yield stage
 
     def topic_name(self, act: str) -> str:
         """A topic's name that tells scenario and act, and that no other topic has."""

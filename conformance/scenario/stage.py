@@ -1,24 +1,16 @@
-"""The steps of scenarios: `fault_steps.py`, and what producers, consumers and topics do, on Kafka and in the model."""
+"""The steps of scenarios that are no faults: what producers, consumers and topics do, on Kafka and in the model."""
 
 import time
-import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.conformance.controllers.requests import (
-    PartitionState,
-    Sender,
-    leader_and_isr,
-    leader_and_isr_errors,
-    send_as_controller,
-)
 from kafka_chaos.conformance.scenario.clients import Clients, commit_an_offset, read_to_end
-from kafka_chaos.conformance.scenario.fault_steps import FaultSteps, cuts
+from kafka_chaos.conformance.scenario.controller_steps import ControllerSteps
+from kafka_chaos.conformance.scenario.fault_steps import cuts
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.harness.cluster.broker.client import NONE, error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
@@ -29,13 +21,12 @@ from kafka_chaos.reference_model.lockstep.stepping import Step
 
 
 @dataclass
-class Stage(FaultSteps):
+class Stage(ControllerSteps):
     """The running act as a scenario gets it: its steps by name, and all of `LockStep`."""
 
     model: ClusterModel
     clients: Clients
     observer: ReplicaObserver
-    refusals: dict[str, str] = field(default_factory=dict)
     answers: Counter[str] = field(default_factory=Counter)
     """The answers of followers while `kill_and_send` watched them."""
     reported: list[str | None] = field(default_factory=list)
@@ -131,44 +122,6 @@ class Stage(FaultSteps):
                     self.expect("The preferred leader election reports success", elected, NONE)
 
         self.take(sentence, ask, step("reassign", replicas=order), *([step("elect_preferred")] if elect else []))
-
-    def send_leader_and_isr(
-        self,
-        sentence: str,
-        *,
-        broker: int,
-        leader_epoch: int,
-        controller_epoch: int | None = None,
-        leader: int | None = None,
-        authorized: bool = True,
-    ) -> None:
-        """A broker gets a LeaderAndIsr request in the name of broker 3; `refusals` has its errors, by `sentence`.
-
-        By default it is of the present controller epoch and makes the broker itself the leader. The errors are that of
-        the response and, where that is NONE, of the partition.
-        """
-        epoch = controller_epoch if controller_epoch is not None else self.seen.controller_epoch or 0
-        state = PartitionState(
-            topic=self.topic,
-            partition=0,
-            leader=leader or broker,
-            leader_epoch=leader_epoch,
-            isr=(1, 2, 3),
-            replicas=(1, 2, 3),
-            controller_epoch=epoch,
-        )
-
-        def send() -> None:
-            version = LeaderAndIsrRequest.max_version
-            request = leader_and_isr(version, Sender(controller=3, controller_epoch=epoch), [state], topic_ids={})
-            answer = send_as_controller(self.lease.cluster.client_address(broker), request)
-            # Neither the request nor the response has a topic id.
-            error, partitions = leader_and_isr_errors(version, answer, topic_ids={self.topic: uuid.UUID(int=1)})
-            errors = (NONE, *partitions.values()) if error == NONE else (error,)
-            self.refusals[sentence] = " ".join(map(error_name, errors))
-
-        in_model = {"broker": broker, "leader_epoch": leader_epoch, "authorized": authorized}
-        self.take(sentence, send, step("send_leader_and_isr", controller_epoch=controller_epoch, **in_model))
 
     def configure(self, sentence: str, *, configs: Mapping[str, object], then: Sequence[Step] = ()) -> None:
         """Change settings of the topic; `then`: what follows from that."""

@@ -1,21 +1,11 @@
 """Our requests to real brokers: what they answer."""
 
 import logging
-import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafka_chaos.conformance.controllers.requests import (
-    NONE,
-    STALE_BROKER_EPOCH,
-    STALE_CONTROLLER_EPOCH,
-    PartitionState,
-    Sender,
-    leader_and_isr,
-    leader_and_isr_errors,
-    send_as_controller,
-)
+from kafka_chaos.conformance.controllers.requests import errors_of, leader_and_isr, send_as_controller
 from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
@@ -39,28 +29,26 @@ def test_requests_with_old_epochs_are_refused(cluster: Cluster, make_topic: Call
         assert now is not None
         controller_epoch, broker_epoch = zookeeper.controller_epoch(), zookeeper.broker_epoch(2)
     assert broker_epoch is not None
-    topic_id = {topic: uuid.UUID(int=1)}
 
-    def ask(version: int, *, of: int = controller_epoch, to: int = broker_epoch, leader_epoch: int) -> tuple[int, int]:
-        sender = Sender(controller=1, controller_epoch=of, broker_epoch=to)
-        state = PartitionState(
-            topic=topic,
-            partition=0,
+    def ask(version: int, *, of: int = controller_epoch, to: int = broker_epoch, leader_epoch: int) -> list[str]:
+        request = leader_and_isr(
+            version,
+            controller=1,
+            controller_epoch=of,
+            broker_epoch=to,
+            topic_name=topic,
+            partition_index=0,
             leader=now.leader,
             leader_epoch=leader_epoch,
-            isr=now.isr,
-            replicas=(1, 2, 3),
-            controller_epoch=controller_epoch,
+            isr=list(now.isr),
+            replicas=[1, 2, 3],
         )
-        request = leader_and_isr(version, sender, [state], topic_ids={})
-        answer = send_as_controller(cluster.client_address(2), request)
-        error, partitions = leader_and_isr_errors(version, answer, topic_ids=topic_id)
-        return error, next(iter(partitions.values()))
+        return errors_of(send_as_controller(cluster.client_address(2), request))
 
     for version in range(LeaderAndIsrRequest.max_version + 1):
         newer = now.leader_epoch + 1
-        assert ask(version, of=controller_epoch - 1, leader_epoch=newer)[0] == STALE_CONTROLLER_EPOCH
+        assert ask(version, of=controller_epoch - 1, leader_epoch=newer) == ["STALE_CONTROLLER_EPOCH"]
         # A stale leader epoch has no error of its own in LeaderAndIsr.
-        assert ask(version, leader_epoch=now.leader_epoch - 1) == (NONE, STALE_CONTROLLER_EPOCH)
+        assert ask(version, leader_epoch=now.leader_epoch - 1) == ["NONE", "STALE_CONTROLLER_EPOCH"]
         if version >= 2:
-            assert ask(version, to=broker_epoch - 1, leader_epoch=newer)[0] == STALE_BROKER_EPOCH
+            assert ask(version, to=broker_epoch - 1, leader_epoch=newer) == ["STALE_BROKER_EPOCH"]

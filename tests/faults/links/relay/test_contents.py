@@ -11,7 +11,7 @@ from kafka.protocol.metadata.metadata import MetadataResponse
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 
-from kafka_chaos.conformance.controllers.requests import PartitionState, Sender, leader_and_isr
+from kafka_chaos.conformance.controllers.requests import leader_and_isr
 from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
 from kafka_chaos.faults.links.relay.frames import API_KEYS, Header, read_header
@@ -141,10 +141,8 @@ def own_frame(api: int, version: int, body: bytes, *, flexible: bool) -> memoryv
 
 @pytest.mark.parametrize("version", range(LeaderAndIsrRequest.max_version + 1))
 def test_what_a_controller_tells_brokers(version: int) -> None:
-    state = PartitionState(
-        topic="a", partition=2, leader=1, leader_epoch=7, isr=(1,), replicas=(1,), controller_epoch=1
-    )
-    request = leader_and_isr(version, Sender(controller=1, controller_epoch=3), [state], topic_ids={"a": TOPIC_ID})
+    state = {"topic_name": "a", "partition_index": 2, "leader": 1, "leader_epoch": 7, "isr": [1], "replicas": [1]}
+    request = leader_and_isr(version, controller=1, controller_epoch=3, topic_id=TOPIC_ID, **state)
     decoder = MessageDecoder()
     contents = understood(frame_of(request, version), decoder)
     assert contents.body == LeaderAndIsrRequest.decode(request.encode(version=version), version=version).to_dict(

@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from kafka.protocol.producer.transaction import EndTxnRequest
 
-from kafka_chaos.conformance.controllers.requests import PartitionState, Sender, leader_and_isr
+from kafka_chaos.conformance.controllers.requests import leader_and_isr
 from kafka_chaos.contract.wire.messages import LeaderAndIsrResponse
 from kafka_chaos.faults.links.relay.connection import Conversation, Exchange, RelayContext
 from kafka_chaos.faults.links.relay.rules import CLIENTS, CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, Rule, Tally
@@ -53,10 +53,9 @@ def conversation(around: Around, peer: str = CLIENTS) -> Conversation:
 
 def told(leader_epoch: int) -> memoryview:
     """A controller's request about partition 0 of topic a, in version 1."""
-    state = PartitionState(
-        topic="a", partition=0, leader=1, leader_epoch=leader_epoch, isr=(1,), replicas=(1,), controller_epoch=4
-    )
-    return frame_of(leader_and_isr(1, Sender(controller=3, controller_epoch=4), [state], topic_ids={}), 1)
+    state = {"leader": 1, "leader_epoch": leader_epoch, "isr": [1], "replicas": [1]}
+    request = leader_and_isr(1, controller=3, controller_epoch=4, topic_name="a", partition_index=0, **state)
+    return frame_of(request, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,176 @@
+"""The steps of scenarios in which a controller's requests are captured, sent in its name, or refused."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka_chaos.conformance.controllers.capture import Capture, Exchange, captured
+from kafka_chaos.conformance.controllers.requests import (
+    allow_cluster_action_to_brokers_only,
+    errors_of,
+    leader_and_isr,
+    send_as_controller,
+)
+from kafka_chaos.conformance.scenario.fault_steps import FaultSteps
+from kafka_chaos.conformance.scenario.observe import ReplicaObserver
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.harness.cluster.configuration.server_properties import SECOND_BROKER_DATA
+from kafka_chaos.reference_model.lockstep.cluster_model import step
+
+
+@dataclass
+class ControllerSteps(FaultSteps):
+    """The faults of a running act, and what its controllers send."""
+
+    observer: ReplicaObserver
+    refusals: dict[str, str] = field(default_factory=dict)
+    requests: list[Exchange] = field(default_factory=list)
+    """The requests about the topic that the last capture has."""
+    capturing: ExitStack = field(default_factory=ExitStack)
+    """Ends a capture; with the act at the latest."""
+    _capture: Capture | None = None
+
+    def capture(self) -> None:
+        """From now on the controller's requests are captured, on a cluster with links."""
+        self._capture = self.capturing.enter_context(captured(self.lease.cluster))
+
+    def end_capture(self, api: str = "", broker: int = 0) -> None:
+        """End the capture, once every request is answered, and an `api` request about the topic to this broker is.
+
+        A StopReplica is awaited that asks for the replica to be deleted.
+        """
+        capture = self._capture
+        assert capture is not None, "nothing is captured"
+
+        def is_awaited(sent: Exchange) -> bool:
+            deletes = api != "StopReplica" or sent.deletes(self.topic)
+            return (sent.api, sent.broker) == (api, broker) and bool(sent.states_of(self.topic)) and deletes
+
+        if api:
+            capture.await_exchange(is_awaited, f"{api} to broker {broker}")
+        capture.await_answers()
+        self.capturing.close()
+        self.requests = [sent for sent in capture.exchanges() if sent.states_of(self.topic)]
+        self.expect("Frames and connections that the links could not read", capture.unread, 0)
+
+    def note_requests(self) -> None:
+        """Record what was captured as a table.
+
+        No broker may refuse a request, except a LeaderAndIsr in a leader epoch that it already has.
+        """
+        known: dict[int, int] = {}
+        others, rows = [], []
+        for sent in self.requests:
+            for state in sent.states_of(self.topic):
+                expected, errors = {"NONE"}, set(sent.errors(self.topic))
+                if sent.api == "LeaderAndIsr":
+                    epoch, latest = int(state["leader_epoch"]), known.get(sent.broker, -1)
+                    expected |= {"STALE_CONTROLLER_EPOCH"} if epoch <= latest else set()
+                    known[sent.broker] = max(epoch, latest)
+                if errors != expected:
+                    what = f"{sent.api} to broker {sent.broker}, leader epoch {state.get('leader_epoch', '-')}"
+                    others.append(f"{what}: {' '.join(sorted(errors))}")
+                rows.append(_row(sent, state, self.requests[0].sent_ns, errors))
+        text = "Only a LeaderAndIsr in a leader epoch that the broker has is refused; what differs from that"
+        self.expect(text, others, [])
+        self.fact("what the controller sent", rows)
+
+    def send_leader_and_isr(
+        self,
+        sentence: str,
+        *,
+        broker: int,
+        leader_epoch: int,
+        controller_epoch: int | None = None,
+        leader: int | None = None,
+        authorized: bool = True,
+    ) -> None:
+        """A broker gets a LeaderAndIsr request in the name of broker 3; `refusals` has its errors, by `sentence`.
+
+        By default it is of the present controller epoch and makes the broker itself the leader. The errors are that of
+        the response and, where that is NONE, of the partition.
+        """
+        request = leader_and_isr(
+            controller=3,
+            controller_epoch=controller_epoch if controller_epoch is not None else self.seen.controller_epoch or 0,
+            topic_name=self.topic,
+            partition_index=0,
+            leader=leader or broker,
+            leader_epoch=leader_epoch,
+            isr=[1, 2, 3],
+            replicas=[1, 2, 3],
+        )
+
+        def send() -> None:
+            answer = send_as_controller(self.lease.cluster.client_address(broker), request)
+            self.refusals[sentence] = " ".join(errors_of(answer))
+
+        in_model = {"broker": broker, "leader_epoch": leader_epoch, "authorized": authorized}
+        self.take(sentence, send, step("send_leader_and_isr", controller_epoch=controller_epoch, **in_model))
+
+    def allow_cluster_action_to_brokers_only(self) -> None:
+        """From now on brokers refuse ClusterAction to everybody else, on a cluster with an authorizer."""
+        allow_cluster_action_to_brokers_only(self.lease.cluster)
+
+    def lose_log_directory(self, broker: int) -> None:
+        """The second log directory of a broker, which has the replica, is moved away, as if its disk were gone.
+
+        The broker notices at its next checkpoint, and goes on with the other directory.
+        """
+        node, folder = self.node(broker), SECOND_BROKER_DATA
+        # A broker creates a new replica where it has the fewest: a former act's topic is in the first directory.
+        is_there = f"{self.topic}-0" in node.must_execute("ls", folder).split()
+        self.expect("The replica is in the second log directory", is_there)
+        self.observer.without_files = frozenset({broker})
+        # No other act should get a broker without a log directory.
+        self.lease.lasts = False
+
+        def lose() -> None:
+            node.must_execute("mv", folder, f"{folder}.gone")
+            reported, what = f"Stopping serving logs in dir {folder}", f"{node.name} to give up {folder}"
+            wait_until(lambda: reported in node.log(), what, timeout=30, seen=lambda: node.log(tail=3))
+
+        self.take(f"A log directory of broker {broker} fails.", lose, step("fail_log_directory", broker=broker))
+
+
+def _row(sent: Exchange, state: Mapping[str, Any], begun_ns: int, errors: set[str]) -> dict[str, Any]:
+    return {
+        "ms": round((sent.sent_ns - begun_ns) / 1e6, 1),
+        "request": f"{sent.api} {sent.version}",
+        "to": sent.broker,
+        "leader": state.get("leader", ""),
+        "epoch": state.get("leader_epoch", ""),
+        "ISR": list(state.get("isr", ())),
+        "replicas": list(state.get("replicas", ())),
+        "adding": list(state.get("adding_replicas", ())),
+        "removing": list(state.get("removing_replicas", ())),
+        "error": " ".join(sorted(errors)),
+    }
+
+
+def _first_to(stage: ControllerSteps, broker: int, name: str) -> Any:
+    """A field of the first request to a broker, or of its partition."""
+    first = next(sent for sent in stage.requests if sent.broker == broker)
+    return {**first.request, **first.states_of(stage.topic)[0]}[name]
+
+
+def _fields(stage: ControllerSteps) -> list[list[str]]:
+    """The fields of the first LeaderAndIsr request and of its partition, both sorted."""
+    first = next(sent for sent in stage.requests if sent.api == "LeaderAndIsr")
+    bodies = (first.request, first.states_of(stage.topic)[0])
+    return [sorted(name for name in body if not name.startswith("_")) for body in bodies]
+
+
+OF_REQUESTS: Mapping[str, Callable[..., Any]] = {
+    "versions of requests": lambda stage: sorted({(sent.api, sent.version) for sent in stage.requests}),
+    "requests to": lambda stage, broker: list(dict.fromkeys(one.api for one in stage.requests if one.broker == broker)),
+    "versions of": lambda stage, api: sorted({one.version for one in stage.requests if one.api == api}),
+    "brokers told to delete": lambda stage: sorted({one.broker for one in stage.requests if one.deletes(stage.topic)}),
+    "first request to": _first_to,
+    "fields of LeaderAndIsr": _fields,
+    "answer of": lambda stage, broker, api: next(
+        one.errors(stage.topic) for one in stage.requests if (one.broker, one.api) == (broker, api)
+    ),
+}
+"""Names of a file for what was captured."""
