@@ -205,17 +205,24 @@ class GroupLedger:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareLedger:
     """The share group of the lane: members that were given records, its deliveries, its acknowledgements by what they
-    were and by their outcome, and the partitions whose last record it was not past."""
+    were and by their outcome, and the partitions whose last record it was not past.
+
+    `unasked`: deliveries of which nobody knows when they were asked for. `doubled`: rows that repeat another one.
+    `reported`: partitions whose start offset was reported.
+    """
 
     group: str
-    members: int
-    deliveries: int
-    accepted: int
-    released: int
-    rejected: int
-    refused: int
-    in_doubt: int
-    undrained: int
+    members: int = 0
+    deliveries: int = 0
+    accepted: int = 0
+    released: int = 0
+    rejected: int = 0
+    refused: int = 0
+    in_doubt: int = 0
+    undrained: int = 0
+    unasked: int = 0
+    doubled: int = 0
+    reported: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

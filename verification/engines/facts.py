@@ -6,7 +6,8 @@ Guarantee: every row that was read is counted once, so that the sums can be comp
 from collections import defaultdict
 
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
+from kafka_chaos.contract.lane.share import share_group_of
+from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger, ShareLedger
 from kafka_chaos.verification.engines.engine import Row, SqlEngine, rows_of
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -19,7 +20,6 @@ from kafka_chaos.verification.tables.facts import (
     PartitionFacts,
     Pulse,
     ReplicaFacts,
-    ShareFacts,
     TransactionFacts,
 )
 
@@ -31,6 +31,11 @@ _OF_GROUP = (
     "assignments", "members", "without_generation", "doubled", "processed", "acknowledged", "refused", "in_doubt",
 )  # fmt: skip
 """What `facts/groups.sql` counts of a group, in its order."""
+_OF_SHARE = (
+    "deliveries", "members", "accepted", "released", "rejected", "refused", "in_doubt", "unasked", "doubled",
+    "reported", "undrained",
+)  # fmt: skip
+"""The same of `facts/shares.sql`."""
 
 ByLane = dict[str, list[Row]]
 """By lane the rows of a fact without the lane, which is their first column."""
@@ -60,7 +65,6 @@ class Facts:
         for partition, broker, *values in self._rows("replicas", lane):
             replicas[partition][broker] = ReplicaFacts(*values)
         groups = self._rows("groups", lane)
-        share = self._rows("shares", lane)
         return LaneFacts(
             partitions=self._partitions(lane),
             unjudged=sum(n for (n,) in self._rows("unjudged", lane)),
@@ -70,7 +74,7 @@ class Facts:
             without_input=sum(n for (n,) in self._rows("without_input", lane)),
             pulses=tuple(sorted((Pulse(*row) for row in self._rows("pulses", lane)), key=str)),
             awaited=tuple(sorted((Awaited(*row) for row in self._rows("awaited", lane)), key=str)),
-            share=ShareFacts(*share[0]) if share else None,
+            share=self._share(lane),
             owned=tuple(sorted((Owned(*row) for row in self._rows("owned", lane)), key=str)),
         )
 
@@ -101,6 +105,11 @@ class Facts:
             ends_ns,
         )
         return TransactionFacts(*values)
+
+    def _share(self, lane: Lane) -> ShareLedger | None:
+        for counts in self._rows("shares", lane):
+            return ShareLedger(group=share_group_of(lane.lane), **dict(zip(_OF_SHARE, counts, strict=True)))
+        return None
 
     def _group(self, lane: Lane, name: str, groups: list[Row]) -> GroupLedger:
         counts = next(dict(zip(_OF_GROUP, values, strict=True)) for group, *values in groups if group == name)

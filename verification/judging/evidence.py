@@ -16,7 +16,6 @@ from kafka_chaos.verification.judging.replicas import ReplicaEvidence, replica_e
 from kafka_chaos.verification.judging.result import EXAMPLES, Observation
 from kafka_chaos.verification.judging.this_run import ThisRun, in_this_run
 from kafka_chaos.verification.recovery.evidence import Measured, Recovery
-from kafka_chaos.verification.shares.evidence import share_ledger
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from kafka_chaos.verification.transactions.evidence import transactions_ledger
 
@@ -106,7 +105,7 @@ class LaneEvidence:
             observations=self.this_run.ledger,
             transactions=transactions_ledger(facts),
             groups=facts.groups,
-            share=share_ledger(self.lane, facts),
+            share=facts.share,
             recovery=self.recovery.ledger,
         )
 

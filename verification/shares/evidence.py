@@ -11,7 +11,7 @@ from kafka_chaos.contract.lane.share import ShareAnomaly, share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.contract.ledger import ShareLedger
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.tables.facts import LaneFacts, ShareFacts
+from kafka_chaos.verification.tables.facts import LaneFacts
 
 BY_THE_STARTS = (ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
 """Only a whole history shows these: a delivery that nobody wrote down looks like none."""
@@ -24,7 +24,7 @@ def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomal
     share = lane.share
     if share is None:
         return reasons
-    found = facts.share or ShareFacts()
+    found = facts.share or ShareLedger(group=share_group_of(lane.lane))
     if not run.has_log:
         reasons[ShareAnomaly.NEVER_DELIVERED] = "there is no final log (log/)"
     elif share.isolation == READ_COMMITTED and lane.transactional is not None and not run.has("replicas"):
@@ -52,7 +52,7 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
     reasons: dict[AnyAnomaly, str] = {}
     if lane.share is None:
         return reasons
-    found = facts.share or ShareFacts()
+    found = facts.share or ShareLedger(group=share_group_of(lane.lane))
     if missing := lane.partitions - found.reported:
         why = f"share_starts/ holds no start offset of {counted(missing, 'partition')}"
         reasons.update(dict.fromkeys((*BY_THE_STARTS, ShareAnomaly.SHARE_START_WENT_BACK), why))
@@ -71,21 +71,3 @@ def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
     if lane.share is None or facts.share is None or not facts.share.doubled:
         return []
     return [f"deliveries/ holds {counted(facts.share.doubled, 'row')} of the lane twice"]
-
-
-def share_ledger(lane: Lane, facts: LaneFacts) -> ShareLedger | None:
-    """The lane's share group in verdict.json."""
-    found = facts.share
-    if lane.share is None or found is None:
-        return None
-    return ShareLedger(
-        group=share_group_of(lane.lane),
-        members=found.members,
-        deliveries=found.deliveries,
-        accepted=found.accepted,
-        released=found.released,
-        rejected=found.rejected,
-        refused=found.refused,
-        in_doubt=found.in_doubt,
-        undrained=found.undrained,
-    )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafka_chaos.contract.ledger import GroupLedger
+from kafka_chaos.contract.ledger import GroupLedger, ShareLedger
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +99,6 @@ class TransactionFacts:
     entangled: int = 0
 
 
-class ShareFacts(NamedTuple):
-    """The share group of a lane, as `statements/facts/shares.sql` counts it."""
-
-    deliveries: int = 0
-    members: int = 0
-    accepted: int = 0
-    released: int = 0
-    rejected: int = 0
-    refused: int = 0
-    in_doubt: int = 0
-    unasked: int = 0
-    doubled: int = 0
-    reported: int = 0
-    undrained: int = 0
-
-
 class Pulse(NamedTuple):
     """The first and the last moment of one second at which something happened in a partition; None: in no known one.
 
@@ -169,7 +153,7 @@ class LaneFacts:
     pulses: tuple[Pulse, ...] = ()
     owned: tuple[Owned, ...] = ()
     awaited: tuple[Awaited, ...] = ()
-    share: ShareFacts | None = None
+    share: ShareLedger | None = None
 
     def total(self, name: str) -> int:
         """The sum of a count over all partitions."""

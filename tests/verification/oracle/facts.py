@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT, UNANSWERED
@@ -90,7 +91,7 @@ def facts_of(run: RunDirectory, lane: Lane, view: View, groups: Sequence[Group])
         groups=tuple(map(_group, groups)),
         without_input=unnamed if lane.loop is not None else 0,
         pulses=pulses_of(view.history, run.events.passing.get(lane.lane, ())) if lane.lane in run.timings else (),
-        share=None if lane.share is None else share_facts(view),
+        share=None if lane.share is None else share_facts(view, share_group_of(lane.lane)),
         owned=owned_by(groups) if lane.lane in run.timings else (),
         awaited=awaited_in(view.history) if lane.lane in run.timings else (),
     )

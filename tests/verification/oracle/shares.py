@@ -9,7 +9,7 @@ from itertools import permutations
 
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.share import Share
-from kafka_chaos.verification.tables.facts import ShareFacts
+from kafka_chaos.contract.ledger import ShareLedger
 from tests.verification.oracle.rows import Delivery, Finding, Identity, Place, View, named
 
 
@@ -154,13 +154,14 @@ FOUND = tuple(finder.__name__[1:] for finder in FINDERS)
 """The anomalies that `find_in_share` finds."""
 
 
-def share_facts(view: View) -> ShareFacts:
+def share_facts(view: View, group: str) -> ShareLedger:
     """The counts of a share group's rows."""
     rows = view.history.deliveries
     done = Counter(row.acknowledgement for row in rows if row.outcome == "ok")
     outcomes = Counter(row.outcome for row in rows)
     past = past_of(view)
-    return ShareFacts(
+    return ShareLedger(
+        group=group,
         deliveries=len(rows),
         members=len({row.member for row in rows}),
         accepted=done["accept"],
