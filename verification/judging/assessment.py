@@ -3,7 +3,7 @@
 Guarantee: names every reason. Pure Python, no Spark.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from kafka_chaos.contract import ledger as contract
@@ -17,9 +17,6 @@ from kafka_chaos.verification.recovery import evidence as of_recovery
 from kafka_chaos.verification.shares import evidence as of_shares
 from kafka_chaos.verification.tables.facts import LaneFacts
 from kafka_chaos.verification.transactions import evidence as of_transactions
-
-HISTORY = ("produced", "consumed", "log")
-"""The tables that show all anomalies except those of replicas."""
 
 
 class Family(Protocol):
@@ -39,16 +36,17 @@ FAMILIES: tuple[Family, ...] = (of_transactions, of_groups, of_shares, of_recove
 """The families that only some lanes have, and that of recovery. Those of all lanes are in `rules.py`."""
 
 
-def unread(run: RunDirectory, tables: Mapping[str, contract.TableLedger], names: Iterable[str]) -> tuple[str, ...]:
-    """Why these tables were not read in full, each row once."""
-    problems: list[str] = []
-    for name in names:
-        problems += run.tables[name].unread
-        table = tables.get(name)
-        if table is not None and table.rows_as_read != table.rows_by_footer:
-            read, there = table.rows_as_read, table.rows_by_footer
-            problems.append(f"{name}/ holds {there} rows by its files' footers, but {read} were read")
-    return tuple(problems)
+def unread(run: RunDirectory, tables: Mapping[str, contract.TableLedger]) -> dict[str, tuple[str, ...]]:
+    """By table why it was not read in full, each row once."""
+    problems: dict[str, tuple[str, ...]] = {}
+    for name, table in run.tables.items():
+        why, ledger = table.unread, tables.get(name)
+        if ledger is not None and ledger.rows_as_read != ledger.rows_by_footer:
+            read, there = ledger.rows_as_read, ledger.rows_by_footer
+            why = (*why, f"{name}/ holds {there} rows by its files' footers, but {read} were read")
+        if why:
+            problems[name] = why
+    return problems
 
 
 def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyAnomaly, str]:

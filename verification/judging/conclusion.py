@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
-from kafka_chaos.contract.columns import OF_SHARES, OF_TRANSACTIONS
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
@@ -16,7 +15,7 @@ from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
-from kafka_chaos.verification.judging.assessment import HISTORY, unread
+from kafka_chaos.verification.judging.assessment import unread
 from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import Observation, RunVerdict
@@ -47,9 +46,7 @@ def concluded(
 ) -> RunVerdict:
     """The verdict on what an engine found."""
     tables = _as_read(run, examined)
-    missing = unread(run, tables, (*HISTORY, *OF_TRANSACTIONS))
-    missing_replicas = unread(run, tables, ["replicas"])
-    missing_commits = unread(run, tables, ["commits", *OF_SHARES])
+    missing = unread(run, tables)
     lanes = tuple(
         judge(
             LaneEvidence(
@@ -59,8 +56,6 @@ def concluded(
                 predictions[lane.lane],
                 {anomaly: seen for (name, anomaly), seen in examined.observed.items() if name == lane.lane},
                 unread=missing,
-                unread_replicas=missing_replicas,
-                unread_commits=missing_commits,
                 lost_input=_lost_input(lane, examined),
             )
         )

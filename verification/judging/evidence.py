@@ -24,10 +24,9 @@ from kafka_chaos.verification.transactions.evidence import transactions_ledger
 class LaneEvidence:
     """What there is to judge a lane by.
 
-    `found`: what the engine found of its anomalies. `unread`: why produced/, consumed/ or log/ were not read in full;
-    then no finding is certain. `unread_replicas`: the same for replicas/, which shows how transactions ended.
-    `unread_commits`: the same for commits/, deliveries/ and share_starts/. `lost_input`: how many records the source of
-    the lane's loop lost after they had been read; the model takes it to keep them.
+    `found`: what the engine found of its anomalies. `unread`: by table why it was not read in full; then no finding is
+    certain that rests on it. `lost_input`: how many records the source of the lane's loop lost after they had been
+    read; the model takes it to keep them.
     """
 
     run: RunDirectory
@@ -35,9 +34,7 @@ class LaneEvidence:
     facts: LaneFacts
     prediction: LanePrediction
     found: Mapping[AnyAnomaly, Observation] = field(default_factory=dict)
-    unread: tuple[str, ...] = ()
-    unread_replicas: tuple[str, ...] = ()
-    unread_commits: tuple[str, ...] = ()
+    unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lost_input: int = 0
 
     @cached_property

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Trait, Verdict
+from kafka_chaos.contract.columns import OF_SHARES
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly, Cause
 from kafka_chaos.contract.lane.groups import GroupAnomaly
@@ -148,11 +149,10 @@ def judge(lane: LaneEvidence) -> LaneVerdict:
 
 def _is_anything_unread(lane: LaneEvidence) -> bool:
     """Whether a table that shows the lane's anomalies was not read in full."""
-    return bool(
-        lane.unread
-        or (lane.unread_replicas and lane.lane.transactional is not None)
-        or (lane.unread_commits and (lane.lane.group_anomalies or lane.lane.share))
-    )
+    needless = set() if lane.lane.transactional is not None else {"replicas"}
+    if not (lane.lane.group_anomalies or lane.lane.share):
+        needless |= {"commits", *OF_SHARES}
+    return not needless.issuperset(lane.unread)
 
 
 def _of_what_is_not_judged(

@@ -49,7 +49,7 @@ def left_out(lane: LaneEvidence) -> list[str]:
 
 
 def _tables_not_read(lane: LaneEvidence) -> Iterator[Doubt]:
-    yield from map(Doubt, (*lane.unread, *lane.unread_replicas, *lane.unread_commits))
+    yield from (Doubt(why) for of_table in lane.unread.values() for why in of_table)
 
 
 def _tables_announced(lane: LaneEvidence) -> Iterator[Doubt]:

@@ -60,7 +60,8 @@ def verdict_of(
     observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
     facts = LaneFacts({0: FULL}, 0, {0: REPLICAS}, groups=groups, without_input=without_input)
     prediction = LanePrediction(predicted, "model", (), "digest")
-    given: dict[str, Any] = {"unread_commits": unread_commits, "lost_input": lost_input}
+    unread = {"commits": unread_commits} if unread_commits else {}
+    given: dict[str, Any] = {"unread": unread, "lost_input": lost_input}
     return judge(LaneEvidence(run, lane, facts, prediction, observed, **given))  # type: ignore[arg-type]
 
 

@@ -50,9 +50,9 @@ def verdict_of(
     steps: tuple[str, ...] = (),
     unjudged: int = 0,
     replicas: dict[int, ReplicaFacts] | None = None,
-    unread: tuple[str, ...] = (),
+    unread: dict[str, tuple[str, ...]] | None = None,
 ) -> LaneVerdict:
     predicted = LanePrediction(dict.fromkeys(Anomaly, Status.FORBIDDEN) | (statuses or {}), "model", steps, "digest")
     observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
     of_lane = LaneFacts({0: facts} if facts else {}, unjudged, {0: replicas} if replicas else {})
-    return judge(LaneEvidence(directory, lane, of_lane, predicted, observed, unread=unread))
+    return judge(LaneEvidence(directory, lane, of_lane, predicted, observed, unread=unread or {}))

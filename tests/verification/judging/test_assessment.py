@@ -162,10 +162,10 @@ def test_tables_that_were_not_read_in_full_are_named() -> None:
         "produced": TableLedger(files=(), rows_by_footer=10, rows_as_read=9),
         "log": TableLedger(files=(), rows_by_footer=5, rows_as_read=5),
     }
-    assert unread(directory, read, ("produced", "consumed", "log")) == (
-        "produced/ holds 10 rows by its files' footers, but 9 were read",
-        "log/_late.parquet is hidden",
-    )
+    assert unread(directory, read) == {
+        "produced": ("produced/ holds 10 rows by its files' footers, but 9 were read",),
+        "log": ("log/_late.parquet is hidden",),
+    }
 
 
 def test_what_is_not_judged_is_named_and_says_why() -> None:

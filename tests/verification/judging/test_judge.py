@@ -101,7 +101,7 @@ def test_a_loss_that_was_found_counts_although_others_could_not_be_judged() -> N
 
 
 def test_what_was_not_read_makes_even_a_violation_unknown() -> None:
-    lane = verdict_of(run(), counts={Anomaly.DUPLICATE: 3}, unread=("log/_x.parquet is hidden",))
+    lane = verdict_of(run(), counts={Anomaly.DUPLICATE: 3}, unread={"log": ("log/_x.parquet is hidden",)})
     assert lane.verdict == Verdict.UNKNOWN
     assert lane.reasons == ("duplicate is forbidden and was found: 3", "log/_x.parquet is hidden")
 

@@ -54,7 +54,8 @@ def verdict_of(
     )
     observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
     of_lane = LaneFacts({0: partition}, 0, {0: replicas}, facts)
-    return judge(LaneEvidence(run, lane, of_lane, predicted, observed, unread_replicas=unread_replicas))  # type: ignore[arg-type]
+    unread = {"replicas": unread_replicas} if unread_replicas else {}
+    return judge(LaneEvidence(run, lane, of_lane, predicted, observed, unread=unread))  # type: ignore[arg-type]
 
 
 def not_judged(verdict: LaneVerdict) -> set[str]:
