@@ -67,7 +67,7 @@ def batches_where(
                         kept = batch.column(name) if name in there else pa.nulls(len(batch), values.type)
                         batch = batch.filter(pc.is_in(kept, values.cast(kept.type)))
                     arrays = [
-                        _as(batch.column(field.name), field.type)
+                        batch.column(field.name).cast(field.type)
                         if field.name in there
                         else pa.nulls(len(batch), field.type)
                         for field in schema
@@ -75,10 +75,6 @@ def batches_where(
                     yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
         except (pa.ArrowException, OSError) as error:
             raise RunDirectoryError(path, "can't be read, expected a whole Parquet file") from error
-
-
-def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    return column if column.type == kind else column.cast(kind)
 
 
 def rows_where(

@@ -79,8 +79,8 @@ def _empty_history(lane: LaneEvidence) -> Iterator[Doubt]:
 
 def _ends_reached(lane: LaneEvidence) -> Iterator[Doubt]:
     has_log = lane.run.has_log
-    for partition, facts in sorted(lane.facts.partitions.items(), key=lambda item: item[0] or 0):
-        if partition is not None and not facts.end_reached(final_log=has_log):
+    for partition, facts in lane.facts.numbered:
+        if not facts.end_reached(final_log=has_log):
             read = facts.read_end
             far = "nothing of it was read" if read is None else f"the last offset read is {read}"
             end = facts.end(final_log=has_log)

@@ -155,6 +155,11 @@ class LaneFacts:
     awaited: tuple[Awaited, ...] = ()
     share: ShareLedger | None = None
 
+    @property
+    def numbered(self) -> list[tuple[int, PartitionFacts]]:
+        """The partitions that are known, in order."""
+        return sorted((number, facts) for number, facts in self.partitions.items() if number is not None)
+
     def total(self, name: str) -> int:
         """The sum of a count over all partitions."""
         return sum(getattr(facts, name) for facts in self.partitions.values())

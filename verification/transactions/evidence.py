@@ -4,8 +4,6 @@ Guarantee: an anomaly of transactions is judged only where its evidence is there
 reason. No lane conforms with one that was not judged.
 """
 
-from collections.abc import Mapping
-
 from kafka_chaos.contract.anomalies import Anomaly, Trait, those
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly
@@ -14,7 +12,7 @@ from kafka_chaos.contract.lane.transactions import READ_COMMITTED, TransactionAn
 from kafka_chaos.contract.ledger import CommittedLedger, TransactionsLedger
 from kafka_chaos.verification.inputs.parquet import rows_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, TransactionFacts
+from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, TransactionFacts
 
 SLACK_NS = 30_000_000_000
 """A broker looks for transactions past their time-out every 10 s; a new coordinator first loads its log."""
@@ -85,7 +83,7 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
 def _was_given_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts, found: TransactionFacts) -> bool:
     """Whether nothing is committed, and each partition with records had a read_committed consumer that stayed until all
     transactions had ended and then ended in order: one that was given nothing is evidence, where nothing was due."""
-    written = {number for number, of in facts.partitions.items() if number is not None and of.log_end is not None}
+    written = {number for number, of in facts.numbered if of.log_end is not None}
     if found.committed or found.in_doubt or any(of.committed_end is not None for of in facts.partitions.values()):
         return False
     of_lane = {"lane": [lane.lane]}
@@ -105,7 +103,7 @@ def _without_markers(facts: LaneFacts) -> list[str]:
     """The partitions of which no replica holds everything up to the end of the log, so that markers may be missing."""
     return [
         f"no replica in replicas/ holds partition {number} whole, up to offset {partition.log_end}"
-        for number, partition in sorted((key, value) for key, value in facts.partitions.items() if key is not None)
+        for number, partition in facts.numbered
         if partition.log_end is not None
         and not any(one.is_whole and one.last >= partition.log_end for one in facts.replicas.get(number, {}).values())
     ]
@@ -114,7 +112,7 @@ def _without_markers(facts: LaneFacts) -> list[str]:
 def _behind(facts: LaneFacts, found: TransactionFacts) -> list[str]:
     """The partitions whose last committed record no read_committed consumer reached."""
     sentences = []
-    for number, partition in sorted((key, value) for key, value in facts.partitions.items() if key is not None):
+    for number, partition in facts.numbered:
         end, read = partition.committed_end, found.read_to.get(number)
         if end is not None and (read is None or read < end):
             sentences.append(f"no read_committed consumer reached offset {end} of partition {number}")
@@ -141,23 +139,20 @@ def transactions_ledger(facts: LaneFacts) -> TransactionsLedger | None:
     found = facts.transactions
     if found is None:
         return None
+    open_at = {end.partition: end.offset for end in found.open_ends}
     return TransactionsLedger(
         rows=found.transactions,
         committed=found.committed,
         aborted=found.aborted,
         in_doubt=found.in_doubt,
         markers=found.markers,
-        partitions=tuple(_committed(number, facts.partitions, found) for number in _numbers(facts)),
+        partitions=tuple(
+            CommittedLedger(
+                partition=number,
+                committed_end=partition.committed_end,
+                read_to=found.read_to.get(number),
+                open_at=open_at.get(number),
+            )
+            for number, partition in facts.numbered
+        ),
     )
-
-
-def _numbers(facts: LaneFacts) -> list[int]:
-    return sorted(number for number in facts.partitions if number is not None)
-
-
-def _committed(
-    number: int, partitions: Mapping[int | None, PartitionFacts], found: TransactionFacts
-) -> CommittedLedger:
-    open_at = next((end.offset for end in found.open_ends if end.partition == number), None)
-    end = partitions[number].committed_end
-    return CommittedLedger(partition=number, committed_end=end, read_to=found.read_to.get(number), open_at=open_at)
