@@ -79,8 +79,14 @@ class _Reader:
         match event:
             case _ if isinstance(event, OfFault):
                 self._note(self.faults.setdefault(event.fault_id, FaultRecord(event.fault_id)), event)
-            case _ if isinstance(event, OfPlace):
-                self._take_of_place(self._place(event), event)
+            case contract.LeaderElected() | contract.IsrChanged() | contract.LogTruncated():
+                self.told.changes.setdefault(self._place(event), []).append(event)
+            case contract.PartitionChanged() | contract.PartitionOffline():
+                self.told.kept.setdefault(self._place(event), []).append(event)
+            case contract.HighWatermark():
+                self.told.reports.setdefault(self._place(event), []).append(event)
+            case contract.LastStableOffset():
+                self.told.stable.setdefault(self._place(event), []).append(event)
             case _ if isinstance(event, OfRun):
                 self._take_of_run(event)
             case _ if isinstance(event, OfClient):
@@ -112,17 +118,6 @@ class _Reader:
             case contract.ConfigurationUnread():
                 unread = f"the run may not read the configuration {', '.join(event.configurations)}"
                 self._doubt_all(f"{unread}: the prediction may be that of another cluster")
-
-    def _take_of_place(self, place: Place, event: OfPlace) -> None:
-        match event:
-            case contract.HighWatermark():
-                self.told.reports.setdefault(place, []).append(event)
-            case contract.LastStableOffset():
-                self.told.stable.setdefault(place, []).append(event)
-            case contract.LeaderElected() | contract.IsrChanged() | contract.LogTruncated():
-                self.told.changes.setdefault(place, []).append(event)
-            case contract.PartitionChanged() | contract.PartitionOffline():
-                self.told.kept.setdefault(place, []).append(event)
 
     def _take_call(self, event: contract.CallNoted) -> None:
         _require_known("call", (event.call,), tuple(CALLS))
