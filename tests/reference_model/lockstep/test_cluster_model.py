@@ -19,22 +19,10 @@ from kafka_chaos.reference_model.protocol.sequences import Refusal, check_batch
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
 
 
-def only(model: ClusterModel, broker: int, name: str) -> object:
-    """A replica's field, where all settled states agree on it."""
-    values = {getattr(state.replica(broker), name) for state in model.states}
-    assert len(values) == 1, values
-    return values.pop()
-
-
 def records(model: ClusterModel, broker: int) -> list[str]:
     logs = {tuple(entry.record for entry in state.replica(broker).log) for state in model.states}
     assert len(logs) == 1, logs
     return list(logs.pop())
-
-
-def acknowledged(model: ClusterModel) -> dict[str, int | None]:
-    (answers,) = {state.acknowledged for state in model.states}
-    return dict(answers)
 
 
 SCENARIO_A = (produce("m1"), produce("m2"), cut(3, 2), step("kill", broker=1))

@@ -25,11 +25,6 @@ def do(model: GroupModel, *names: str, member: int, partition: int = 0) -> None:
         model.apply(group_step(f"member_{name}", member=member, partition=at))
 
 
-def seen(model: GroupModel, **values: object) -> None:
-    """Observations must be allowed, and only they are allowed from then on."""
-    assert model.narrow(Observation(group=GroupObservation(**values))).conforms  # type: ignore[arg-type]
-
-
 def all_seen(model: GroupModel, name: str) -> set[object]:
     return {observe_group(state, model.setup).values()[name] for state in model.states}
 

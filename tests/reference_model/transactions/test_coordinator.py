@@ -7,12 +7,10 @@ from kafka_chaos.reference_model.transactions.rules import V1, V2
 from kafka_chaos.reference_model.transactions.state import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
-    DATA,
     EMPTY,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
-    Entry,
     Status,
 )
 
@@ -57,11 +55,3 @@ def test_how_v2_ends_a_transaction(
     assert end_transaction(known, 4, False, V2).reply is abort
     assert end_transaction(known, 3, True, V2).reply is commit_again
     assert end_transaction(known, 4, True, V2).reply is commit
-
-
-def data(number: int, epoch: int = 0, id: int = 0) -> Entry:
-    return Entry(DATA, id, epoch, number)
-
-
-def marker(kind: int, epoch: int = 0, id: int = 0, coordinator_epoch: int = 0) -> Entry:
-    return Entry(kind, id, epoch, coordinator_epoch)
