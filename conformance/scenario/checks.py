@@ -15,7 +15,7 @@ from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStag
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
 
-_OF_ACTS = OF_ACTS | {"for", "controller"} | {field.name for field in fields(Topic)}
+_OF_ACTS = OF_ACTS | {"for", "controller", "load"} | {field.name for field in fields(Topic)}
 _OF_CLUSTERS = {field.name for field in fields(ClusterProfile)}
 
 

@@ -15,6 +15,7 @@ from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage
+from kafka_chaos.conformance.scenario.upgrade_steps import OF_UPGRADES
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import error_name
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
@@ -189,6 +190,7 @@ def _majority(stage: Stage) -> list[int]:
 
 _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     **OF_REQUESTS,
+    **OF_UPGRADES,
     "topic": lambda stage: stage.topic,
     "entries": lambda stage, broker: stage.replica(broker).log,
     "log starts": lambda stage: [stage.replica(broker).log_start for broker in stage.act.replicas],

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,16 +51,27 @@ class Play:
 
     @contextmanager
     def act(
-        self, name: str, *, profile: ClusterProfile = STEADY, controller: int | None = None, **topic: Any
+        self,
+        name: str,
+        *,
+        profile: ClusterProfile = STEADY,
+        controller: int | None = None,
+        load: Sequence[str] = (),
+        **topic: Any,
     ) -> Iterator[Stage]:
         """An act on a new topic, with the keys of `Topic`.
 
-        `controller` is the broker that must be controller, by default the last of all.
+        `controller` is the broker that must be controller, by default the last of all. `load`: the faults that the load
+        beside the act lives through; without any there is none.
         """
+        from kafka_chaos.conformance.scenario.load import load_beside
+
         wanted = Topic(**topic)
-        with self.pool.leased(profile) as lease:
+        with self.pool.leased(profile) as lease, ExitStack() as beside:
             controller = lease.make_controller(controller or (*wanted.replicas, *wanted.others)[-1])
+            loaded = beside.enter_context(load_beside(lease, load)) if load else None
             with self.stage(lease, name, wanted, controller=controller) as stage:
+                stage.load = loaded
                 yield stage
 
     @contextmanager

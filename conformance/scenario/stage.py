@@ -10,6 +10,7 @@ from kafka_chaos.conformance.scenario.clients import Clients, commit_an_offset, 
 from kafka_chaos.conformance.scenario.controller_steps import ControllerSteps
 from kafka_chaos.conformance.scenario.fault_steps import cuts
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
+from kafka_chaos.conformance.scenario.upgrade_steps import UpgradeSteps
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import NONE, error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
@@ -21,7 +22,7 @@ from kafka_chaos.reference_model.lockstep.stepping import Step
 
 
 @dataclass
-class Stage(ControllerSteps):
+class Stage(ControllerSteps, UpgradeSteps):
     """The running act as a scenario gets it: its steps by name, and all of `LockStep`."""
 
     model: ClusterModel

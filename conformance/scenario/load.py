@@ -1,0 +1,102 @@
+"""Load beside an act, and what Spark finds in it: other topics of the same cluster, verified record by record.
+
+The steps of a scenario wait for conditions, not for times, so the load lasts as long as they do. It needs no proof that
+a fault took effect: each step of the scenario is one. The lanes are judged as those of an experiment are, by what the
+model predicts for them under `faults`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafka_chaos.conformance.scenario.clusters import ClusterLease
+from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
+from kafka_chaos.harness.event_bus import EventBus
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.specs import PhaseSpec
+from kafka_chaos.harness.run.directory import RunDirectoryWriter
+from kafka_chaos.harness.run.observing.collection import leader_ends
+from kafka_chaos.harness.run.phase import PhaseRun, create_topic
+from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
+
+if TYPE_CHECKING:
+    from kafka_chaos.verification import RunVerdict
+
+LANES = (
+    LaneSpec(lane="idempotent", partitions=3, min_insync_replicas=2, acks="all", idempotence=True),
+    LaneSpec(lane="not-idempotent", partitions=3, min_insync_replicas=2, acks="all"),
+)
+_RECORDS_PER_SECOND = 200
+
+
+@dataclass
+class Load:
+    """Lanes under load until `verify`. `faults`: what they live through meanwhile, as in lanes.json."""
+
+    lease: ClusterLease
+    faults: tuple[str, ...]
+    run: PhaseRun
+    directory: RunDirectoryWriter
+    loading: ExitStack
+
+    def topic(self, lane: str) -> str:
+        """The name of a lane's topic."""
+        return next(one.topic_name for one in self.run.phase.lanes if one.lane == lane)
+
+    def verify(self) -> RunVerdict:
+        """End the load, let it settle, and let Spark judge every record."""
+        from kafka_chaos.verification import verify
+
+        self.loading.close()
+        lanes, path = self.run.phase.lanes, self.directory.path
+        (path / RESERVATIONS).unlink()
+        self.directory.write_lanes(lane.as_lane(self.faults, self.lease.cluster.spec) for lane in lanes)
+        stored = [StoredLane(lane.lane, lane.topic_name, lane.partitions) for lane in lanes]
+        collect_stored(self.lease.cluster.brokers.values(), stored, leader_ends(self.run.admin, stored), path)
+        return verify(path)
+
+    def table(self, verdict: RunVerdict) -> list[dict[str, Any]]:
+        """A row per lane: what was acknowledged, what was found, and the longest time without an acknowledgement."""
+        return [
+            {
+                "lane": lane.lane,
+                "verdict": str(lane.verdict),
+                "acknowledged": lane.acknowledged,
+                "lost": lane.count(Anomaly.LOST_WRITE),
+                "duplicates": lane.count(Anomaly.DUPLICATE),
+                "out of order": lane.count(Anomaly.REORDERED),
+                "longest gap, seconds": round(self.run.gaps[lane.lane], 1),
+            }
+            for lane in verdict.lanes
+        ]
+
+
+@contextmanager
+def load_beside(lease: ClusterLease, faults: Sequence[str], lanes: Sequence[LaneSpec] = LANES) -> Iterator[Load]:
+    """Lanes with topics of their own, under load until `Load.verify` or the end of the block."""
+    mark, cluster = secrets.token_hex(3), lease.cluster
+    marked = tuple(lane.model_copy(update={"topic": f"{lane.lane}-{mark}"}) for lane in lanes)
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-load-") as folder, ExitStack() as loading:
+        admin = cluster.admin(topics={lane.lane: lane.topic_name for lane in marked})
+        directory = RunDirectoryWriter(Path(folder), "load")
+        run = PhaseRun(
+            PhaseSpec(phase="load", lanes=marked, workload=WorkloadSpec(rate=_RECORDS_PER_SECOND)),
+            admin,
+            cluster.bootstrap_servers,
+            directory.path,
+            EventBus(),
+            threading.Event(),
+        )
+        for lane in marked:
+            create_topic(admin, lane, brokers=cluster.spec.brokers)
+        admin.await_full_isr(run.lanes)
+        loading.enter_context(run.loaded())
+        yield Load(lease, tuple(faults), run, directory, loading)
