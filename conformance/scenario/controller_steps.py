@@ -1,7 +1,6 @@
 """The steps of scenarios in which a controller's requests are captured, sent in its name, or refused."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,13 +26,11 @@ class ControllerSteps(FaultSteps):
     refusals: dict[str, str] = field(default_factory=dict)
     requests: list[Exchange] = field(default_factory=list)
     """The requests about the topic that the last capture has."""
-    capturing: ExitStack = field(default_factory=ExitStack)
-    """Ends a capture; with the act at the latest."""
     _capture: Capture | None = None
 
     def capture(self) -> None:
         """From now on the controller's requests are captured, on a cluster with links."""
-        self._capture = self.capturing.enter_context(captured(self.lease.cluster))
+        self._capture = self.watching.enter_context(captured(self.lease.cluster))
 
     def end_capture(self, api: str = "", broker: int = 0) -> None:
         """End the capture, once every request is answered, and an `api` request about the topic to this broker is.
@@ -50,7 +47,7 @@ class ControllerSteps(FaultSteps):
         if api:
             capture.await_exchange(is_awaited, f"{api} to broker {broker}")
         capture.await_answers()
-        self.capturing.close()
+        self.watching.close()
         self.requests = [sent for sent in capture.exchanges() if sent.states_of(self.topic)]
         self.expect("Frames and connections that the links could not read", capture.unread, 0)
 

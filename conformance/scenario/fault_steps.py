@@ -8,6 +8,7 @@ recovers the log: indexes are rebuilt there, the leader epochs cut to the log's 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,8 @@ class FaultSteps(LockStep):
     _cuts: dict[Channel, Fault] = field(default_factory=dict)
     _unknown: Sequence[Channel] = ()
     """Brokers that a producer does not ask before a frozen broker continues."""
+    watching: ExitStack = field(default_factory=ExitStack)
+    """Ends what steps have begun to watch; with the act at the latest."""
 
     def lose_power(self, broker: int, *, kept: int, lost: str) -> None:
         """A broker that was killed loses what it had not flushed; `lost` is what, as the story says it."""
@@ -108,6 +111,10 @@ class FaultSteps(LockStep):
     def stop(self, broker: int) -> None:
         """SIGTERM: a controlled shutdown."""
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("stop", broker=broker))
+
+    def stop_without_control(self, broker: int) -> None:
+        """SIGTERM to a broker whose controlled shutdown is switched off."""
+        self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("kill", broker=broker))
 
     def start(self, broker: int, *, how: str = "") -> None:
         """Restart a broker; `how`: what the story says of it."""

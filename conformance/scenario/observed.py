@@ -236,6 +236,8 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "moment in the metadata": _moment_in_metadata,
     "now": lambda stage: round(time.time() - stage.clock_started, 3),
     "who logged": lambda stage, where, *parts: first_logged(stage, where, *parts)[1],
+    "logged": lambda stage, broker, *parts: _logged(stage, stage.node(broker), *parts),
+    "was logged": lambda stage, broker, *parts: bool(_logged(stage, stage.node(broker), *parts)),
     "lines of controller": lambda stage, one, text: _logged(stage, stage.controller_node(one), text),
     "rise": lambda stage, *moments: sorted(map(float, moments)) == [*map(float, moments)],
     "most passes before": lambda stage, moment, last: 2 * float(moment) > float(last),

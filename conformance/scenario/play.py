@@ -106,7 +106,7 @@ class Play:
         with Clients(lease.cluster.bootstrap_servers, made) as clients:
             observer = ReplicaObserver(lease.cluster, lease.metadata, clients, made, everyone)
             stage = Stage(lease, made, model, act, clients, observer, self.notify)
-            with stage.capturing:
+            with stage.watching:
                 stage.settle("The topic is created; all replicas are in sync.")
                 yield stage
 

@@ -1,8 +1,7 @@
 """Scenarios by id, from the YAML files of packages that the entry point group `kafka_chaos.scenarios` names.
 
 Such a package has `documents.toml`: the source of each of its scenarios by id, in the order in which they are listed,
-run and documented, and where the documents and the brokers differ. In its YAML files (`script.py`) a scenario has
-`acts`, or names with `play` a function of a module that takes a `Play`.
+run and documented, and where the documents and the brokers differ. Its YAML files have the `acts` (`script.py`).
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def folders() -> Mapping[str, Path]:
 
 @cache
 def all_scenarios() -> Mapping[str, Scenario]:
-    """Every scenario by id, in the order of the packages and of their documents. Modules of steps are not imported.
+    """Every scenario by id, in the order of the packages and of their documents.
 
     The files are read once in a process.
     """
@@ -127,23 +126,15 @@ def _in_files(package: str, folder: Path, sources: Mapping[str, Source]) -> Iter
     for path in sorted(folder.rglob("*.yaml")):
         content = YAML(typ="safe").load(path)
         for name, entry in content["scenarios"].items():
-            module = entry["play"].partition(":")[0] if "play" in entry else None
-            file = f"{_folder(module)}.py" if module else f"{_folder(package)}/{path.relative_to(folder).as_posix()}"
+            root = package.removeprefix("kafka_chaos.").replace(".", "/")
+            file = f"{root}/{path.relative_to(folder).as_posix()}"
             story = " ".join(entry["story"].split())
             play = _played(entry, content)
             yield Scenario(name, sources[name], entry["title"], story, file, play, entry.get("needs_zookeeper"))
 
 
-def _folder(package: str) -> str:
-    return package.removeprefix("kafka_chaos.").replace(".", "/")
-
-
 def _played(entry: Mapping[str, Any], file: Mapping[str, Any]) -> Callable[[Play], None]:
     def play(play: Play) -> None:
-        if "play" in entry:
-            module, _, function = entry["play"].partition(":")
-            getattr(importlib.import_module(module), function)(play)
-            return
         from kafka_chaos.conformance.scenario.script import play_acts
 
         play_acts(play, entry["acts"], file)

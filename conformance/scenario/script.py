@@ -23,7 +23,7 @@ whose values fill its places. With `group`, the keys of `Group`, a group of memb
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -52,17 +52,18 @@ def play_acts(play: Play, acts: Sequence[Mapping[str, Any]], file: Mapping[str, 
     """Play the acts of a scenario, in a file with these `clusters` and `parts`."""
     clusters = {name: ClusterProfile(**keys) for name, keys in file.get("clusters", {}).items()}
     clusters |= {"steady": STEADY, "quick": QUICK}
+    remembered: dict[str, Any] = {}
     for act in acts:
         for values in act.get("for", [{}]):
             of_values = filled({key: value for key, value in act.items() if key != "for"}, values)
             parts = file.get("parts", {})
             with _entered(play, clusters, of_values) as stage:
                 if "group" not in of_values:
-                    _Script(stage, parts).take(of_values["steps"])
+                    _Script(stage, parts, remembered).take(of_values["steps"])
                     continue
-                _Script(stage, parts).take(of_values["before"])
+                _Script(stage, parts, remembered).take(of_values["before"])
                 with group_on(stage, Group(**of_values["group"]), **of_values["reads"]) as group:
-                    _Script(group, parts).take(of_values["steps"])
+                    _Script(group, parts, remembered).take(of_values["steps"])
 
 
 def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[str, Any]) -> AbstractContextManager[Any]:
@@ -95,11 +96,11 @@ def filled(value: Any, values: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """Steps on a stage; `parts` by name, and what was remembered."""
+    """Steps on a stage; `parts` by name, and what was remembered in this act and in those before it."""
 
     stage: AnyStage
     parts: Mapping[str, Any]
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any]
 
     def take(self, steps: Sequence[Any]) -> None:
         """Take steps, one after the other; a step may stand for several."""

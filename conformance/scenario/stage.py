@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_chaos.conformance.scenario.availability import AvailabilitySteps
 from kafka_chaos.conformance.scenario.clients import Clients, commit_an_offset, read_to_end
 from kafka_chaos.conformance.scenario.controller_steps import ControllerSteps
 from kafka_chaos.conformance.scenario.fault_steps import cuts
@@ -22,7 +23,7 @@ from kafka_chaos.reference_model.lockstep.stepping import Step
 
 
 @dataclass
-class Stage(ControllerSteps, UpgradeSteps):
+class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     """The running act as a scenario gets it: its steps by name, and all of `LockStep`."""
 
     model: ClusterModel

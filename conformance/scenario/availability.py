@@ -1,0 +1,133 @@
+"""The time that no broker serves each partition: all brokers are polled continuously for the partitions they lead.
+
+A partition is served if some broker answers ListOffsets for the latest offset, which only a leader does. The result is
+the longest time between two answers. Its resolution is the time between two polls, which is reported too.
+"""
+
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Producer
+
+from kafka_chaos.conformance.scenario.fault_steps import FaultSteps
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.signals import new_client
+
+_ANSWER_TIMEOUT_S = 0.5
+_RECORDS = 20
+
+
+@dataclass
+class Availability:
+    """The longest gap of each (topic, partition), in seconds; `topics` has the number of partitions by topic."""
+
+    topics: Mapping[str, int]
+    longest_gap: dict[tuple[str, int], float] = field(default_factory=dict)
+    longest_round: float = 0.0
+    _last: dict[tuple[str, int], float] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ending: threading.Event = field(default_factory=threading.Event)
+
+    def note(self, served: list[tuple[str, int]], *, seconds: float = 0.0) -> None:
+        """Note that these partitions are served now, as a poll that took `seconds` has shown."""
+        now = time.monotonic()
+        with self._lock:
+            self.longest_round = max(self.longest_round, seconds)
+            for place in served:
+                gap = now - self._last.get(place, now)
+                self.longest_gap[place], self._last[place] = max(self.longest_gap.get(place, 0.0), gap), now
+
+    @contextmanager
+    def polled(self, addresses: list[str]) -> Iterator[None]:
+        """Poll all brokers during the block; then the gaps are final."""
+        everything = [(topic, number) for topic, count in self.topics.items() for number in range(count)]
+        self.note(everything)
+        with ThreadPoolExecutor(len(addresses)) as threads:
+            pollers = [threads.submit(self._poll, address) for address in addresses]
+            try:
+                yield
+            finally:
+                self._ending.set()
+        for poller in pollers:
+            # A poller that failed would count as downtime: raise its error.
+            poller.result()
+        self.note(everything)
+
+    def table(self) -> list[dict[str, Any]]:
+        """A row per topic: the time without a leader in seconds, and the resolution."""
+        rows = []
+        for topic, count in self.topics.items():
+            gaps = [gap for (name, _), gap in self.longest_gap.items() if name == topic]
+            times = {"median seconds without a leader": statistics.median(gaps), "longest": max(gaps)}
+            rounded = {name: round(value, 3) for name, value in (times | {"resolution": self.longest_round}).items()}
+            rows.append({"partitions": count, **rounded})
+        return rows
+
+    def _poll(self, address: str) -> None:
+        while not self._ending.is_set():
+            try:
+                with BrokerClient(address, timeout=_ANSWER_TIMEOUT_S) as client:
+                    while not self._ending.is_set():
+                        began = time.monotonic()
+                        answers = client.latest_offsets({topic: range(count) for topic, count in self.topics.items()})
+                        served = [place for place, (error, _) in answers.items() if error == NONE]
+                        self.note(served, seconds=time.monotonic() - began)
+                        self._ending.wait(0.005)
+            except BrokerUnreachable:
+                self._ending.wait(0.02)
+
+
+@dataclass
+class AvailabilitySteps(FaultSteps):
+    """The faults of a running act, and how long no broker serves the partitions of further topics."""
+
+    availability: Availability = field(default_factory=lambda: Availability({}))
+
+    def lead_many(self, *counts: int) -> None:
+        """Topics with so many partitions each, which the act's first broker leads, with some records in each."""
+        admin, first = self.lease.admin, self.act.replicas[0]
+        topics = {f"{self.topic}-of-{count}": count for count in counts}
+        for topic, count in topics.items():
+            admin.create_topic(topic, replica_assignment=[list(self.act.replicas)] * count, configs={})
+        admin.await_full_isr(list(topics))
+        producer = new_client(Producer, {"bootstrap.servers": self.lease.cluster.bootstrap_servers, "log_level": 0})
+        for topic, count in topics.items():
+            for partition in range(count):
+                for number in range(_RECORDS):
+                    producer.produce(topic, value=str(number), partition=partition)
+        wait_until(lambda: producer.flush(1) == 0, f"the topics that broker {first} leads to be filled", timeout=60)
+        self.availability = Availability(topics)
+
+    def poll_leaders(self) -> None:
+        """From now on all brokers are polled for the partitions that they lead."""
+        addresses = [self.lease.cluster.client_address(broker) for broker in self.act.replicas]
+        self.watching.enter_context(self.availability.polled(addresses))
+
+    def end_polling(self) -> None:
+        """End the polls once other brokers lead all of these partitions."""
+        first = self.act.replicas[0]
+
+        def moved() -> bool:
+            states = [one for topic in self.availability.topics for one in self.lease.admin.partitions(topic).values()]
+            return bool(states) and all(state.leader not in (None, first) for state in states)
+
+        wait_until(moved, f"others than broker {first} to lead", timeout=60, interval=0.1)
+        self.watching.close()
+
+    @property
+    def downtime(self) -> list[dict[str, Any]]:
+        """As `Availability.table`."""
+        return self.availability.table()
+
+    @property
+    def median_downtime(self) -> float:
+        """The median over all partitions, in seconds."""
+        return statistics.median(self.availability.longest_gap.values())

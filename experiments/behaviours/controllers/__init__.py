@@ -1,1 +1,0 @@
-"""Controllers: how they are replaced, how they elect leaders, and what they send."""
