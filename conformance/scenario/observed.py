@@ -14,7 +14,7 @@ from kafka_chaos.conformance.scenario.groups.stage import GroupStage
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.stage import Stage
-from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage
+from kafka_chaos.conformance.scenario.transactions.stage import ID, TransactionsStage
 from kafka_chaos.conformance.scenario.upgrade_steps import OF_UPGRADES
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import error_name
@@ -252,15 +252,31 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
 }
 """Names for a file besides the attributes of `Stage`, `Observation` and `ReplicaObservation`."""
 
+
+def _names(stage: TransactionsStage, partition: int) -> list[str]:
+    """The records and markers of a partition after the last step."""
+    return [name for _, name, _ in stage.now.partitions[partition].log]
+
+
 _OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
-    "given": lambda stage: [stage.committed(), stage.uncommitted()],
+    "error": lambda stage, producer: stage.clients.known[producer].error,
+    "has another coordinator": lambda stage: stage.coordinator != stage.killed,
+    "committed": lambda stage, partition=0: stage.now.partitions[partition].read_committed,
+    "uncommitted": lambda stage, partition=0: stage.now.partitions[partition].read_uncommitted,
+    "given": lambda stage: [stage.now.partitions[0].read_committed, stage.now.partitions[0].read_uncommitted],
+    "log": lambda stage, partition=0: _names(stage, partition),
+    "stable": lambda stage, partition=0: [
+        stage.now.partitions[partition].last_stable_offset,
+        stage.now.partitions[partition].high_watermark,
+    ],
+    "transaction": lambda stage: [stage.now.transactions[ID].state, stage.now.transactions[ID].epoch],
     "an offset is pending": lambda stage: stage.now.offsets is not None and stage.now.offsets.pending,
-    "end of log": lambda stage, partition, count: stage.log(partition)[-count:],
+    "end of log": lambda stage, partition, count: _names(stage, partition)[-count:],
     "epochs of log": lambda stage, partition: [epoch for _, _, epoch in stage.now.partitions[partition].log],
     "marker epochs": lambda stage, partition: [
         epoch for _, name, epoch in stage.now.partitions[partition].log if name in ("COMMIT", "ABORT")
     ],
-    "state": lambda stage: stage.transaction[0],
+    "state": lambda stage: stage.now.transactions[ID].state,
     "epoch of": lambda stage, producer: stage.now.producers[producer].epoch,
     "line of leader": lambda stage, partition, *parts: stage.await_line(stage.leader(partition), *parts),
 }

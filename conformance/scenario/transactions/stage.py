@@ -37,7 +37,8 @@ class TransactionsStage(LockStep):
     clients: Producers
     observer: TransactionsObserver
     _held: list[tuple[Hold, int]] = field(default_factory=list)
-    _killed: int | None = None
+    killed: int | None = None
+    """The coordinator that was killed."""
 
     # --- Producers -------------------------------------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class TransactionsStage(LockStep):
 
     def kill_coordinator(self) -> None:
         """SIGKILL of the coordinator; another broker takes over."""
-        broker = self._killed = self.coordinator
+        broker = self.killed = self.coordinator
         self._take(f"The coordinator, broker {broker}, is killed (SIGKILL).", self.node(broker).kill, "fail_over")
 
     # --- What is there ---------------------------------------------------------------------------------------------
@@ -151,11 +152,6 @@ class TransactionsStage(LockStep):
         """The broker that coordinates the transactional ids: __transaction_state has one partition."""
         return coordinator_of(self.lease.cluster, self.transactional_id)
 
-    @property
-    def has_another_coordinator(self) -> bool:
-        """Whether the coordinator is another one than the broker that was killed."""
-        return self.coordinator != self._killed
-
     def leader(self, partition: int) -> int:
         """The broker that leads a partition."""
         return leader_of(self.lease.cluster, self.topic, partition)
@@ -169,33 +165,6 @@ class TransactionsStage(LockStep):
     def offset(self) -> int:
         """The group's offset after the last step; it begins with 0."""
         return (self.now.offsets.committed or 0) if self.now.offsets is not None else 0
-
-    def error(self, producer: str) -> str:
-        """Kafka's name of the last answer that a producer got."""
-        return self.clients.known[producer].error
-
-    def committed(self, partition: int = 0) -> list[str]:
-        """The reads of a read_committed consumer after the last step."""
-        return list(self.now.partitions[partition].read_committed)
-
-    def uncommitted(self, partition: int = 0) -> list[str]:
-        """The reads of a read_uncommitted consumer after the last step."""
-        return list(self.now.partitions[partition].read_uncommitted)
-
-    def log(self, partition: int = 0) -> list[str]:
-        """The records and markers of a partition after the last step."""
-        return [name for _, name, _ in self.now.partitions[partition].log]
-
-    def stable(self, partition: int = 0) -> tuple[int, int]:
-        """The last stable offset and the high watermark of a partition after the last step."""
-        found = self.now.partitions[partition]
-        return found.last_stable_offset, found.high_watermark
-
-    @property
-    def transaction(self) -> tuple[str, int]:
-        """State and epoch of the first transactional id after the last step."""
-        found = self.now.transactions[ID]
-        return found.state, found.epoch
 
     def _release(self) -> None:
         while self._held:
