@@ -70,8 +70,7 @@ def test_a_late_record_is_taken_unless_leaders_verify(
             record = thread.submit(late.write, producer, "t", 0, "late", sequence=0)
             wait_until(lambda: (link.tally("late") or {"taken": 0})["taken"], "the record to wait", timeout=10)
 
-            error, _ = client.end(producer, commit=False)
-            assert error == NONE
+            assert client.end(producer, commit=False) == NONE
             wait_until(lambda: held(lease) == ["ABORT"], "the marker", timeout=20, seen=lambda: str(held(lease)))
             link.lift("late", release=True)
             assert error_name(record.result(timeout=30)) == answer
@@ -88,11 +87,14 @@ def connected(lease: ClusterLease) -> TransactionClient:
 def begun(client: TransactionClient) -> Producer:
     """A new producer, once the coordinator has loaded what it coordinates."""
 
-    def given() -> Producer | None:
-        error, producer = client.initialise(Producer("tx"), timeout_ms=60_000)
-        return producer if error == NONE else None
-
-    return wait_until(given, "the coordinator to give out a producer id", timeout=30, interval=0.2)
+    producer = Producer("tx")
+    wait_until(
+        lambda: client.initialise(producer, timeout_ms=60_000) == NONE,
+        "the coordinator to give out a producer id",
+        timeout=30,
+        interval=0.2,
+    )
+    return producer
 
 
 def held(lease: ClusterLease) -> list[str]:

@@ -5,7 +5,7 @@ has. Where that `bumps`, as Java clients of 4.0 and later do (KIP-890, part 2), 
 transaction, and every end of one brings the next epoch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.wire.kafka_python import (
@@ -31,14 +31,22 @@ _DESCRIBE = 0
 _PRODUCE_TIMEOUT = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Producer:
-    """A transactional id with the producer id and epoch that its coordinator has given out."""
+    """One incarnation of a producer: its transactional id, with the producer id and epoch of its coordinator.
+
+    By partition, it has `sent` so many records in its epoch; those that it `added` are in its transaction. `error` is
+    Kafka's name of the last answer, `reply` its meaning.
+    """
 
     transactional_id: str
+    bumps: bool = False
     id: int = -1
     epoch: int = -1
-    bumps: bool = False
+    sent: dict[int, int] = field(default_factory=dict)
+    added: set[int] = field(default_factory=set)
+    error: str = "NONE"
+    reply: str = "OK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +61,8 @@ class DescribedTransaction:
 class TransactionClient(BrokerClient):
     """A connection to a broker that coordinates transactions or a group, or leads a partition. Errors are codes."""
 
-    def initialise(self, producer: Producer, *, timeout_ms: int) -> tuple[int, Producer]:
-        """InitProducerId of a new incarnation: the error, and the producer with its id and epoch."""
+    def initialise(self, producer: Producer, *, timeout_ms: int) -> int:
+        """InitProducerId of a new incarnation, which gets its id and epoch."""
         request = InitProducerIdRequest(
             transactional_id=producer.transactional_id,
             transaction_timeout_ms=timeout_ms,
@@ -63,8 +71,8 @@ class TransactionClient(BrokerClient):
             version=self._version(InitProducerIdRequest, _INIT_PRODUCER_ID),
         )
         answer = self.request(request)
-        begun = Producer(producer.transactional_id, answer.producer_id, answer.producer_epoch, producer.bumps)
-        return int(answer.error_code), begun
+        producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
+        return int(answer.error_code)
 
     def add_partition(self, producer: Producer, topic: str, partition: int) -> int:
         """AddPartitionsToTxn for one partition."""
@@ -124,14 +132,13 @@ class TransactionClient(BrokerClient):
         )
         return int(self.request(request).topics[0].partitions[0].error_code)
 
-    def end(self, producer: Producer, *, commit: bool) -> tuple[int, Producer]:
-        """EndTxn: the error, and the producer with the epoch that it goes on with."""
+    def end(self, producer: Producer, *, commit: bool) -> int:
+        """EndTxn; the producer goes on with the epoch of the answer, if it `bumps`."""
         version = self._version(EndTxnRequest, _END_BUMPS if producer.bumps else _END)
         answer = self.request(EndTxnRequest(committed=commit, version=version, **_named(producer)))
-        if not producer.bumps or answer.error_code != NONE:
-            return int(answer.error_code), producer
-        following = Producer(producer.transactional_id, answer.producer_id, answer.producer_epoch, producer.bumps)
-        return int(answer.error_code), following
+        if producer.bumps and answer.error_code == NONE:
+            producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
+        return int(answer.error_code)
 
     def describe_transaction(self, transactional_id: str) -> tuple[int, DescribedTransaction]:
         """The error, and what this coordinator knows of a transactional id."""

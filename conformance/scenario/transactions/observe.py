@@ -18,6 +18,7 @@ from kafka_chaos.reference_model.lockstep.observation.clients import (
     COMMIT,
     OffsetsObservation,
     PartitionObservation,
+    ProducerObservation,
     TransactionObservation,
     TransactionsObservation,
 )
@@ -61,7 +62,10 @@ class TransactionsObserver:
             transactions=TransactionsObservation(
                 partitions=partitions,
                 transactions={name: one for name, one in described.items() if one is not None},
-                producers={name: one.observe() for name, one in self.producers.known.items()},
+                producers={
+                    name: ProducerObservation(epoch=one.epoch, reply=one.reply)
+                    for name, one in self.producers.known.items()
+                },
                 offsets=self._offsets() if self.producers.group else None,
             )
         )

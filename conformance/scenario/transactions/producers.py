@@ -13,7 +13,6 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.reference_model.lockstep.observation.clients import ProducerObservation
 
 PATIENCE = 40.0
 """Seconds in which a request must get an answer."""
@@ -37,21 +36,6 @@ _AGAIN = frozenset(
 
 
 @dataclass
-class Incarnation:
-    """One incarnation of a producer; `error` is Kafka's name of the last answer, `reply` its meaning."""
-
-    producer: Producer
-    sent: dict[int, int] = field(default_factory=dict)
-    added: set[int] = field(default_factory=set)
-    error: str = "NONE"
-    reply: str = "OK"
-
-    def observe(self) -> ProducerObservation:
-        """As the model has it."""
-        return ProducerObservation(epoch=self.producer.epoch, reply=self.reply)
-
-
-@dataclass
 class Producers:
     """All producers of an act, by name. `group` commits its offsets of `source`, partition 0, as `offset_partition`."""
 
@@ -61,15 +45,14 @@ class Producers:
     group: str = ""
     source: str = ""
     offset_partition: int = -1
-    known: dict[str, Incarnation] = field(default_factory=dict)
+    known: dict[str, Producer] = field(default_factory=dict)
 
     def initialise(self, name: str, transactional_id: str, *, timeout_ms: int) -> None:
         """A new incarnation gets its epoch."""
-        begun = Incarnation(Producer(transactional_id, bumps=self.bumps))
+        begun = Producer(transactional_id, bumps=self.bumps)
 
         def ask(client: TransactionClient) -> int:
-            error, begun.producer = client.initialise(begun.producer, timeout_ms=timeout_ms)
-            return error
+            return client.initialise(begun, timeout_ms=timeout_ms)
 
         self._answered(begun, ask, self._coordinator(transactional_id))
         self.known[name] = begun
@@ -84,8 +67,8 @@ class Producers:
 
         def ask(client: TransactionClient) -> int:
             if is_offset:
-                return client.commit_offset(one.producer, self.group, self.source, 0, int(record))
-            return client.write(one.producer, self.topic, partition, record, sequence=sequence)
+                return client.commit_offset(one, self.group, self.source, 0, int(record))
+            return client.write(one, self.topic, partition, record, sequence=sequence)
 
         where = self._coordinator(self.group, CoordinatorKind.GROUP) if is_offset else self._leader(partition)
         if self._answered(one, ask, where, writes=True):
@@ -96,10 +79,9 @@ class Producers:
         one = self.known[name]
 
         def ask(client: TransactionClient) -> int:
-            error, one.producer = client.end(one.producer, commit=commit)
-            return error
+            return client.end(one, commit=commit)
 
-        if self._answered(one, ask, self._coordinator(one.producer.transactional_id)):
+        if self._answered(one, ask, self._coordinator(one.transactional_id)):
             one.added.clear()
             if self.bumps:
                 one.sent.clear()
@@ -107,12 +89,12 @@ class Producers:
     def end_in_vain(self, name: str, *, commit: bool) -> None:
         """The same request sent once, whose answer does not come: the producer gives up and closes the connection."""
         one = self.known[name]
-        address = self._coordinator(one.producer.transactional_id)()
+        address = self._coordinator(one.transactional_id)()
         try:
             with TransactionClient(address) as client:
                 client.brokers()
                 client.set_timeout(GIVES_UP)
-                client.end(one.producer, commit=commit)
+                client.end(one, commit=commit)
         except BrokerUnreachable:
             return
         raise ClusterFailure(f"{name} got an answer to the request that is held")
@@ -121,20 +103,20 @@ class Producers:
         """A producer is gone."""
         del self.known[name]
 
-    def _add(self, one: Incarnation, partition: int, is_offset: bool) -> bool:
+    def _add(self, one: Producer, partition: int, is_offset: bool) -> bool:
         def ask(client: TransactionClient) -> int:
             if is_offset:
-                return client.add_offsets(one.producer, self.group)
-            return client.add_partition(one.producer, self.topic, partition)
+                return client.add_offsets(one, self.group)
+            return client.add_partition(one, self.topic, partition)
 
-        taken = self._answered(one, ask, self._coordinator(one.producer.transactional_id))
+        taken = self._answered(one, ask, self._coordinator(one.transactional_id))
         if taken:
             one.added.add(partition)
         return taken
 
     def _answered(
         self,
-        one: Incarnation,
+        one: Producer,
         ask: Callable[[TransactionClient], int],
         address: Callable[[], str],
         *,
