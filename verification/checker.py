@@ -127,7 +127,8 @@ def judged_by_spark(
         relates = isinstance(run.path, Path) and not frames
         beside = threads.submit(_by_duckdb, run, relates=relates)
         related = (lambda: beside.result()[1]) if relates else None
-        with tuned(session, run.rows), of_unreadable_files(run), Spark(run, session, frames) as engine:
+        tuning = tuned(session, run.rows, local=isinstance(run.path, Path))
+        with tuning, of_unreadable_files(run), Spark(run, session, frames) as engine:
             by_spark = _judged_once(run, engine, Engine.SPARK, related, write=write)
         progress(5, PARTS_OF_VERIFICATION, "the cross-check by DuckDB")
         verdict = with_cross_check(by_spark, beside.result()[0], run.rows)

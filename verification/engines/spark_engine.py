@@ -8,7 +8,6 @@ import json
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ from kafka_chaos.verification import schemas
 from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, Row
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, exact, write_parquet
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.spark.tuning import is_large, is_small, local_files_are_listed_at_once
+from kafka_chaos.verification.spark.tuning import is_large, is_small
 
 _SOURCE = re.compile(r"\b(FROM|JOIN) (`?)(\w+)\2")
 """A table in a statement."""
@@ -54,8 +53,6 @@ class Spark:
 
     def read(self) -> None:
         """Read the tables of the run."""
-        if isinstance(self.run.path, Path):
-            local_files_are_listed_at_once(self.session)
         for name, schema in schemas.TABLES.items():
             frame = self._frames.get(name)
             if frame is None:

@@ -37,9 +37,6 @@ _FIXED = {
     # Sizes are known in advance: adaptive planning of each stage costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
 }
-_BY_SIZE = ("spark.sql.shuffle.partitions", "spark.sql.autoBroadcastJoinThreshold")
-
-_LISTED_BY_A_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _PARALLELISM = "spark.kafka-chaos.parallelism"
 
 
@@ -54,34 +51,38 @@ def is_large(rows: int) -> bool:
 
 
 @contextmanager
-def tuned(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Set the session up for a history of `rows` rows while the block runs."""
+def tuned(spark: SparkSession, rows: int, *, local: bool) -> Iterator[None]:
+    """Set the session up for a history of `rows` rows while the block runs. `local`: its files are."""
+    wanted = {
+        **_FIXED,
+        "spark.sql.shuffle.partitions": str(_partitions(spark, rows)),
+        "spark.sql.autoBroadcastJoinThreshold": "-1" if rows < SMALL else MOST_BROADCAST,
+    }
+    if local:
+        # A job that asks for the files' sizes pays off only for remote ones.
+        wanted["spark.sql.sources.parallelPartitionDiscovery.threshold"] = str(MOST_FILES)
+    before = {key: spark.conf.get(key, None) for key in wanted}
     # What is so already is left alone: Spark Connect warns of a deprecated setting even then.
-    changed = {key: value for key, value in _FIXED.items() if spark.conf.get(key) != value}
-    before = {key: spark.conf.get(key, None) for key in (*changed, *_BY_SIZE, _LISTED_BY_A_JOB)}
-    for key, value in changed.items():
-        spark.conf.set(key, value)
-    tune(spark, rows)
+    changed = {key: old for key, old in before.items() if old != wanted[key]}
+    for key in changed:
+        spark.conf.set(key, wanted[key])
     try:
         yield
     finally:
-        for key, old in before.items():
+        for key, old in changed.items():
             if old is None:
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, old)
 
 
-def tune(spark: SparkSession, rows: int) -> None:
-    """Adapt the settings to the number of rows in the jobs that follow."""
-    partitions = 1
-    if rows >= SMALL:
-        parallel = _parallelism(spark)
-        wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
-        partitions = parallel * max(1, -(-wanted // parallel))
-    values = (str(partitions), "-1" if rows < SMALL else MOST_BROADCAST)
-    for key, value in zip(_BY_SIZE, values, strict=True):
-        spark.conf.set(key, value)
+def _partitions(spark: SparkSession, rows: int) -> int:
+    """How many partitions a shuffle of so many rows has: a multiple of the tasks that run side by side."""
+    if rows < SMALL:
+        return 1
+    parallel = _parallelism(spark)
+    wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
+    return parallel * max(1, -(-wanted // parallel))
 
 
 def _parallelism(spark: SparkSession) -> int:
@@ -92,8 +93,3 @@ def _parallelism(spark: SparkSession) -> int:
         known = str(tasks.agg(F.max("task")).collect()[0][0] + 1)
         spark.conf.set(_PARALLELISM, known)
     return int(known)
-
-
-def local_files_are_listed_at_once(spark: SparkSession) -> None:
-    """A job that asks for the files' sizes pays off only for remote ones."""
-    spark.conf.set(_LISTED_BY_A_JOB, str(MOST_FILES))

@@ -578,7 +578,7 @@ def test_what_is_broken_together_is_found_together(tmp_path: Path, change: str) 
 def test_spark_finds_the_same(tmp_path: Path, spark: Any, change: str) -> None:
     opened = open_run(BROKEN_TOGETHER[change](tmp_path / "run"))
     expected = by_duckdb(opened)
-    with tuned(spark, opened.rows), Spark(opened, spark) as engine:
+    with tuned(spark, opened.rows, local=True), Spark(opened, spark) as engine:
         assert found_by(engine, opened) == expected
 
 
