@@ -16,7 +16,6 @@ from kafka_chaos.verification.engines.engine import SqlEngine
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
-from kafka_chaos.verification.transactions.evidence import healed_ns
 
 _TEXTS = ("lane", "judged", "group", "consumer", "member", "kind", "cause", "fault")
 SCHEMAS = {
@@ -143,7 +142,7 @@ def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
         None if transactional is None else transactional.timeout_ms,
         None if transactional is None else transactional.producers,
         int(lane.loop is not None),
-        healed_ns(run, lane),
+        max((fault.healed[-1] for fault in run.events.concerning(lane.lane) if fault.healed), default=0),
         int(lane.lane in run.timings),
         int(run.is_planned),
         run.events.begun_ns if run.is_planned else None,

@@ -96,13 +96,12 @@ class Facts:
         return found
 
     def _transactions(self, lane: Lane) -> TransactionFacts:
-        ((*counts, ends_ns),) = self._rows("transactions", lane)
+        (counts,) = self._rows("transactions", lane)
         values: Row = (
             *counts,
             tuple(sorted(name for (name,) in self._rows("unknown_readers", lane))),
             dict(self._rows("read_to", lane)),
             tuple(OpenEnd(*row) for row in self._rows("open_ends", lane)),
-            ends_ns,
         )
         return TransactionFacts(*values)
 

@@ -62,14 +62,12 @@ class ReplicaFacts:
 
 @dataclass(frozen=True, slots=True)
 class OpenEnd:
-    """The first record of a partition that is in an open transaction, and when its producer last heard of that."""
+    """Where the log of a partition ends within a transaction, from `offset` on; `hangs`: for longer than its time-out
+    allows."""
 
     partition: int
     offset: int
-    producer_id: int
-    seq: int
-    transaction: int
-    last_ns: int
+    hangs: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +75,9 @@ class TransactionFacts:
     """The transactions of a lane. `committed`, `aborted`, `in_doubt`: by what their producers learned.
 
     `unnamed`: transactions of produced/ that transactions/ lacks; `outside`: acknowledged records without a
-    transaction. `markers`: those in replicas/, None if it does not tell
-    them from records. `unknown_readers`: consumers without an assignment. `read_to`: by partition the highest offset
-    that a read_committed consumer read. `open_ends`: where the log ends within a transaction; `ends_ns`: the last
-    moment of the history. `entangled`: dependencies that may be part of a cycle, where they are too many to search, and
-    the first have none.
+    transaction. `markers`: those in replicas/, None if it does not tell them from records. `unknown_readers`: consumers
+    without an assignment. `read_to`: by partition the highest offset that a read_committed consumer read. `entangled`:
+    dependencies that may be part of a cycle, where they are too many to search, and the first have none.
     """
 
     transactions: int = 0
@@ -95,7 +91,6 @@ class TransactionFacts:
     unknown_readers: tuple[str, ...] = ()
     read_to: Mapping[int, int] = field(default_factory=dict)
     open_ends: tuple[OpenEnd, ...] = ()
-    ends_ns: int = 0
     entangled: int = 0
 
 

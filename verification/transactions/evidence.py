@@ -12,27 +12,10 @@ from kafka_chaos.contract.lane.transactions import READ_COMMITTED, TransactionAn
 from kafka_chaos.contract.ledger import CommittedLedger, TransactionsLedger
 from kafka_chaos.verification.inputs.parquet import rows_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, TransactionFacts
+from kafka_chaos.verification.tables.facts import LaneFacts, TransactionFacts
 
-SLACK_NS = 30_000_000_000
-"""A broker looks for transactions past their time-out every 10 s; a new coordinator first loads its log."""
 BY_THE_LOG = those(TransactionAnomaly, Trait.BY_LOG)
 BY_READING = those(TransactionAnomaly, Trait.BY_READS)
-
-
-def hangs(run: RunDirectory, lane: Lane, facts: TransactionFacts, end: OpenEnd) -> bool:
-    """Whether the transaction at the end of a partition is open for longer than its time-out allows.
-
-    The time counts from when its producer last heard of it, and from when the last fault was healed.
-    """
-    assert lane.transactional is not None
-    allowed = SLACK_NS + lane.transactional.timeout_ms * 1_000_000
-    return facts.ends_ns - max(end.last_ns, healed_ns(run, lane)) > allowed
-
-
-def healed_ns(run: RunDirectory, lane: Lane) -> int:
-    """When the last of the lane's faults was healed; 0 without any."""
-    return max((fault.healed[-1] for fault in run.events.concerning(lane.lane) if fault.healed), default=0)
 
 
 def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
@@ -71,7 +54,7 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
         reasons.update(dict.fromkeys(BY_READING, "no read_committed consumer read anything"))
     elif behind:
         reasons.update(dict.fromkeys(BY_READING, behind[0]))
-    early = [end for end in found.open_ends if not hangs(run, lane, found, end)]
+    early = [end for end in found.open_ends if not end.hangs]
     if early:
         reasons[TransactionAnomaly.HANGING_TRANSACTION] = (
             f"partition {early[0].partition} ends within an open transaction, at offset {early[0].offset}, and the "

@@ -14,6 +14,7 @@ from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, RE
 from kafka_chaos.verification.tables.facts import (
     Awaited,
     LaneFacts,
+    OpenEnd,
     Owned,
     PartitionFacts,
     Pulse,
@@ -167,8 +168,7 @@ def _transactions(view: View) -> TransactionFacts:
         markers=kinds["commit"] + kinds["abort"] if kinds else None,
         unknown_readers=tuple(sorted({row.consumer for row in history.consumed} - view.isolation.keys())),
         read_to=ends_of((row.partition, row.offset) for row in view.reads_of("read_committed")),
-        open_ends=tuple(transactions.open_ends()),
-        ends_ns=transactions.ends_ns(),
+        open_ends=tuple(OpenEnd(row.partition, row.offset, hangs) for row, _, hangs in transactions.open_ends()),
     )
 
 

@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from kafka_chaos.verification.tables.facts import OpenEnd
-from kafka_chaos.verification.transactions.evidence import SLACK_NS
 from tests.verification.oracle.rows import Finding, Identity, Place, Produced, Stored, View, named
 
 Key = tuple[int, int]
 """A transaction: its producer and its number."""
+
+SLACK_NS = 30_000_000_000
 
 
 class Transactions:
@@ -53,17 +53,19 @@ class Transactions:
             times += [ended.begin_ns, ended.end_ns or 0]
         return max(times, default=0)
 
-    def open_ends(self) -> list[OpenEnd]:
-        """The first record of each partition that is in an open transaction; none if nothing shows how they ended."""
+    def open_ends(self) -> list[tuple[Stored, Key, bool]]:
+        """The first record of each partition that is in an open transaction, and whether that hangs; none if nothing
+        shows how transactions ended."""
         first: dict[int, Stored] = {}
         for row in self.stored if self.history.has_replicas else ():
             if self.view.fates[row] is None:
                 first[row.partition] = min(row, first.get(row.partition, row))
         found = []
-        for partition, row in sorted(first.items()):
+        for _, row in sorted(first.items()):
             key = self.of[row.producer_id, row.seq]
             last_ns = max(one.invoke_ns if one.complete_ns is None else one.complete_ns for one in self.records[key])
-            found.append(OpenEnd(partition, row.offset, row.producer_id, row.seq, key[1], last_ns))
+            allowed = SLACK_NS + (self.history.timeout_ms or 0) * 1_000_000
+            found.append((row, key, self.ends_ns() - max(self.history.healed_ns, last_ns) > allowed))
         return found
 
 
@@ -175,13 +177,10 @@ def _zombie_commit(all: Transactions) -> Iterable[Finding]:
 
 
 def _hanging_transaction(all: Transactions) -> Iterable[Finding]:
-    ends, allowed = all.open_ends(), SLACK_NS + (all.history.timeout_ms or 0) * 1_000_000
-    last_ns = all.ends_ns() if ends else 0
-    for end in ends:
-        if last_ns - max(all.history.healed_ns, end.last_ns) > allowed:
-            identity = (end.producer_id, end.seq)
-            cause = f"transaction {end.transaction} is still open"
-            yield named("hanging_transaction", (end.partition, end.offset), identity, cause)
+    for row, key, hangs in all.open_ends():
+        if hangs:
+            cause = f"transaction {key[1]} is still open"
+            yield named("hanging_transaction", (row.partition, row.offset), (row.producer_id, row.seq), cause)
 
 
 def _dependency_cycle(all: Transactions) -> Iterable[Finding]:

@@ -14,7 +14,13 @@ from kafka_chaos.verification import RunDirectoryError, by_statements, verify, v
 from kafka_chaos.verification.spark import tuning
 from tests.verification.oracle.rows import LaneHistory, case_order
 from tests.verification.samples.engines import Verified, counted, verified_by_both
-from tests.verification.samples.planted_transactions import PLANTS, clean, dependency_cycle, torn_transaction
+from tests.verification.samples.planted_transactions import (
+    PLANTS,
+    clean,
+    dependency_cycle,
+    hanging_transaction,
+    torn_transaction,
+)
 from tests.verification.samples.random_histories import random_history
 from tests.verification.samples.random_transactions import random_transactions
 from tests.verification.samples.run_dirs import read_cases, read_causes, write_histories
@@ -38,6 +44,20 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
     assert verdict.lane("clean").reasons == ()
     verdicts = {lane.lane: lane.verdict for lane in verdict.lanes}
     assert verdicts == {name: Verdict.VIOLATION if cases else Verdict.CONFORMS for name, (_, cases) in planted.items()}
+
+
+def test_the_time_out_of_a_transaction_counts_from_when_the_last_fault_was_healed(
+    tmp_path: Path, verified: Verified
+) -> None:
+    history, _ = hanging_transaction()
+    run_dir = write_histories(tmp_path / "run", {"a": history})
+    assert verified(run_dir).lane("a").count(TransactionAnomaly.HANGING_TRANSACTION) == 1
+    healed_ns = max(row.poll_ns for row in history.consumed) - 1_000_000_000
+    events = {"fault_requested": {"kind": "kill", "lanes": ["a"]}, "fault_proven": {}, "fault_healed": {}}
+    lines = [{"type": name, "ts_ns": healed_ns, "fault_id": "k", **told} for name, told in events.items()]
+    (run_dir / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    why = verified(run_dir).lane("a").not_judged[TransactionAnomaly.HANGING_TRANSACTION]
+    assert why.endswith("and the history ends before its time-out")
 
 
 def test_where_not_all_dependencies_are_searched_no_cycle_is_no_proof(

@@ -1,11 +1,11 @@
 -- By transactional lane how many transactions there are, by what their producers learned; the assignments; the transactions
 -- of produced/ that transactions/ lacks; acknowledged records outside of transactions; the markers (null if replicas/ does
--- not tell them from records); the last moment of the history.
+-- not tell them from records).
 SELECT
   l.lane,
   COALESCE(t.n, 0) AS transactions, COALESCE(t.committed, 0) AS committed, COALESCE(t.aborted, 0) AS aborted,
   COALESCE(t.in_doubt, 0) AS in_doubt, COALESCE(a.n, 0) AS assignments, COALESCE(o.n, 0) AS unnamed,
-  COALESCE(p.outside, 0) AS outside, m.markers, COALESCE(h.ns, 0) AS ends_ns
+  COALESCE(p.outside, 0) AS outside, m.markers
 FROM lanes l
 LEFT JOIN (
   SELECT
@@ -24,5 +24,4 @@ LEFT JOIN (
   FROM replicas
   GROUP BY lane
 ) m ON m.lane = l.lane
-LEFT JOIN last_moments h ON h.lane = l.lane
 WHERE l.is_transactional = 1

@@ -6,9 +6,6 @@
 --
 -- unit: partitions
 -- row: the first open record
-SELECT
-  e.lane, e.`partition`, e.`offset`, e.producer_id, e.seq, 'transaction ' || e.`transaction` || ' is still open' AS cause
-FROM open_ends e
-JOIN lanes l ON l.lane = e.lane
-JOIN last_moments h ON h.lane = e.lane
-WHERE h.ns - GREATEST(l.healed_ns, e.last_ns) > :slack_ns + l.timeout_ms * 1000000
+SELECT lane, `partition`, `offset`, producer_id, seq, 'transaction ' || `transaction` || ' is still open' AS cause
+FROM open_ends
+WHERE hangs
