@@ -37,6 +37,8 @@ _FIXED = {
     # Sizes are known in advance: adaptive planning of each stage costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
 }
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For few rows, to compile classes for a query takes longer than the query."""
 _PARALLELISM = "spark.kafka-chaos.parallelism"
 
 
@@ -55,6 +57,7 @@ def tuned(spark: SparkSession, rows: int, *, local: bool) -> Iterator[None]:
     """Set the session up for a history of `rows` rows while the block runs. `local`: its files are."""
     wanted = {
         **_FIXED,
+        **(_INTERPRETED if is_small(rows) else {}),
         "spark.sql.shuffle.partitions": str(_partitions(spark, rows)),
         "spark.sql.autoBroadcastJoinThreshold": "-1" if rows < SMALL else MOST_BROADCAST,
     }
