@@ -8,16 +8,12 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
-from kafka_chaos.contract.lane.transactions import READ_COMMITTED
-from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
-from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.producers import Producing
-from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_JOIN, ORDER_LEAVE, REPLACE_ME
 from kafka_chaos.harness.workload.groups.share_work import ShareWork
-from kafka_chaos.harness.workload.groups.work import GroupWork, Planned, StartMember, committed_by
+from kafka_chaos.harness.workload.groups.work import GroupWork, Planned
 from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 from kafka_chaos.harness.workload.worker import Worker
@@ -32,21 +28,18 @@ _NEVER = float("inf")
 class GroupLoad(Readers, Producing):
     """The members of one group, looked after by a thread of their own; those of a loop write its lane.
 
-    `start` begins a member. One that has a problem is ended, and none takes its place.
+    A member that has a problem is ended, and none takes its place.
     """
 
-    def __init__(self, work: GroupWork | ShareWork, start: StartMember | None = None) -> None:
+    def __init__(self, work: GroupWork | ShareWork) -> None:
         Readers.__init__(self)
         Producing.__init__(self)
         self.reads = work.reads
         """The lane that it reads."""
         self._work = work
-        self._tables, self._on_notice, self._calls = work.load.tables, work.load.on_notice, work.load.calls
+        self._on_notice, self._calls = work.load.on_notice, work.load.calls
         self._on_change = partial(work.load.on_change, work.group_id)
-        self._start = start
-        self._joining: int | None = None
-        if isinstance(work, GroupWork):
-            self._joining = self._calls.begins(work.lane.lane, work.group_id, "join")
+        self._joining = self._calls.begins(work.lane.lane, work.group_id, "join") if work.awaits_join else None
         self._numbers = itertools.count()
         self._members: dict[int, SupervisedProcess] = {}
         self._leaving: list[SupervisedProcess] = []
@@ -146,9 +139,7 @@ class GroupLoad(Readers, Producing):
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
-        if isinstance(self._work, ShareWork):
-            return {}
-        return {self._work.group_id: committed_by(self._work.group_id, self._work.read, self._work.load)}
+        return self._work.committed()
 
     def close(self) -> None:
         """End every member at once, and the thread."""
@@ -217,31 +208,8 @@ class GroupLoad(Readers, Producing):
 
     def _begin(self, place: int) -> SupervisedProcess:
         """Begin a member in this place."""
-        number = next(self._numbers)
-        if isinstance(self._work, ShareWork):
-            member = self._work.begin(place, number, self, self._on_change)
-        else:
-            member = self._begin_of_group(self._work, place, number)
+        member, output = self._work.begin(place, next(self._numbers), self, self._on_change)
+        if output is not None:
+            self.rows.append(output)
         self._members[place] = member
         return member
-
-    def _begin_of_group(self, work: GroupWork, place: int, number: int) -> SupervisedProcess:
-        settings = work.member(place, number)
-        name, output = settings.name, settings.output
-        common: Any = {
-            "group": work.group_id,
-            "lane": self.reads,
-            "isolation": READ_COMMITTED,
-            "readers": self,
-            "calls": self._calls,
-            "on_change": partial(self._on_change, name),
-        }
-        if output is None:
-            rows = ConsumedRows(self._tables, **common)
-        else:
-            self.rows.append(
-                ProducedRows(self._tables, lane=output.lane, producer_id=output.producer_id, reserves=False)
-            )
-            transactional_id = output.configs.get("transactional.id")
-            rows = LoopRows(self._tables, output=self.rows[-1], transactional_id=transactional_id, **common)
-        return (self._start or work.start)(settings, rows)

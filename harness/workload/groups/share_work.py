@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from kafka_chaos.contract.events import BEGINS
 from kafka_chaos.contract.lane.lanes import has_limit_of_groups
@@ -22,6 +23,7 @@ _FROZEN_FACTOR = 1.5
 class ShareWork:
     """The share group of a lane."""
 
+    awaits_join: ClassVar[bool] = False
     lane: LaneSpec
     load: LoadSettings
 
@@ -47,8 +49,8 @@ class ShareWork:
 
     def begin(
         self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
-    ) -> SupervisedProcess:
-        """Start the member of this number."""
+    ) -> tuple[SupervisedProcess, None]:
+        """Start the member of this number, which writes nothing."""
         share, name = self.group, f"{self.group_id}-{number}"
         on_change(name, BEGINS)
         settings = {
@@ -69,7 +71,11 @@ class ShareWork:
             on_change=lambda change: on_change(name, change),
         )
         configs = dict(self.lane.consumer_configs)
-        return self.load.start(self.lane, SHARER, name, settings, configs, may_end=True)(rows)
+        return self.load.start(self.lane, SHARER, name, settings, configs, may_end=True)(rows), None
+
+    def committed(self) -> dict[str, dict[int, int]]:
+        """Nothing: share groups commit no offsets."""
+        return {}
 
     def group_configs(self) -> dict[str, object]:
         """The configs of the group; before Kafka 4.4, the brokers' configs say how often a record is delivered."""

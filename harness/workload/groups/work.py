@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -14,6 +15,9 @@ from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional
 from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.groups.settings import (
     MEMBER,
     ORDER_CRASH,
@@ -68,11 +72,16 @@ def planned(group: Group | Share, duration: float) -> list[Planned]:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupWork:
-    """The group that reads the lane `read`: that of the lane, or that of its loop, which then writes `lane`."""
+    """The group that reads the lane `read`: that of the lane, or that of its loop, which then writes `lane`.
 
+    `starts`: what starts a member in place of `start`.
+    """
+
+    awaits_join: ClassVar[bool] = True
     lane: LaneSpec
     read: LaneSpec
     load: LoadSettings
+    starts: StartMember | None = None
 
     @property
     def group(self) -> Group:
@@ -147,6 +156,30 @@ class GroupWork:
             seed=f"{load.seed}/{lane.lane}/{number}",
             run_directory=str(load.tables.run_directory.resolve()),
         )
+
+    def begin(
+        self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
+    ) -> tuple[SupervisedProcess, ProducedRows | None]:
+        """Start the member of this number in this place; returns, in a loop, also the rows of what it writes."""
+        settings, tables = self.member(place, number), self.load.tables
+        common: Any = {
+            "group": self.group_id,
+            "lane": self.reads,
+            "isolation": READ_COMMITTED,
+            "readers": readers,
+            "calls": self.load.calls,
+            "on_change": partial(on_change, settings.name),
+        }
+        start, output = self.starts or self.start, settings.output
+        if output is None:
+            return start(settings, ConsumedRows(tables, **common)), None
+        written = ProducedRows(tables, lane=output.lane, producer_id=output.producer_id, reserves=False)
+        transactional_id = output.configs.get("transactional.id")
+        return start(settings, LoopRows(tables, output=written, transactional_id=transactional_id, **common)), written
+
+    def committed(self) -> dict[str, dict[int, int]]:
+        """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
+        return {self.group_id: committed_by(self.group_id, self.read, self.load)}
 
     def start(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
         """Start a member, a process of the lane's client. With librdkafka it is the harness's own, in any version."""

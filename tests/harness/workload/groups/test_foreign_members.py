@@ -63,7 +63,7 @@ class ForeignGroup:
                 may_end=True,
             )
 
-        self.load = GroupLoad(GroupWork(lane=ORDERS, read=ORDERS, load=load), start)
+        self.load = GroupLoad(GroupWork(lane=ORDERS, read=ORDERS, load=load, starts=start))
 
 
 @pytest.fixture
