@@ -33,6 +33,8 @@ def recover(run_directory: Path) -> int:
         return 0
     for name in TABLES:
         delete_gathered(run_directory / name)
+        for unfinished in (run_directory / name).glob(UNFINISHED):
+            unfinished.unlink()
     entries = list(reservations_in(journal))
     assigned = [row for entry in entries for row in entry.get("assigned", ())]
     missing = missing_records(run_directory, [entry for entry in entries if "first_seq" in entry])
@@ -46,9 +48,6 @@ def recover(run_directory: Path) -> int:
         _append(missing_transactions(run_directory, ids), run_directory / "transactions")
     if assigned:
         _append(missing_assignments(run_directory, assigned), run_directory / "assignments")
-    for name in TABLES:
-        for unfinished in (run_directory / name).glob(UNFINISHED):
-            unfinished.unlink()
     complete_history(run_directory)
     return int(missing.num_rows)
 

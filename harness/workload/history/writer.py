@@ -7,7 +7,7 @@ rows are there, the many small files become few (`gather_parts`), since an engin
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,31 +191,32 @@ def parts_in(folder: Path) -> dict[Path, tuple[int, int]]:
 
 def gather_parts(folder: Path) -> None:
     """Gather the files of a folder that nobody writes to any more, in order, each up to `ROWS_PER_FILE` rows."""
-    gathered: list[Path] = []
+    gathered: dict[Path, tuple[int, int]] = {}
     rows = 0
-    for path in parts_in(folder):
+    for path, numbers in parts_in(folder).items():
         more = pq.read_metadata(path).num_rows
         if rows + more > ROWS_PER_FILE:
             _gather(gathered)
-            gathered, rows = [], 0
-        gathered.append(path)
+            gathered, rows = {}, 0
+        gathered[path] = numbers
         rows += more
     _gather(gathered)
 
 
-def _gather(paths: Sequence[Path]) -> None:
+def _gather(parts: Mapping[Path, tuple[int, int]]) -> None:
     """Replace these files by one whose name says which it holds."""
-    if len(paths) > 1:
-        folder = paths[0].parent
-        parts = parts_in(folder)
+    if len(parts) > 1:
+        paths, numbers = [*parts], [*parts.values()]
         table = pa.concat_tables([pq.ParquetFile(path).read() for path in paths], promote_options="default")
-        write_parquet(table, folder / f"part-{parts[paths[0]][0]:06d}-{parts[paths[-1]][1]:06d}.parquet")
-        delete_gathered(folder)
+        write_parquet(table, paths[0].with_name(f"part-{numbers[0][0]:06d}-{numbers[-1][1]:06d}.parquet"))
+        for path in paths:
+            path.unlink()
 
 
 def delete_gathered(folder: Path) -> None:
-    """Delete the files that another one holds. A harness that died meanwhile has left both."""
+    """Delete the files that another one holds: a harness that died while it gathered them has left both."""
     parts = parts_in(folder)
+    spans = [(start, end) for start, end in parts.values() if start < end]
     for path, (first, last) in parts.items():
-        if any(start <= first and last <= end for other, (start, end) in parts.items() if other != path):
+        if any(start <= first and last <= end and (start, end) != (first, last) for start, end in spans):
             path.unlink()
