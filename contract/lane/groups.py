@@ -77,6 +77,19 @@ def loop_group_of(lane: str) -> str:
     return f"{lane}-loop"
 
 
+JOINS = key("members that join during the first half of the load", least=0, le=50)
+LEAVES = key("members that leave in order during the second half of the load", least=0, le=50)
+"""Keys of groups and of share groups."""
+
+
+def check_leaves(at: str, members: int, joins: int, leaves: int) -> None:
+    """Raise `LaneError` where more members of the group `at` this key of a lane leave than may: one has to stay."""
+    if leaves >= members + joins:
+        raise LaneError(
+            f"{at}.leaves", leaves, f"fewer than the members that there are, {members} and {joins} that join"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """A consumer group, and what its members do beside the faults; raises `LaneError` for values that none could have.
@@ -139,10 +152,8 @@ class Group:
             le=1_000,
         ),
     )
-    joins: int = field(default=0, metadata=key("members that join during the first half of the load", least=0, le=50))
-    leaves: int = field(
-        default=0, metadata=key("members that leave in order during the second half of the load", least=0, le=50)
-    )
+    joins: int = field(default=0, metadata=JOINS)
+    leaves: int = field(default=0, metadata=LEAVES)
 
     def __post_init__(self) -> None:
         check(self, "group.")
@@ -155,9 +166,7 @@ class Group:
         if self.max_poll_interval_ms < self.session_timeout_ms:
             expected = f"at least session_timeout_ms, {self.session_timeout_ms}"
             raise LaneError("group.max_poll_interval_ms", self.max_poll_interval_ms, expected)
-        if self.leaves >= self.members + self.joins:
-            expected = f"fewer than the members that there are, {self.members} and {self.joins} that join"
-            raise LaneError("group.leaves", self.leaves, expected)
+        check_leaves("group", self.members, self.joins, self.leaves)
 
     @classmethod
     def from_json(cls, entry: object) -> Group:

@@ -14,11 +14,11 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import AnomalyName, Trait
 from kafka_chaos.contract.command.errors import LaneError, counted
+from kafka_chaos.contract.lane.groups import EARLIEST, JOINS, LEAVES, RESETS, check_leaves
 from kafka_chaos.contract.lane.settings import check, entries, key
 from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED
 
 IMPLICIT, EXPLICIT = "implicit", "explicit"
-EARLIEST, LATEST = "earliest", "latest"
 ACKNOWLEDGEMENTS = ("accept", "release", "reject", "renew")
 FIRST_PRODUCTION = "4.2"
 """Share groups are for production since this version of Kafka, of brokers and of clients."""
@@ -79,7 +79,7 @@ class Share:
         default=READ_UNCOMMITTED, metadata=key("`share.isolation.level` of the group", choices=ISOLATION_LEVELS)
     )
     start: str = field(
-        default=EARLIEST, metadata=key("`share.auto.offset.reset`: where the group begins", choices=(EARLIEST, LATEST))
+        default=EARLIEST, metadata=key("`share.auto.offset.reset`: where the group begins", choices=RESETS)
     )
     crashes: int = field(
         default=0,
@@ -97,10 +97,8 @@ class Share:
             le=1_000,
         ),
     )
-    joins: int = field(default=0, metadata=key("members that join during the first half of the load", least=0, le=50))
-    leaves: int = field(
-        default=0, metadata=key("members that leave in order during the second half of the load", least=0, le=50)
-    )
+    joins: int = field(default=0, metadata=JOINS)
+    leaves: int = field(default=0, metadata=LEAVES)
 
     def __post_init__(self) -> None:
         check(self, "share.")
@@ -111,9 +109,7 @@ class Share:
             )
         if given_up and self.acknowledgement == IMPLICIT:
             raise LaneError("share.acknowledgement", self.acknowledgement, f"{EXPLICIT}, to release or reject records")
-        if self.leaves >= self.members + self.joins:
-            expected = f"fewer than the members that there are, {self.members} and {self.joins} that join"
-            raise LaneError("share.leaves", self.leaves, expected)
+        check_leaves("share", self.members, self.joins, self.leaves)
 
     @classmethod
     def from_json(cls, entry: object) -> Share:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION, group_of
+from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, EARLIEST, IN_TRANSACTION, group_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
-from kafka_chaos.contract.lane.share import EARLIEST, share_group_of
+from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.reference_model.protocol.rules import as_obeyed
 from kafka_chaos.verification.engines.engine import SqlEngine

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from kafka_chaos.contract.columns import OF_SHARES, OUTCOMES, TABLES
 from kafka_chaos.contract.lane.groups import COMMIT_OUTCOMES
-from kafka_chaos.contract.lane.share import ACKNOWLEDGEMENTS
+from kafka_chaos.contract.lane.share import ACKNOWLEDGEMENTS, share_group_of
 from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, RECORD_KINDS, TRANSACTION_OUTCOMES
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.engines.engine import BY_FILE, SqlEngine, prepare
@@ -55,7 +55,7 @@ _OF_SHARES = (
     Check("deliveries", "invoke_ns", "t.invoke_ns < t.delivered_ns", "no acknowledgement before the delivery"),
     Check("deliveries", "complete_ns", "t.complete_ns < t.invoke_ns", "no answer before the acknowledgement"),
     *(
-        Check(name, "group", "t.`group` <> CONCAT(t.lane, '-share')", "the share group of the lane")
+        Check(name, "group", f"t.`group` <> CONCAT(t.lane, '{share_group_of('')}')", "the share group of the lane")
         for name in OF_SHARES
     ),
     Check("share_starts", "complete_ns", "t.complete_ns < t.invoke_ns", "no report before it was asked for"),

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from kafka_chaos.contract.events import BEGINS
 from kafka_chaos.contract.lane.lanes import has_limit_of_groups
-from kafka_chaos.contract.lane.share import Share, share_group_of
+from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.groups.share_rows import SharerRows
@@ -36,7 +36,7 @@ class ShareWork:
     @property
     def group_id(self) -> str:
         """The id of the group."""
-        return share_group_of(self.lane.lane)
+        return self.lane.group_id
 
     @property
     def reads(self) -> str:
