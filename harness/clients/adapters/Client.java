@@ -122,7 +122,15 @@ public final class Client {
         tell(new JSONObject().put("event", "ready").put("client", "java").put("version", version()));
     }
 
-    private static Properties configs(JSONObject begin, Map<String, Object> settings) {
+    static void notice(String text) {
+        tell(new JSONObject().put("event", "notice").put("text", text));
+    }
+
+    static String named(Throwable error) {
+        return error.getClass().getSimpleName();
+    }
+
+    static Properties configs(JSONObject begin, Map<String, Object> settings) {
         Properties configs = new Properties();
         settings.forEach((key, value) -> configs.put(key, value.toString()));
         begin.getJSONObject("configs").toMap().forEach((key, value) -> configs.put(key, value.toString()));

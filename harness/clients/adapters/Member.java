@@ -92,7 +92,7 @@ final class Member implements ConsumerRebalanceListener {
             member.leave();
             return 0;
         } catch (Lost lost) {
-            notice("its " + lost.getMessage());
+            Client.notice("its " + lost.getMessage());
             member.leave();
             return REPLACE_ME;
         }
@@ -102,7 +102,7 @@ final class Member implements ConsumerRebalanceListener {
         private static final long serialVersionUID = 1L;
 
         Lost(String what, Exception error) {
-            super(what + " is lost: " + named(error));
+            super(what + " is lost: " + Client.named(error));
         }
     }
 
@@ -118,14 +118,6 @@ final class Member implements ConsumerRebalanceListener {
             }
         }
         return found;
-    }
-
-    private static String named(Exception error) {
-        return error.getClass().getSimpleName();
-    }
-
-    private static void notice(String text) {
-        Client.tell(new JSONObject().put("event", "notice").put("text", text));
     }
 
     private static JSONObject event(String kind) {
@@ -159,7 +151,7 @@ final class Member implements ConsumerRebalanceListener {
         try {
             consumer.close(Duration.ofSeconds(5));
         } catch (KafkaException error) {
-            notice("close: " + named(error));
+            Client.notice("close: " + Client.named(error));
         }
         taken(new TreeSet<>(held));
     }
@@ -172,7 +164,7 @@ final class Member implements ConsumerRebalanceListener {
             if (!(error instanceof RetriableException)) {
                 throw new Lost("consumer", error);
             }
-            notice(named(error));
+            Client.notice(Client.named(error));
         }
         boolean again = false;
         if (!records.isEmpty()) {
@@ -232,7 +224,7 @@ final class Member implements ConsumerRebalanceListener {
     }
 
     private void crash() {
-        notice("crashes amid a batch");
+        Client.notice("crashes amid a batch");
         Runtime.getRuntime().halt(KILLED);
     }
 
@@ -299,7 +291,7 @@ final class Member implements ConsumerRebalanceListener {
     private void learns(int number, Map<TopicPartition, OffsetAndMetadata> offsets, Exception error) {
         JSONArray errors = new JSONArray();
         if (error != null) {
-            offsets.keySet().forEach(place -> errors.put(List.of(place.partition(), "info", named(error))));
+            offsets.keySet().forEach(place -> errors.put(List.of(place.partition(), "info", Client.named(error))));
         }
         Client.tell(event("committed").put("number", number).put("errors", errors));
     }
@@ -314,7 +306,7 @@ final class Member implements ConsumerRebalanceListener {
                     consumer.seek(new TopicPartition(topic, partition), offset);
                 } catch (IllegalStateException taken) {
                     // Its next owner reads it again.
-                    notice("seek: " + taken.getMessage());
+                    Client.notice("seek: " + taken.getMessage());
                 }
             }
         });
@@ -504,7 +496,7 @@ final class Member implements ConsumerRebalanceListener {
             synchronized (known) {
                 open--;
                 failed |= error != null;
-                known.add(new Object[] {seq, offset, System.nanoTime(), error == null ? "" : named(error)});
+                known.add(new Object[] {seq, offset, System.nanoTime(), error == null ? "" : Client.named(error)});
             }
         }
 

@@ -64,7 +64,7 @@ public final class Sharer {
         this.begin = begin;
         explicit = begin.getString("acknowledgement").equals("explicit");
         chance = new Random(begin.getString("seed").hashCode());
-        Properties configs = clientConfigs(begin);
+        Properties configs = Client.configs(begin, Map.of());
         configs.put("group.id", begin.getString("group"));
         configs.put("share.acknowledgement.mode", begin.getString("acknowledgement"));
         configs.put("max.poll.records", String.valueOf(MOST));
@@ -72,17 +72,9 @@ public final class Sharer {
         consumer.setAcknowledgementCommitCallback(this::answered);
     }
 
-    private static Properties clientConfigs(JSONObject begin) {
-        Properties configs = new Properties();
-        begin.getJSONObject("configs").toMap().forEach((key, value) -> configs.put(key, value.toString()));
-        configs.put("bootstrap.servers", begin.getString("bootstrap_servers"));
-        configs.put("client.id", begin.getString("client_id"));
-        return configs;
-    }
-
     // Exit code: 0 left in order, 3 its client has failed for good.
     static int run(JSONObject begin) throws Exception {
-        Properties configs = clientConfigs(begin);
+        Properties configs = Client.configs(begin, Map.of());
         configs.put("client.id", begin.getString("client_id") + "-admin");
         Admin admin = Admin.create(configs);
         configure(admin, begin);
@@ -98,21 +90,13 @@ public final class Sharer {
                 sharer.step();
             }
         } catch (KafkaException lost) {
-            notice("its consumer is lost: " + named(lost));
+            Client.notice("its consumer is lost: " + Client.named(lost));
             sharer.close();
             return REPLACE_ME;
         }
         sharer.acknowledge();
         sharer.close();
         return 0;
-    }
-
-    private static String named(Throwable error) {
-        return error.getClass().getSimpleName();
-    }
-
-    private static void notice(String text) {
-        Client.tell(new JSONObject().put("event", "notice").put("text", text));
     }
 
     // The configs of the group, as every member has them.
@@ -220,7 +204,7 @@ public final class Sharer {
             deliver(records);
             hear();
             if (crashes) {
-                notice("crashes with records in hand");
+                Client.notice("crashes with records in hand");
                 Runtime.getRuntime().halt(KILLED);
             }
             if (freezes > 0) {
@@ -308,7 +292,7 @@ public final class Sharer {
         // What earlier attempts did, an error does not say; a state that does not allow the acknowledgement was refused.
         String outcome = error == null ? "ok" : error instanceof InvalidRecordStateException ? "fail" : "info";
         Client.tell(new JSONObject().put("event", "acknowledged").put("ns", ns).put("numbers", told).put("outcome", outcome)
-            .put("error", error == null ? JSONObject.NULL : named(error)));
+            .put("error", error == null ? JSONObject.NULL : Client.named(error)));
     }
 
     private static Map<Integer, Set<Long>> byPartition(Map<TopicIdPartition, Set<Long>> offsets) {
@@ -321,7 +305,7 @@ public final class Sharer {
         try {
             consumer.close(Duration.ofSeconds(10));
         } catch (KafkaException error) {
-            notice("close: " + named(error));
+            Client.notice("close: " + Client.named(error));
         }
     }
 }
