@@ -19,14 +19,13 @@ from kafka_chaos.verification.engines import documents
 from kafka_chaos.verification.engines.engine import SqlEngine, prepare
 from kafka_chaos.verification.engines.facts import Facts
 from kafka_chaos.verification.engines.refusals import refuse_stray_rows
-from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.conclusion import Examined
 from kafka_chaos.verification.judging.known_defects import is_watched
 from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Observation
 from kafka_chaos.verification.statements.library import ANOMALIES, Statement, statement, statements
-from kafka_chaos.verification.tables.facts import LaneFacts, TransactionFacts
+from kafka_chaos.verification.tables.facts import TransactionFacts
 from kafka_chaos.verification.transactions.components import cycles_among
 
 _CASE = ("anomaly", "partition", "offset", "producer_id", "seq")
@@ -77,7 +76,7 @@ def examine(
         facts=facts,
         observed=observed,
         write=partial(engine.write, findings),
-        of_groups=_rows_of_groups(engine, run, facts),
+        of_groups=_rows_of_groups(engine, run),
         unresolved=unresolved(engine, run) if related is None else related(),
     )
 
@@ -106,9 +105,9 @@ def _choose_suspects(engine: SqlEngine, run: RunDirectory) -> None:
         engine.define(name, sql, keep=False)
 
 
-def _rows_of_groups(engine: SqlEngine, run: RunDirectory, facts: Mapping[str, LaneFacts]) -> dict[str, int]:
-    names: tuple[str, ...] = OF_GROUPS if any(groups_of_lane(lane) for lane in run.lanes) else ()
-    names += OF_SHARES if any(lane.share is not None for lane in run.lanes) else ()
+def _rows_of_groups(engine: SqlEngine, run: RunDirectory) -> dict[str, int]:
+    tables = {"groups": OF_GROUPS, "shares": OF_SHARES}
+    names = [name for family, of_family in tables.items() if family in run.families for name in of_family]
     return {name: engine.rows(f"SELECT COUNT(*) FROM {name}")[0][0] for name in names}
 
 
@@ -134,15 +133,9 @@ def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> dict[str, i
 
 def _wanted(run: RunDirectory, skipped: Skipped) -> list[Statement]:
     """The statements of the anomalies that are judged in some lane."""
-    families = {
-        "records": True,
-        "transactions": any(lane.transactional is not None for lane in run.lanes),
-        "groups": any(groups_of_lane(lane) for lane in run.lanes),
-        "shares": any(lane.share is not None for lane in run.lanes),
-    }
     wanted = []
-    for family in ANOMALIES:
-        for one in statements(family).values() if families[family] else ():
+    for family in (family for family in ANOMALIES if family in run.families):
+        for one in statements(family).values():
             is_judged = any(anomaly_named(one.name) not in reasons for reasons in skipped.values())
             if is_judged and (not one.needs or run.has(one.needs)):
                 wanted.append(one)

@@ -23,9 +23,12 @@ from kafka_chaos.verification.tables.facts import (
     TransactionFacts,
 )
 
-_OF_TRANSACTIONS = ("transactions", "unknown_readers", "read_to", "open_ends")
-_OF_GROUPS = ("groups", "progress", "without_input")
-_OF_SHARES = ("shares",)
+_OF_FAMILIES = {
+    **dict.fromkeys(("transactions", "unknown_readers", "read_to", "open_ends"), "transactions"),
+    **dict.fromkeys(("groups", "progress", "without_input"), "groups"),
+    "shares": "shares",
+}
+"""The family of lanes that a fact is about, if it is not about all."""
 _OF_RECOVERY = ("pulses", "owned", "awaited")
 _OF_GROUP = (
     "assignments", "members", "without_generation", "doubled", "processed", "acknowledged", "refused", "in_doubt",
@@ -49,9 +52,7 @@ class Facts:
         self.rows: dict[str, ByLane] = {}
         for name, statement in statements(FACTS).items():
             is_wanted = (
-                (name not in _OF_TRANSACTIONS or any(lane.transactional for lane in run.lanes))
-                and (name not in _OF_GROUPS or any(groups_of_lane(lane) for lane in run.lanes))
-                and (name not in _OF_SHARES or any(lane.share for lane in run.lanes))
+                _OF_FAMILIES.get(name, "records") in run.families
                 and (name not in _OF_RECOVERY or bool(run.timings))
                 and (name != "unjudged" or not run.has_log or any(lane.cleanup_policy for lane in run.lanes))
             )

@@ -69,10 +69,9 @@ LEFT JOIN (SELECT lane, consumer, MIN(start_ns) AS assigned_ns FROM assignments 
 def refuse_stray_rows(engine: SqlEngine, run: RunDirectory) -> None:
     """Raise `RunDirectoryError` for the first row that breaks the contract."""
     groups = [group for lane in run.lanes for group in groups_of_lane(lane)]
-    has_transactions = any(lane.transactional is not None for lane in run.lanes)
+    has_transactions, has_shares = "transactions" in run.families, "shares" in run.families
     concerned = {*_HISTORY, *(("transactions", "assignments") if has_transactions else ())}
     concerned |= {"assignments", "commits"} if groups else set()
-    has_shares = any(lane.share is not None for lane in run.lanes)
     concerned |= {*OF_SHARES} if has_shares else set()
     checks = [
         _among("produced", "outcome", OUTCOMES),

@@ -32,6 +32,7 @@ from kafka_chaos.contract.run_directory import (
 from kafka_chaos.verification.inputs.documents.checkpoints import (
     Checkpoints,
     CommittedOffsets,
+    groups_of_lane,
     read_checkpoints,
     read_groups,
 )
@@ -83,6 +84,16 @@ class RunDirectory:
     def is_planned(self) -> bool:
         """Whether it has an experiment.yaml: this project made it."""
         return self.path is not None and is_given(self.path / EXPERIMENT_FILE)
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The families of anomalies that its lanes can have, as the folders of `statements/` are called."""
+        has = {
+            "transactions": any(lane.transactional is not None for lane in self.lanes),
+            "groups": any(groups_of_lane(lane) for lane in self.lanes),
+            "shares": any(lane.share is not None for lane in self.lanes),
+        }
+        return frozenset({"records", *(family for family, is_there in has.items() if is_there)})
 
     @property
     def rows(self) -> int:
