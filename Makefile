@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest
 # One worker has the tests on clusters, another those with Spark; both go on with the rest (tests/conftest.py).
 WORKERS := 2
 SIDE_BY_SIDE = -n $(WORKERS) --dist loadgroup --kafka-chaos-cluster-per-worker
-SHARDS := model verification faults cluster runs shapes clients conformance matrix users
+SHARDS := model verification faults cluster runs shapes clients conformance matrix known users
 # Tests start many processes: their modules are compiled once, not in each of them.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -29,6 +29,7 @@ def pages() -> dict[str, str]:
         "run-directory.md": run_directory(),
         "events.md": event_types(),
         "pytest.md": plugin(),
+        "known.md": known_defects(),
     }
 
 
@@ -96,12 +97,40 @@ def command_line() -> str:
     return "\n".join(lines)
 
 
+def known_defects() -> str:
+    """The known defects of brokers and clients, from the heads of experiments/known."""
+    from kafka_chaos.harness.cli import known_command
+
+    defects = known_command.known_defects()
+    rows = []
+    for id, (_, head) in defects.items():
+        shown = f"{head.shown} of {head.runs}" if head.shown else "tried"
+        versions = f"{head.affected} → {head.mended}"
+        rows.append((f"[{id}]({head.ticket})", head.title, versions, head.borders, f"{head.minutes:g}", shown))
+    columns = ("ticket", "what breaks", "affected → mended", "known from", "minutes", "shown")
+    tried = [f"- **{id}**: {head.tried}" for id, (_, head) in defects.items() if head.tried is not None]
+    return "\n".join(
+        [
+            "# Known defects",
+            "",
+            "`kafka-chaos known ID` runs the experiment of a defect and its control, on the same cluster where they",
+            "differ in the client, and says both verdicts. *Shown*: in how many runs the affected side had the defect",
+            "and the control, which conformed, had not. Each is a file in `experiments/known/`, whose key `defect`",
+            "([experiment files](experiment.md)) is its row here.",
+            "",
+            *_table(columns, rows),
+            *(["What was tried, where no run showed the defect:", "", *tried, ""] if tried else []),
+        ]
+    )
+
+
 def experiment_files() -> str:
     """The keys of an experiment."""
     from kafka_chaos.contract.lane.groups import Group, Loop
     from kafka_chaos.contract.lane.share import Share
     from kafka_chaos.contract.lane.transactions import Transactional
     from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+    from kafka_chaos.harness.experiment.defect_spec import ControlSpec, DefectSpec
     from kafka_chaos.harness.experiment.fault_spec import FaultSpec
     from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
     from kafka_chaos.harness.experiment.lives import GenerateLives, LifeSpec
@@ -136,6 +165,8 @@ def experiment_files() -> str:
         ("schedule[…]", FaultSpec),
         ("schedule.generate", GenerateSpec),
         ("steps", LockstepSpec),
+        ("defect", DefectSpec),
+        ("defect.control", ControlSpec),
     ):
         rows = [
             (f"`{key}`", _type(one), _default(one), _sentence(one.description or ""))

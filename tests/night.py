@@ -9,11 +9,12 @@ SHARDS = {
     "verification": ("tests/verification",),
     "faults": ("tests/faults",),
     "cluster": ("tests/harness/cluster", "tests/harness/attached"),
-    "runs": ("tests/harness/run", "tests/harness/workload", "tests/test_end_to_end.py", "tests/test_findings.py"),
+    "runs": ("tests/harness/run", "tests/harness/workload", "tests/test_end_to_end.py"),
     "shapes": ("tests/test_shapes_on_cluster.py",),
     "clients": ("tests/harness/workload/processes", "tests/conformance/clients"),
     "conformance": ("tests/conformance", "tests/test_scenarios.py"),
     "matrix": ("tests/test_acks_matrix.py", "tests/test_version_differences.py"),
+    "known": ("tests/test_known.py",),
     "users": ("tests/harness", "tests/plugin", "tests/project", "tests/test_docs.py", "tests/test_packaging.py"),
 }
 """The beginnings of paths by shard."""

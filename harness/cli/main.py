@@ -18,7 +18,7 @@ _KNOWN = {name: EntryPoint(name, place, GROUP) for name, place in toml_of(__pack
 
 _SUBJECTS = {
     "this machine": ("doctor", "prepare", "image", "clean", "completion"),
-    "what is to be had": ("faults", "clients"),
+    "what is to be had": ("faults", "clients", "known"),
     "the model": ("predict", "explore"),
     "one run": ("plan", "run", "verify", "report", "trace", "runs", "import"),
     "many runs": ("nightly", "atlas", "hunt", "shrink", "replay"),

@@ -121,7 +121,7 @@ def run_command(
     elif quiet:
         result = run(listeners=[_print_kept_cluster, *chosen])
     else:
-        result = _run_in_terminal(run, chosen)
+        result = run_in_terminal(run, chosen)
     sys.exit(result.verdict.outcome.exit_code)
 
 
@@ -142,7 +142,7 @@ def _attached_cluster(
     return Attached(servers, configs)
 
 
-def _run_in_terminal(run: Callable[..., RunResult], chosen: Sequence[Listener]) -> RunResult:
+def run_in_terminal(run: Callable[..., RunResult], chosen: Sequence[Listener]) -> RunResult:
     """Run the experiment, show its progress and its verdict on the terminal, and return the result."""
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
 

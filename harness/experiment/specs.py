@@ -22,6 +22,7 @@ from kafka_chaos.faults.fault import Fault, concerns
 from kafka_chaos.faults.target import MEMBER
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
+from kafka_chaos.harness.experiment.defect_spec import DefectSpec
 from kafka_chaos.harness.experiment.fault_spec import FaultSpec, one_by_one
 from kafka_chaos.harness.experiment.known_configs import rebalance_faults
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
@@ -154,6 +155,9 @@ class Experiment(Spec):
     )
     phases: tuple[PhaseSpec, ...] = Field(
         min_length=1, strict=False, description="the phases in order, each with lanes, load and faults"
+    )
+    defect: DefectSpec | None = Field(
+        default=None, exclude=True, description="the known defect that it shows, for `kafka-chaos known`"
     )
     recorded: dict[str, Any] = Field(
         default_factory=dict,

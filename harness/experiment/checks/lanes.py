@@ -4,7 +4,7 @@ Every refusal is an `ExperimentError` with its place, before anything starts. Th
 path of the refused key below the lane, and a message.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from kafka_chaos.contract.command.errors import LaneError, UsageFailure
@@ -246,3 +246,14 @@ def check(experiment: Experiment) -> None:
             raise_first(at, _lane(cluster, phase, lane))
         check_faults(cluster, number, phase)
         raise_first((), _configs(cluster, number, phase))
+    raise_first(("defect",), _defect(experiment, names))
+
+
+def _defect(experiment: Experiment, names: Set[str]) -> Refusals:
+    """Refusals of a known defect's lanes if there are no such lanes, or none is left as the control."""
+    lanes = () if experiment.defect is None else experiment.defect.lanes
+    for index, lane in enumerate(lanes):
+        if lane not in names:
+            yield ("lanes", index), f"{lane!r} is no lane: expected some of {', '.join(sorted(names))}"
+    if lanes and names <= set(lanes):
+        yield ("lanes",), "expected some lane that is left as the control"

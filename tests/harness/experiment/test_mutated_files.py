@@ -78,6 +78,7 @@ TEXTS = (
     EVERY_KEY,
     (ROOT / "experiments" / "share-groups.yaml").read_text(),
     (ROOT / "experiments" / "demo.yaml").read_text(),
+    (ROOT / "experiments" / "known" / "kafka-8803.yaml").read_text(),
     (ROOT / "tests/harness/run/small.yaml").read_text(),
 )
 VALUES = (

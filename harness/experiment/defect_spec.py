@@ -1,0 +1,68 @@
+"""The key `defect`: the head of an experiment that shows a known defect of a client or broker.
+
+`experiments/known/` has one such file per defect, and `kafka-chaos known` lists and runs them.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES
+from kafka_chaos.harness.experiment.cluster_spec import KafkaVersion
+from kafka_chaos.harness.experiment.values import Spec
+
+
+def _anomaly(name: str) -> str:
+    if name not in ALL_ANOMALIES:
+        raise ValueError("expected the name of an anomaly (docs/anomalies.md)")
+    return name
+
+
+def _ticket(address: str) -> str:
+    if not address.startswith("https://"):
+        raise ValueError("expected the address of a ticket, or of what else tells of the defect: https://…")
+    return address
+
+
+class ControlSpec(Spec):
+    """The key `defect.control`: how the cluster of the second run, without the defect, differs."""
+
+    kafka_version: KafkaVersion | None = Field(default=None, description="a version of Kafka without the defect")
+    broker_configs: dict[str, Any] = Field(
+        default_factory=dict, description="Kafka's broker configs that avoid the defect, beside those of `cluster`"
+    )
+
+
+class DefectSpec(Spec):
+    """The key `defect`: what breaks in which versions, and how the experiment shows it and its absence."""
+
+    ticket: Annotated[str, AfterValidator(_ticket)] = Field(description="where it is reported: an address")
+    title: str = Field(min_length=1, max_length=100, description="what breaks, in one sentence")
+    affected: str = Field(min_length=1, description="the versions that have it, such as `sarama to 1.45.0`")
+    mended: str = Field(min_length=1, description="the first version without it, or `open`")
+    borders: Literal["shown", "source", "change log", "ticket"] = Field(
+        description="how these versions are known: from runs here, the source at the tags, the change log or the ticket"
+    )
+    anomalies: tuple[Annotated[str, AfterValidator(_anomaly)], ...] = Field(
+        min_length=1, strict=False, description="the anomalies that it can show as, each enough by itself"
+    )
+    minutes: float = Field(gt=0, le=60, strict=False, description="what both verdicts took, on two cores")
+    lanes: tuple[str, ...] = Field(
+        default=(), strict=False, description="the lanes that have it, where the others are the control"
+    )
+    control: ControlSpec | None = Field(
+        default=None, description="the cluster of a second run, where every lane has the defect in the first one"
+    )
+    runs: int = Field(ge=1, description="how often both sides were run")
+    shown: int = Field(ge=0, description="how many of these runs showed it on the affected side alone")
+    tried: str | None = Field(default=None, description="what was tried where no run showed it, and what came of it")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.shown > self.runs:
+            raise ValueError(f"shown: expected at most {self.runs}, the number of runs, got {self.shown}")
+        if (self.tried is None) != (self.shown > 0):
+            raise ValueError("expected tried if no run showed the defect (shown: 0), and only then")
+        if (self.control is None) != bool(self.lanes):
+            raise ValueError("expected either lanes, the rest being the control, or control for a second run")
+        return self
