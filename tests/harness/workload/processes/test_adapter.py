@@ -4,7 +4,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Consumer, TopicPartition
+
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
@@ -36,6 +39,16 @@ def produce(servers: str, folder: Path, problems: list[str]) -> tuple[list[dict[
     return transactions, rows_in(folder / "produced")
 
 
+def ends_of(topic: str, servers: str) -> dict[int, int]:
+    """The ends of the topic's partitions, as a consumer is told them."""
+    consumer = new_client(Consumer, {"bootstrap.servers": servers, "group.id": "ends", "log_level": 0})
+    try:
+        places = {number: TopicPartition(topic, number) for number in (0, 1)}
+        return {number: consumer.get_watermark_offsets(place, timeout=20)[1] for number, place in places.items()}
+    finally:
+        consumer.close()
+
+
 def test_transactions_of_an_adapter_and_what_is_read_of_them(tmp_path: Path) -> None:
     problems: list[str] = []
     with mock_cluster("pay") as (servers, _):
@@ -49,9 +62,10 @@ def written_and_read(servers: str, tmp_path: Path, problems: list[str]) -> None:
     assert sorted((row["seq"], row["transaction"], row["outcome"]) for row in produced) == [
         (seq, seq // 10, "ok") for seq in range(20)
     ]
-    ends = {
-        partition: 1 + max(row["offset"] for row in produced if row["partition"] == partition) for partition in (0, 1)
-    }
+    # Behind the records of each transaction is its marker: who asks for the end of a partition is told one more.
+    ends = ends_of("pay", servers)
+    last = {number: max(row["offset"] for row in produced if row["partition"] == number) for number in (0, 1)}
+    assert ends == {number: offset + 2 for number, offset in last.items()}
     tables = LoadTables(tmp_path / "read", [LaneSpec(lane="pay", transactional={})])  # type: ignore[arg-type]
     consumer = ProcessConsumer(
         adapter("consumer", "pay", servers, problems, start_offsets={}, isolation="read_committed"),
@@ -64,5 +78,5 @@ def written_and_read(servers: str, tmp_path: Path, problems: list[str]) -> None:
     consumer.close()
     tables.close()
     read = rows_in(tmp_path / "read/consumed")
-    # The mock writes no markers, and hides nothing.
+    # The mock hides no record of an aborted transaction.
     assert sorted((row["producer_id"], row["seq"]) for row in read) == [(1, seq) for seq in range(20)]
