@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from negative_controls import TRANSACTIONS_WITHOUT
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.conformance.scenario.registry import all_scenarios
@@ -48,16 +47,3 @@ def test_a_broken_rule_in_the_model_is_found_and_the_replica_named(
     assert record.acts[-1].steps[-1].sentence == "X (broker 1) is restarted."
     differences = record.acts[-1].steps[-1].differences
     assert {(difference.broker, difference.field) for difference in differences} >= {(1, "log")}
-
-
-@pytest.mark.slow
-def test_a_broken_rule_of_transactions_is_found_and_the_partition_named(
-    pool: ClusterPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kafka_chaos.conformance.scenario.lockstep.SETTLE_TIMEOUT", 12.0)
-    rules = TRANSACTIONS_WITHOUT["the last stable offset"].rules
-    monkeypatch.setattr("kafka_chaos.conformance.scenario.transactions.stage.v1_in", lambda version: rules)
-    record = run_scenario(all_scenarios()["txn-commit-abort"], pool)
-    assert record.verdict == Verdict.VIOLATION
-    assert record.acts[-1].steps[-1].sentence == "p writes a1 to partition 0."
-    assert [difference.field for difference in record.acts[-1].steps[-1].differences] == ["partition 0, read_committed"]

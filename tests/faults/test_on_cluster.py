@@ -10,7 +10,6 @@ import pytest
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.packet_filter import chain_name
-from kafka_chaos.faults.network.packet_loss import PacketLoss
 from kafka_chaos.faults.network.partition import Isolate, Partition
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.target import Target
@@ -115,20 +114,6 @@ def test_an_isolated_broker_is_reached_by_nobody(topic: str, view: ClusterView, 
     assert not fault.proof(view, nodes).took_effect
     wait_until(lambda: _answers_api_versions(cluster, 1), "the broker to answer", timeout=15)
     wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=15)
-
-
-@pytest.mark.slow
-def test_a_part_of_the_packets_is_lost_and_replication_goes_on(
-    topic: str, view: ClusterView, admin: ClusterAdmin
-) -> None:
-    fault = PacketLoss(target=Target.parse("broker:1"), percent=20)
-    nodes = hit_by(fault, view)
-    fault.inject(view, nodes)
-    assert proof_of(fault, view).took_effect
-    admin.await_full_isr([topic])
-    fault.heal(view, nodes)
-    fault.heal(view, nodes)
-    assert not fault.proof(view, nodes).took_effect
 
 
 @pytest.mark.slow

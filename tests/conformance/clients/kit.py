@@ -42,7 +42,7 @@ class Kit:
     """The checks of the client that `command` starts, on a cluster, of which one broker is frozen for a while.
 
     `folder`: where histories and the client's log are kept. It has `answered_within` seconds to follow an order, and
-    `gone_within` to end. `is_transactional`: whether it is a transactional producer, too.
+    `gone_within` to end.
     """
 
     command: Sequence[str]
@@ -52,7 +52,6 @@ class Kit:
     folder: Path
     answered_within: float = 60.0
     gone_within: float = 15.0
-    is_transactional: bool = False
     notices: list[str] = field(default_factory=list)
 
     def topic(self) -> str:

@@ -1,7 +1,4 @@
-"""The guide's programs in Java and Go, as written: they speak the protocol, and are under test from pytest.
-
-What broken clients are told: `test_kit.py`.
-"""
+"""The guide's programs in Java and Go, as written: they speak the protocol, and are under test from pytest."""
 
 import shutil
 import subprocess

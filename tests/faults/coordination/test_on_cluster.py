@@ -1,23 +1,16 @@
 """Leadership and registrations that change on brokers that run on."""
 
-from contextlib import closing, suppress
-from functools import partial
+from contextlib import closing
 
 import pytest
 
-from kafka_chaos.conformance.replica import NoReplica, read_replica
-from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.faults.cluster import Leadership
-from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, LeaderTransfer, SessionExpiry
-from kafka_chaos.faults.coordination.reassignment import Reassignment
-from kafka_chaos.faults.fault import Nodes, Proof
+from kafka_chaos.faults.coordination.leader_transfer import LeaderTransfer, SessionExpiry
 from kafka_chaos.faults.target import Target
-from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from tests.clusters import NEWEST, PLAIN
-from tests.faults.fakes import hit_by, hit_twice_by
+from tests.faults.fakes import hit_by
 from tests.faults.on_brokers import in_both_modes, proof_of
 
 pytestmark = pytest.mark.cluster
@@ -84,85 +77,3 @@ def test_a_broker_whose_session_is_over_is_replaced_and_registers_anew(running: 
     # As after the death of a broker: another leads, or the same in a later leader epoch.
     wait_until(lambda: view.leadership()["expires", 0].leader_epoch > before.leader_epoch, "an election", timeout=20)
     admin.await_full_isr(["expires"])
-
-
-@pytest.mark.slow
-def test_a_controller_is_elected_again_and_nobody_else_moves(running: Cluster) -> None:
-    if not running.zookeepers:
-        assert ControllerMove.refusal(running.spec)
-        return
-    admin = running.admin()
-    view = ClusterView(running, admin)
-    admin.create_topic("controlled", replica_assignment=[(2, 3)], configs={})
-    admin.await_full_isr(["controlled"])
-    before = view.leadership()["controlled", 0]
-    fault = ControllerMove(target=Target.parse("controller"))
-    nodes = hit_twice_by(fault, view)
-    proof = proof_of(fault, view, nodes)
-    first, second = proof.evidence[nodes[0].name]["controller_epoch"]
-    assert second == first + 1
-    fault.heal(view, nodes)
-    # The new controller does its work, once brokers have told clients who it is, and has left the leader where it was.
-    wait_until(lambda: _created(running, "created-later"), "the new controller to create a topic", timeout=30)
-    admin.await_full_isr(["controlled", "created-later"])
-    assert view.leadership()["controlled", 0] == before
-
-
-def _moved(view: ClusterView, **keys: str) -> tuple[Reassignment, Nodes, Proof]:
-    """A reassignment away from broker 1, once it has its proof."""
-    fault = Reassignment(target=Target.parse("broker:1"), **keys)
-    nodes = hit_by(fault, view)
-    fault.inject(view, nodes)
-    return fault, nodes, proof_of(fault, view, nodes, timeout=30)
-
-
-@pytest.mark.slow
-def test_replicas_move_to_a_broker_that_had_none(running: Cluster) -> None:
-    admin = running.admin()
-    view = ClusterView(running, admin, topics=["travels", "stays"])
-    admin.create_topic("travels", replica_assignment=[(1, 2), (2, 1)], configs={})
-    admin.create_topic("stays", replica_assignment=[(2, 3)], configs={})
-    admin.await_full_isr(["travels", "stays"])
-    for partition, leader in enumerate((1, 2)):
-        with running.broker_client(leader) as client:
-            # The leader may learn of a new topic later than the broker that answered.
-            taken = partial(_takes, client, "travels", partition)
-            wait_until(taken, "the leader to take a record", timeout=20)
-    before, process = view.leadership(), running.brokers[1].state()["Pid"]
-    fault, nodes, proof = _moved(view)
-    moved = {one["partition"]: one["replicas"] for one in proof.evidence["broker-1"]["moved"]}
-    assert moved == {"travels-0": [[1, 2], [3, 2]], "travels-1": [[2, 1], [2, 3]]}
-    assert proof.evidence["broker-1"]["files_deleted"]
-    fault.heal(view, nodes)
-    assert view.moving() == frozenset()
-    after = view.leadership()
-    assert {place: after[place].leader for place in (("travels", 0), ("travels", 1))} == {
-        ("travels", 0): 3,
-        ("travels", 1): 2,
-    }
-    assert after["travels", 0].leader_epoch > before["travels", 0].leader_epoch
-    assert _place_of(after["stays", 0]) == _place_of(before["stays", 0])
-    admin.await_full_isr(["travels", "stays"])
-    for partition in (0, 1):
-        assert read_replica(running.brokers[3], "travels", partition).log_end == 1
-        with pytest.raises(NoReplica):
-            read_replica(running.brokers[1], "travels", partition)
-    assert running.brokers[1].state()["Pid"] == process
-
-
-def _created(cluster: Cluster, topic: str) -> bool:
-    """Whether the topic is there; creates it unless brokers send the request to a former controller."""
-    admin = cluster.admin()
-    if not admin.partitions(topic):
-        with suppress(ClusterFailure):
-            admin.create_topic(topic, replica_assignment=[(1, 2, 3)], configs={})
-    return bool(admin.partitions(topic))
-
-
-def _takes(client: BrokerClient, topic: str, partition: int) -> bool:
-    return client.produce(topic, "kept", partition=partition)[0] == NONE
-
-
-def _place_of(state: Leadership) -> tuple[int | None, int, tuple[int, ...]]:
-    """Who leads and who holds it: on a slow machine, a follower may leave the ISR for a moment."""
-    return state.leader, state.leader_epoch, state.replicas

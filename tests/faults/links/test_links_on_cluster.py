@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.links.on_frames import Delay, Drop, Hold, OnFrames, Rate
+from kafka_chaos.faults.links.on_frames import Delay, Drop, Hold
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -114,36 +114,6 @@ def test_a_request_is_held_until_the_fault_ends_and_no_other(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "keys"), [(Delay, {"seconds": 1.0}), (Rate, {"kbit_per_second": 0.4})], ids=["delay", "rate"]
-)
-def test_a_response_comes_later_by_as_many_seconds(
-    kind: type[OnFrames],
-    keys: dict[str, Any],
-    cluster: Cluster,
-    admin: ClusterAdmin,
-    injector: Injector,
-    topic: str,
-    producer: Callable[..., Producer],
-) -> None:
-    client = producer(acks="all")
-    assert Sending(client, topic).is_over()
-    # Of a response of 60 to 80 bytes, 0.4 kbit/s take 1.2 to 1.6 s.
-    fault = kind(target=BROKER, api="Produce", side="response", lane=topic, duration=10, **keys)
-    begin(cluster, fault)
-    delayed = Sending(client, topic)
-    wait_until(lambda: end_of(admin, topic) == 2, "the record to be written", timeout=0.9, interval=0.02)
-    assert delayed.is_over()
-    assert delayed.seconds is not None
-    assert 1.0 <= delayed.seconds < 3.0
-    injector.heal(injector.inject(fault))
-    at_once = Sending(client, topic)
-    assert at_once.is_over()
-    assert at_once.seconds is not None
-    assert at_once.seconds < 0.9
-
-
-@pytest.mark.slow
 def test_the_nth_request_alone_gets_lost_and_is_sent_again(
     cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
 ) -> None:
@@ -165,39 +135,6 @@ def test_the_nth_request_alone_gets_lost_and_is_sent_again(
     proof = fault.proof(ClusterView(cluster, admin), (cluster.brokers[1],))
     assert proof.evidence["broker-1"]["frames"] == 1
     injector.heal(injector.inject(fault))
-
-
-def _of_the_controller(cluster: Cluster, topic: str) -> Hold:
-    if cluster.zookeepers:
-        return Hold(target=Target.parse("broker:2"), api="LeaderAndIsr", sender="controller", duration=30)
-    return Hold(target=Target.parse("controllers"), api="BrokerHeartbeat", sender="broker:2", duration=30)
-
-
-@pytest.mark.slow
-def test_between_controller_and_broker_requests_are_held_too(
-    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str
-) -> None:
-    fault = _of_the_controller(cluster, topic)
-    begin(cluster, fault)
-    fresh = f"{topic}-fresh"
-    if cluster.zookeepers:
-        admin.create_topic(fresh, replica_assignment=[[1, 2]], configs={})
-        time.sleep(1.0)
-        code, _ = cluster.brokers[2].execute("test", "-e", f"/var/lib/kafka/{fresh}-0")
-        assert code != 0, "broker 2 was never told of the topic"
-        occurrence = injector.inject(fault)
-        injector.heal(occurrence)
-        wait_until(
-            lambda: cluster.brokers[2].execute("test", "-e", f"/var/lib/kafka/{fresh}-0")[0] == 0,
-            "broker 2 to be told",
-            timeout=10,
-        )
-    else:
-        occurrence = injector.inject(fault)
-        wait_until(lambda: 2 not in (cluster.registered_brokers() or {2}), "broker 2 to be fenced", timeout=20)
-        injector.heal(occurrence)
-        wait_until(lambda: 2 in (cluster.registered_brokers() or ()), "broker 2 to be back", timeout=20)
-    admin.await_full_isr([topic])
 
 
 @pytest.mark.slow

@@ -170,27 +170,3 @@ def test_a_mixed_cluster_serves_and_survives_the_loss_of_each_broker(
         assert {record for _, record in read_to_end(cluster.bootstrap_servers, "t")} == {
             f"without {broker}" for broker in cluster.brokers
         }
-
-
-@pytest.mark.cluster
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mode", "before", "after"), [(ZOOKEEPER, "2.8.2", "3.9.1"), (KRAFT, "3.9.1", "4.3.1"), (KRAFT, "3.9.1", "3.9.2")]
-)
-def test_a_broker_comes_back_with_another_version_on_its_own_data(mode: str, before: str, after: str) -> None:
-    layout = ClusterLayout(brokers=1, metadata_mode=mode, kafka_version=before)
-    with Cluster(layout, run_id=f"test-change-{secrets.token_hex(4)}") as cluster:
-        (node,) = cluster.brokers.values()
-        cluster.admin().create_topic("t", replica_assignment=[[1]], configs={})
-        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
-        address = node.host_port
-        for version in (before, after):
-            producer.produce("t", version.encode(), partition=0)
-            assert producer.flush(60) == 0
-            node.stop()
-            cluster.change_version(node, after)
-            cluster.start_again([node])
-        assert node.host_port == address
-        assert [record for _, record in read_to_end(cluster.bootstrap_servers, "t")] == [before, after]
-        # The log of all its containers, in order.
-        assert re.findall(r"Kafka version ?: ([\d.]+) ", node.log()) == [before, after, after]

@@ -18,7 +18,6 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
-from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.lane_clients import reading
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
@@ -140,23 +139,6 @@ def tables(tmp_path: Path) -> Iterator[LoadTables]:
     tables = LoadTables(tmp_path)
     yield tables
     tables.close()
-
-
-def test_the_harness_s_own_consumer_reports_where_it_ended(tables: LoadTables) -> None:
-    notices: list[str] = []
-    consumer = RecordedConsumer(
-        lane="orders",
-        topic="orders",
-        partitions=2,
-        bootstrap_servers=NO_CLUSTER,
-        configs={},
-        tables=tables,
-        on_error=notices.append,
-    )
-    consumer.drain({0: 5_000, 1: 0}, timeout=0.1, cancelled=threading.Event())
-    consumer.close()
-    expected = "the consumer of lane orders did not reach the end: partition 0 was read up to offset 0 of 5000"
-    assert [notice for notice in notices if "_TRANSPORT" not in notice and "_ALL_BROKERS" not in notice] == [expected]
 
 
 def test_one_of_several_consumers_that_falls_short_is_a_problem_of_the_lane(tmp_path: Path) -> None:

@@ -69,12 +69,6 @@ def assert_agreement(folder: Path, spark: Any, seeds: range, steps: int = 40) ->
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_agreement_on_a_random_run(tmp_path: Path, spark: Any) -> None:
-    assert assert_agreement(tmp_path, spark, range(1), steps=120)
-
-
-@pytest.mark.slow
-@pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_agreement_on_random_runs(tmp_path: Path, spark: Any) -> None:
     found = assert_agreement(tmp_path, spark, range(12), steps=120)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.contract.ledger import TableLedger
@@ -15,103 +15,9 @@ from kafka_chaos.verification.inputs.run_directory import Doubt
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.assessment import unread
 from kafka_chaos.verification.tables.facts import ReplicaFacts
-from tests.verification.judging.one_lane import KILL, LANE, MARKS, REPLICAS, run, verdict_of
+from tests.verification.judging.one_lane import LANE, MARKS, REPLICAS, run, verdict_of
 from tests.verification.samples.changes import reported
 from tests.verification.samples.partitions import FULL
-
-
-def test_all_that_is_known_of_a_lane_is_written_down() -> None:
-    directory = run(
-        faults=(replace(KILL, proven=[]),),
-        replicas=True,
-        marks={1: 10, 2: 9, 3: None},
-        reports=(reported(1, "a", 0, 0, 5), reported(2, "a", 0, 0, 6), reported(3, "b", 0, 0, 6)),
-    )
-    lane = verdict_of(
-        directory,
-        replace(FULL, read_end=8, consumed=9, doubled=2),
-        lane=replace(LANE, faults=("kill",)),
-        statuses={Anomaly.DUPLICATE: Status.REQUIRED, Anomaly.LOST_WRITE: Status.PERMITTED},
-        counts={Anomaly.LOST_WRITE: 1},
-        replicas={1: REPLICAS[1], 2: REPLICAS[2]},
-    )
-    incomplete = (
-        "partition 0: replicas/ holds records of 2 of 3 replicas; "
-        "partition 0: compared below the lowest high watermark 9, all logs end at 10 or later"
-    )
-    doubts = [
-        "no consumer reached the end of partition 0, offset 9: the last offset read is 8",
-        "log/ holds 2 rows twice",
-        "fault kill-1: not proven: no event says so",
-        "partition 0: replicas/ holds records of 2 of 3 replicas",
-    ]
-    found = lane.to_json()
-    predicted = found.pop("predicted")
-    assert predicted.pop("lost_write") == "permitted"
-    assert predicted.pop("duplicate") == "required"
-    assert set(predicted.values()) == {"forbidden"}
-    assert found == {
-        "lane": "a",
-        "verdict": "unknown",
-        "produced": 10,
-        "acknowledged": 10,
-        "consumed": 9,
-        "anomalies": {
-            "lost_write": {"count": 1, "status": "permitted", "examples": []},
-            "duplicate": {"count": 0, "status": "required", "examples": []},
-        },
-        "not_judged": {"replica_divergence": incomplete},
-        "reasons": [*doubts, "duplicate is required and was not found"],
-        "ledger": {
-            "complete": False,
-            "missing": (*doubts, incomplete),
-            "left_out": ("no timings.json: recovery is not judged",),
-            "rows": {"produced": 10, "consumed": 9, "log": 10, "replicas": 20},
-            "acknowledged": {"records": 10, "judged": 10},
-            "partitions": ({"partition": 0, "log_end": 9, "read_to": 8, "end_reached": False},),
-            "faults": {
-                "declared": ("kill",),
-                "events": (
-                    {
-                        "fault_id": "kill-1",
-                        "kind": "kill",
-                        "requested_ns": 200,
-                        "proven_ns": None,
-                        "healed_ns": 400,
-                        "problem": "not proven: no event says so",
-                    },
-                ),
-            },
-            "replicas": {
-                "replication_factor": 3,
-                "partitions": (
-                    {
-                        "partition": 0,
-                        "judged_below": 9,
-                        "brokers": (
-                            {"broker": 1, "rows": 10, "first": 0, "last": 9, "high_watermark": 10},
-                            {"broker": 2, "rows": 10, "first": 0, "last": 9, "high_watermark": 9},
-                            {"broker": 3, "rows": 0, "first": None, "last": None, "high_watermark": None},
-                        ),
-                    },
-                ),
-            },
-            "high_watermark_reports": 2,
-            "prediction": {"source": "model", "recomputed": True, "model_digest": "digest"},
-            "observations": {
-                "searched": False,
-                "reason": "events.jsonl does not say when the load began and ended",
-                "partitions": (
-                    {
-                        "partition": 0,
-                        "states": 0,
-                        "complete": False,
-                        "reason": "events.jsonl does not say when the load began and ended",
-                    },
-                ),
-            },
-        },
-    }
 
 
 def test_what_a_run_left_out_is_written_down() -> None:

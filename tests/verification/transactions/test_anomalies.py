@@ -10,18 +10,11 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
-from kafka_chaos.verification import RunDirectoryError, by_statements, verify, verify_frames
+from kafka_chaos.verification import by_statements, verify
 from kafka_chaos.verification.spark import tuning
 from tests.verification.oracle.rows import LaneHistory, case_order
 from tests.verification.samples.engines import Verified, counted, verified_by_both
-from tests.verification.samples.planted_transactions import (
-    PLANTS,
-    clean,
-    dependency_cycle,
-    hanging_transaction,
-    torn_transaction,
-)
-from tests.verification.samples.random_histories import random_history
+from tests.verification.samples.planted_transactions import PLANTS, clean, dependency_cycle, hanging_transaction
 from tests.verification.samples.random_transactions import random_transactions
 from tests.verification.samples.run_dirs import read_cases, read_causes, write_histories
 
@@ -121,37 +114,6 @@ def test_agreement_on_lanes_that_spark_takes_for_large(
     lanes = {f"lane-{i}": random_transactions(random, steps=200) for i in range(60)}
     found = assert_agreement(lanes, tmp_path / "run", spark)
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_agreement_beside_plain_lanes(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "SMALL", 100)
-    random = Random(41)
-    lanes = {f"lane-{i}": random_transactions(random, steps=150) for i in range(10)}
-    lanes |= {f"plain-{i}": random_history(random, final_log=True, records=200) for i in range(10)}
-    found = assert_agreement(lanes, tmp_path / "run", spark)
-    assert found["reordered"]
-    assert found["nonmonotonic_poll"]
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_tables_from_elsewhere_are_judged_alike(tmp_path: Path, spark: Any) -> None:
-    history, expected = torn_transaction()
-    run_dir = write_histories(tmp_path / "run", {"a": history})
-    names = ("produced", "consumed", "log", "replicas", "transactions", "assignments")
-    frames = {name: spark.read.parquet(str(run_dir / name)) for name in names}
-    lanes = json.loads((run_dir / "lanes.json").read_text())["lanes"]
-    verdict = verify_frames(**frames, lanes=lanes)
-    assert {str(anomaly): seen.count for anomaly, seen in verdict.lane("a").observed.items()} == {
-        case.anomaly: 1 for case in expected
-    }
-    without = {name: frame for name, frame in frames.items() if name != "assignments"}
-    with pytest.raises(
-        RunDirectoryError, match="assignments: missing, expected rows of lane 'a', which has transactions or a group"
-    ):
-        verify_frames(**without, lanes=lanes)
 
 
 def test_tables_that_lack_what_others_name_leave_the_lane_unknown(tmp_path: Path, verified: Verified) -> None:

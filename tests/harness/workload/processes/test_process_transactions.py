@@ -91,52 +91,49 @@ def test_a_commit_that_takes_longer_is_asked_for_once(tmp_path: Path, seconds: f
     assert made.started.problems == []
 
 
-def test_a_commit_that_fails_is_aborted(tmp_path: Path) -> None:
-    made = Transacting('def committed(): tell("transaction", did="commit", error="TimedOut: a record")', tmp_path)
+FAILS = 'tell("transaction", did="{0}", error="ProducerFencedException: fenced")'
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "ended", "row", "problem"),
+    [
+        (
+            'def committed(): tell("transaction", did="commit", error="TimedOut: a record")',
+            "aborted",
+            ("aborted", "TimedOut"),
+            "",
+        ),
+        (
+            f"def committed(): {FAILS.format('commit')}\ndef aborted(): {FAILS.format('abort')}",
+            "lost: ProducerFencedException",
+            ("info", "ProducerFencedException"),
+            "",
+        ),
+        (
+            "def committed(): os.kill(os.getpid(), signal.SIGKILL)",
+            "lost: lost",
+            ("info", "lost"),
+            "ended unexpectedly, with exit code -9",
+        ),
+        ("def committed(): pass", "lost: _TIMED_OUT", ("info", "_TIMED_OUT"), ""),
+    ],
+    ids=["aborted instead", "no abort either", "dies amid its commit", "silent until it is given up"],
+)
+def test_a_commit_that_does_not_succeed(
+    tmp_path: Path, behaviour: str, ended: str, row: tuple[str, str], problem: str
+) -> None:
+    made = Transacting(behaviour, tmp_path)
     made.transactions.init()
     made.begins()
-    assert made.transactions.commit() == "aborted"
+    if row[1] == "_TIMED_OUT":
+        threading.Timer(0.5, made.gives_up.set).start()
+    try:
+        outcome = made.transactions.commit()
+    except ProducerLost as lost:
+        outcome = f"lost: {lost}"
     made.close()
-    assert made.outcomes() == [("aborted", "TimedOut")]
-
-
-def test_one_that_can_t_abort_either_is_lost_and_its_commit_in_doubt(tmp_path: Path) -> None:
-    made = Transacting(
-        """
-def committed(): tell("transaction", did="commit", error="ProducerFencedException: fenced")
-def aborted(): tell("transaction", did="abort", error="ProducerFencedException: fenced")
-""",
-        tmp_path,
-    )
-    made.transactions.init()
-    made.begins()
-    with pytest.raises(ProducerLost, match="ProducerFencedException"):
-        made.transactions.commit()
-    made.close()
-    assert made.outcomes() == [("info", "ProducerFencedException")]
-    assert made.started.problems == []
-
-
-def test_one_that_dies_amid_its_commit_is_lost_with_a_problem(tmp_path: Path) -> None:
-    made = Transacting("def committed(): os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
-    made.transactions.init()
-    made.begins()
-    with pytest.raises(ProducerLost, match="lost"):
-        made.transactions.commit()
-    made.close()
-    assert made.outcomes() == [("info", "lost")]
-    assert "ended unexpectedly, with exit code -9" in made.started.problems[0]
-
-
-def test_one_that_is_silent_is_given_up(tmp_path: Path) -> None:
-    made = Transacting("def committed(): pass", tmp_path)
-    made.transactions.init()
-    made.begins()
-    threading.Timer(0.5, made.gives_up.set).start()
-    with pytest.raises(ProducerLost, match="_TIMED_OUT"):
-        made.transactions.commit()
-    made.close()
-    assert made.outcomes() == [("info", "_TIMED_OUT")]
+    assert (outcome, made.outcomes()) == (ended, [row])
+    assert [problem in one for one in made.started.problems] == ([True] if problem else [])
 
 
 @pytest.mark.parametrize(
