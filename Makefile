@@ -137,7 +137,6 @@ bench: demo
 	$(BIN)/python benchmarks/transactions.py
 	$(BIN)/python benchmarks/run_to_verdict.py
 	$(BIN)/python benchmarks/verify_small.py
-	$(BIN)/python benchmarks/verify_small.py --cold
 	$(BIN)/python benchmarks/model_explore.py
 
 # Verification of 10 million records beside DuckDB on the same files; the last line is the ratio as JSON.

@@ -1,15 +1,12 @@
 """How long the verification of a small run takes, with a cached prediction: in a warm session, and cold without Spark.
 
-usage: verify_small.py [--records 8000] [--warm 15] [--rounds 5] [--duckdb-only | --cold]
+usage: verify_small.py [--records 8000] [--warm 15] [--rounds 5] [--duckdb-only]
 
 Four lanes with one to four partitions, once clean and once with losses and duplicates in each, in turn. The last line
 is one JSON object: {"clean": {"first": …, "median": …, "duckdb": …}, "lossy": {…}}, in seconds. `first`: the first
 verification in a session that has just been started; `median`: the last ones. `duckdb`: the median of cold commands,
 `kafka-chaos verify --engine duckdb`, each from the start of its process to its end. Exits with 1 if a median is above
 1.5 s.
-
-With `--cold`: medians of cold commands with Spark on a clean run of two lanes and 96,000 rows, with the archive of its
-classes (`kafka-chaos prepare`) and without it, in turn: {"archive": …, "none": …}.
 """
 
 from __future__ import annotations
@@ -27,7 +24,6 @@ from pathlib import Path
 from generated_histories import LaneShape, lane_tables, write_run
 
 from kafka_chaos.verification import spark_session, verify
-from kafka_chaos.verification.spark.class_archive import class_archive
 
 MOST = 1.5
 KINDS = {"clean": {}, "lossy": {"acks": "1", "lost_tail": 50, "retry_share": 0.01}}
@@ -39,11 +35,7 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=15)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--duckdb-only", action="store_true", help="start no Spark")
-    parser.add_argument("--cold", action="store_true", help="cold commands with Spark instead")
     arguments = parser.parse_args()
-    if arguments.cold:
-        print(json.dumps(cold_with_spark(arguments.rounds)))
-        return
     figures: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-small-") as scratch:
         runs = {}
@@ -74,26 +66,8 @@ def by_spark(runs: dict[str, Path], rounds: int) -> dict[str, list[float]]:
     return seconds
 
 
-def cold_with_spark(rounds: int) -> dict[str, float]:
-    archive = class_archive()
-    assert archive.exists(), "kafka-chaos prepare makes the archive"
-    hidden = archive.with_suffix(".hidden")
-    seconds: dict[str, list[float]] = {"archive": [], "none": []}
-    with tempfile.TemporaryDirectory(prefix="kafka-chaos-small-") as scratch:
-        shapes = [LaneShape(lane=f"lane-{n}", records=16_000, partitions=2) for n in range(2)]
-        run_dir = write_run(Path(scratch) / "run", [lane_tables(shape) for shape in shapes])
-        for _ in range(rounds):
-            seconds["archive"].append(timed(lambda: command(run_dir, "spark")))
-            archive.rename(hidden)
-            try:
-                seconds["none"].append(timed(lambda: command(run_dir, "spark")))
-            finally:
-                hidden.rename(archive)
-    return {name: round(statistics.median(taken), 2) for name, taken in seconds.items()}
-
-
-def command(run_dir: Path, engine: str = "duckdb") -> None:
-    program = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "verify", "--engine", engine, "--quiet"]
+def command(run_dir: Path) -> None:
+    program = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "verify", "--engine", "duckdb", "--quiet"]
     ended = subprocess.run([*program, str(run_dir)], check=False)
     assert ended.returncode < 3, ended
 

@@ -75,7 +75,7 @@ def test_the_wheel_claims_one_name_and_carries_every_package(wheel: Path) -> Non
         "conformance/cli.py", "harness/cli/main.py", "harness/cluster/configuration/keys.json", "faults/registry.py",
         "contract/wire/definitions/LeaderAndIsrRequest.json",
         "reference_model/predict/prediction.py", "reference_model/tla/Replication.tla", "contract/lane/lanes.py",
-        "verification/checker.py", "verification/spark/spark-jars/pom.xml", "verification/spark/log4j2.properties",
+        "verification/checker.py", "verification/spark/log4j2.properties",
         "docker/kafka/Dockerfile", "docker/kafka/pom.xml", "docker/base/make-base", "experiments/demo.yaml", "py.typed",
     ):  # fmt: skip
         assert f"kafka_chaos/{path}" in names

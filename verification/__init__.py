@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
-from kafka_chaos.verification.spark.jars import SparkUnavailableError
-from kafka_chaos.verification.spark.session import spark_session
+from kafka_chaos.verification.spark.session import SparkUnavailableError, spark_session
 
 if TYPE_CHECKING:
     from kafka_chaos.verification.checker import verify
-    from kafka_chaos.verification.frames import verify_frames, verify_topics
+    from kafka_chaos.verification.frames import verify_frames
 
 __all__ = [
     "LaneVerdict",
@@ -28,7 +27,6 @@ __all__ = [
     "spark_session",
     "verify",
     "verify_frames",
-    "verify_topics",
 ]
 
 
@@ -37,8 +35,8 @@ def __getattr__(name: str) -> Any:
         from kafka_chaos.verification.checker import verify
 
         return verify
-    if name in ("verify_frames", "verify_topics"):
-        from kafka_chaos.verification import frames
+    if name == "verify_frames":
+        from kafka_chaos.verification.frames import verify_frames
 
-        return getattr(frames, name)
+        return verify_frames
     raise AttributeError(name)

@@ -33,8 +33,6 @@ _STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNK
 @ENGINE
 @click.option("--spark-master", metavar="MASTER", show_default=f"{DEFAULT_MASTER}, or spark-submit's",
               help="Spark master to run on.")  # fmt: skip
-@click.option("--topics", metavar="SERVERS",
-              help="Read the final log from the lanes' topics on these servers, instead of log/.")  # fmt: skip
 @click.option("--accept-known", multiple=True, metavar="ID",
               help="Do not fail for a lane whose violations are all explained by this known defect, if the run shows "
               "the defect's preconditions. May be repeated.")  # fmt: skip
@@ -45,7 +43,6 @@ def verify_command(
     run_dirs: tuple[str, ...],
     engine: str,
     spark_master: str | None,
-    topics: str | None,
     accept_known: tuple[str, ...],
     no_write: bool,
     as_json: bool,
@@ -66,18 +63,10 @@ def verify_command(
     require_known(accept_known, "--accept-known")
     judge = partial(verify, engine=engine, write=not no_write, accept_known=accept_known)
     if engine == Engine.DUCKDB:
-        for option, given in {"--spark-master": spark_master, "--topics": topics}.items():
-            if given is not None:
-                raise UsageFailure(f"{option} is for the engine {Engine.SPARK}, not for {Engine.DUCKDB}")
+        if spark_master is not None:
+            raise UsageFailure(f"--spark-master is for the engine {Engine.SPARK}, not for {Engine.DUCKDB}")
     else:
-        session = _session(run_dirs, spark_master, with_kafka_source=topics is not None)
-        judge = partial(judge, spark=session)
-        if topics is not None:
-            from kafka_chaos.verification import verify_topics
-
-            judge = partial(
-                verify_topics, bootstrap_servers=topics, spark=session, write=not no_write, accept_known=accept_known
-            )
+        judge = partial(judge, spark=_session(run_dirs, spark_master))
     outcomes = []
     for run_dir in run_dirs:
         verdict = judge(run_dir)
@@ -89,7 +78,7 @@ def verify_command(
     sys.exit(Verdict.gravest(outcomes).exit_code)
 
 
-def _session(run_dirs: tuple[str, ...], master: str | None, *, with_kafka_source: bool) -> SparkSession:
+def _session(run_dirs: tuple[str, ...], master: str | None) -> SparkSession:
     """A session for runs of this size; directories that break the contract are refused before it starts."""
     from kafka_chaos.verification.inputs.run_directory import open_run
 
@@ -98,7 +87,7 @@ def _session(run_dirs: tuple[str, ...], master: str | None, *, with_kafka_source
         if is_remote(run_dir):
             spark_session(master=master)
         rows += open_run(run_dir).rows
-    return spark_session(master=master, with_kafka_source=with_kafka_source, rows=rows)
+    return spark_session(master=master, rows=rows)
 
 
 def print_verdict(verdict: RunVerdict) -> None:

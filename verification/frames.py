@@ -1,38 +1,31 @@
-"""`verify_frames` judges histories that are DataFrames; `verify_topics` reads the final log from live topics.
+"""`verify_frames` judges histories that are DataFrames.
 
-Guarantee: the columns, types and rules are those of a run directory's tables. Only `verify_topics` writes, into its run
-directory.
+Guarantee: the columns, types and rules are those of a run directory's tables. Nothing is written.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.run_directory import VERDICT_FILE, RunDirectoryError
+from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification import schemas
 from kafka_chaos.verification.checker import judged_by_spark
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, remove, run_path
-from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run, require_tables, with_documents
+from kafka_chaos.verification.inputs.file_systems.storage import RunPath, run_path
+from kafka_chaos.verification.inputs.run_directory import RunDirectory, require_tables, with_documents
 from kafka_chaos.verification.inputs.tables import Table
-from kafka_chaos.verification.inputs.topics.kafka_log import topic_log
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.spark.session import pyspark_sockets_ignored
 
 _CLOSE = 0.8
 """How alike two names are of which one is meant for the other (`difflib`)."""
-_REASON = re.compile(r"(Caused by)?: ")
-"""The lines of a Java stack trace that give a reason."""
 
 
 @pyspark_sockets_ignored()
@@ -72,41 +65,6 @@ def verify_frames(
     if metadata is not None:
         run = with_documents(run, run_path(metadata, spark))
     return judged_by_spark(spark, run, frames, write=False)
-
-
-@pyspark_sockets_ignored()
-def verify_topics(
-    run_dir: str | RunPath,
-    *,
-    bootstrap_servers: str,
-    spark: SparkSession,
-    options: Mapping[str, str] | None = None,
-    write: bool = True,
-    accept_known: Collection[str] = (),
-) -> RunVerdict:
-    """Judge the histories of a run directory against its lanes' topics as they are now, instead of log/.
-
-    `spark` and `options`: see `topic_log`. Unless `write` is false, writes findings/ and verdict.json into the run
-    directory. `accept_known`: see `verify`. Raises `EnvironmentFailure` if a topic can't be read to its end.
-    """
-    root = run_path(run_dir, spark)
-    if write and root.is_dir():
-        remove(root / VERDICT_FILE)
-    run = open_run(root)
-    try:
-        # Read once: if a topic grows meanwhile, each pass over it would see a different log.
-        log = topic_log(spark, bootstrap_servers=bootstrap_servers, lanes=run.lanes, options=options).localCheckpoint()
-    except Exception as error:
-        raise EnvironmentFailure(f"the topics on {bootstrap_servers} can't be read: {_cause(error)}") from error
-    run = replace(run, tables={**run.tables, "log": Table(given=True, counted=log.count())})
-    return judged_by_spark(spark, run, {"log": log}, write=write, accept_known=accept_known)
-
-
-def _cause(error: Exception) -> str:
-    """The innermost reason that Spark's message gives, in one line."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    reasons = [line.removeprefix("Caused by:").removeprefix(":").strip() for line in lines if _REASON.match(line)]
-    return (reasons or lines)[-1][:300]
 
 
 def _checked(name: str, frame: DataFrame) -> DataFrame:

@@ -1,14 +1,10 @@
-"""Warms a new Spark session up: the JVM loads and compiles what a verification needs before there is one.
-
-As a program, it does so in a JVM that writes the archive of its classes (`spark/class_archive.py`).
-"""
+"""Warms a new Spark session up: the JVM loads and compiles what a verification needs before there is one."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.importers.writing import RunWriter
@@ -47,23 +43,3 @@ def _write(folder: Path, records: int) -> None:
             offset += 1
     # Without acknowledgements, the model's answer takes no time.
     writer.finish([Lane(lane="warm-up", acks="0")])
-
-
-def _record(archive: str) -> None:
-    """Write the archive of the classes that verifications of either size load."""
-    from kafka_chaos.verification.spark.class_archive import recording_options
-    from kafka_chaos.verification.spark.session import spark_session
-    from kafka_chaos.verification.spark.tuning import SMALL
-
-    spark = spark_session(jvm_options=recording_options(archive))
-    for rows in (SMALL - 1, SMALL):
-        warm_up(spark, rows=rows)
-    gateway: Any = spark.sparkContext._gateway
-    spark.stop()
-    # Spark's JVM ends with its standard input.
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
-
-
-if __name__ == "__main__":
-    _record(sys.argv[1])

@@ -35,7 +35,6 @@ def examine() -> Iterator[Check]:
         yield from check_kernel(image)
         yield check_leftovers()
     yield check_disks()
-    yield check_jars()
     yield check_memory_free()
     yield check_ports()
     yield check_disk()
@@ -114,15 +113,6 @@ def check_leftovers() -> Check:
             "Leftovers", "note", f"kept clusters: {', '.join(kept)}", "`kafka-chaos clean --kept` removes them"
         )
     return Check("Leftovers", "ok", "none")
-
-
-def check_jars() -> Check:
-    """The jars of Spark's Kafka source."""
-    from kafka_chaos.verification.spark.jars import cache_dir
-
-    if cache_dir().is_dir():
-        return Check("Spark's Kafka source", "ok", str(cache_dir()))
-    return Check("Spark's Kafka source", "note", "not fetched yet: the first run fetches them", "`kafka-chaos prepare`")
 
 
 def check_memory_free() -> Check:

@@ -112,24 +112,14 @@ def clean_command(kept: bool) -> None:
     help="Fetch this client too, such as java:4.1.1 (`kafka-chaos clients`); may be repeated.",
 )
 @click.option("--clocks", is_flag=True, help="Build the image of nodes whose clocks can be moved too.")
-@click.option("--only-for-runs", is_flag=True,
-              help="Leave out the archive of Spark's classes, and the jars of its Kafka source, which only "
-              "--attach and --topics use.")  # fmt: skip
-def prepare_command(
-    kafka_versions: tuple[str, ...], clients: tuple[str, ...], clocks: bool, only_for_runs: bool
-) -> None:
-    """Build the broker image, fetch the jars of Spark's Kafka source, and archive the classes of Spark's JVM.
-
-    All runs share them. With the archive, a first verification takes less time; it has 170 MB.
-    """
+def prepare_command(kafka_versions: tuple[str, ...], clients: tuple[str, ...], clocks: bool) -> None:
+    """Build the broker image, which all runs share."""
     from kafka_chaos.harness.clients.kinds import fetched
     from kafka_chaos.harness.cluster.containers.cleanup import try_to_pull_reaper
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.image import ensure_image, is_built
     from kafka_chaos.harness.cluster.containers.versions import known_version
     from kafka_chaos.harness.report.listeners.waiting import Waiting
-    from kafka_chaos.verification.spark.class_archive import class_archive, make_class_archive
-    from kafka_chaos.verification.spark.jars import cache_dir, ensure_jars
 
     others = [known_version(number).number for number in kafka_versions]
     with Waiting() as waiting:
@@ -142,12 +132,6 @@ def prepare_command(
             ensure_image(number, say=waiting.say)
         if clocks:
             ensure_image(clock=True, say=waiting.say)
-        if not only_for_runs and not cache_dir().is_dir():
-            waiting.say("fetching the jars of Spark's Kafka source with Maven")
-            ensure_jars()
-        if not only_for_runs and not class_archive().exists():
-            waiting.say("archiving the classes of Spark's JVM")
-            make_class_archive()
 
 
 @cli.command("completion")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
-    return spark_session(with_kafka_source=False, rows=0)
+    return spark_session(rows=0)
 
 
 @pytest.fixture(autouse=True)

@@ -1,1 +1,1 @@
-"""The Spark session, its Kafka source's jars, and the script for spark-submit."""
+"""The Spark session and its settings."""

@@ -7,15 +7,15 @@ a web page. An unreachable master or a missing Java is reported in one sentence.
 from __future__ import annotations
 
 import os
+import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.contract.command.files import toml_of
-from kafka_chaos.verification.spark.class_archive import sharing_options
-from kafka_chaos.verification.spark.jars import SparkUnavailableError, cache_dir, ensure_jars, java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,23 +33,20 @@ REMOTE = "SPARK_REMOTE"
 _SETTINGS: Mapping[str, str] = toml_of(__package__, "settings.toml")
 
 
+class SparkUnavailableError(EnvironmentFailure):
+    """No Spark session is possible here; the message says what to do."""
+
+
 def spark_session(
-    *,
-    master: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    with_kafka_source: bool = False,
-    rows: int | None = None,
-    jvm_options: str | None = None,
+    *, master: str | None = None, settings: Mapping[str, str] | None = None, rows: int | None = None
 ) -> SparkSession:
     """The process's Spark session, started on first use.
 
     `master`: any Spark master, or a server of Spark Connect (`sc://host`); default, that of spark-submit if it started
     the process, else that of SPARK_REMOTE, else `local[2]`. `settings` are Spark's own keys and override the defaults.
     A server has settings of its own.
-    `with_kafka_source`: put the Kafka source's jars on the class path, fetching them if need be. A running session
-    can't add jars, so a local session includes them from the start if they are in the cache. `rows`: how many rows are
-    to be verified, if that is known; for few, a local JVM compiles quickly instead of thoroughly. `jvm_options`: of a
-    local JVM, instead of those with which it uses the archive of its classes. Raises `SparkUnavailableError`.
+    `rows`: how many rows are to be verified, if that is known; for few, a local JVM compiles quickly instead of
+    thoroughly. Raises `SparkUnavailableError`.
     """
     from pyspark.sql import SparkSession
 
@@ -59,14 +56,12 @@ def spark_session(
     remote = os.environ.get(REMOTE) if master is None else master
     if remote is not None and remote.startswith("sc://"):
         return _connected(remote)
-    java()
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java", path=home and str(Path(home, "bin"))) is None and shutil.which("java") is None:
+        raise SparkUnavailableError("Spark needs Java 17 or later: install a JRE, or set JAVA_HOME to one")
     if master is None and SUBMITTED not in os.environ:
         master = DEFAULT_MASTER
-    chosen = {**_SETTINGS, **_local_settings(master or "", rows, jvm_options)}
-    is_local = (master or "").startswith("local")
-    if with_kafka_source or (is_local and cache_dir().is_dir()):
-        chosen["spark.jars"] = ",".join(str(jar) for jar in ensure_jars())
-    chosen.update(settings or {})
+    chosen = {**_SETTINGS, **_local_settings(master or "", rows), **(settings or {})}
     if master is not None:
         chosen["spark.master"] = master
     with _quiet_start():
@@ -111,7 +106,7 @@ def _start_context(settings: Mapping[str, str]) -> None:
         SparkContext(conf=conf, gateway=gateway)
 
 
-def _local_settings(master: str, rows: int | None, jvm_options: str | None) -> dict[str, str]:
+def _local_settings(master: str, rows: int | None) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
     log = Path(__file__).with_name("log4j2.properties").as_uri()
@@ -119,7 +114,6 @@ def _local_settings(master: str, rows: int | None, jvm_options: str | None) -> d
     if rows is not None and rows < QUICKLY_COMPILED_ROWS:
         # On its own, the first compiler would get a fifth of the usual space, and stop once that is full.
         options += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-    options += f" {sharing_options() if jvm_options is None else jvm_options}"
     return {
         "spark.driver.memory": DEFAULT_DRIVER_MEMORY,
         "spark.driver.host": "127.0.0.1",

@@ -17,18 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure
-from kafka_chaos.contract.identity import IDENTITY_HEADER
-from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.verification import verify, verify_topics
+from kafka_chaos.verification import verify
 from kafka_chaos.verification.inputs.file_systems.arrow_files import ArrowFiles
 from kafka_chaos.verification.inputs.file_systems.java_files import JavaFiles
-from tests.verification.inputs.topics.test_topics import written
 from tests.verification.samples.mutations import conforming, duplicate, hide, truncate
-from tests.verification.samples.run_dirs import read_cases
 from tests.verification.spark.judging import judged, judged_as_uri, opened_as_uri, write_runs
 
 pytestmark = pytest.mark.spark
@@ -88,38 +82,6 @@ def test_the_outcomes_are_the_same(
     assert ("connect" in found["class"]) == connect
     assert found["spark"].split(".")[:2] != sys.modules["pyspark"].__version__.split(".")[:2]
     assert found["outcomes"] == expected
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-@pytest.mark.timeout(1800)
-def test_live_topics_are_judged_the_same_by_the_oldest(
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    spark: Any,
-    cluster: Cluster,
-    make_topic: Callable[..., str],
-) -> None:
-    """It reads topics with the Kafka source of its own line."""
-    requirement, _ = SPARKS["oldest"]
-    python = python_with(requirement, tmp_path_factory.getbasetemp())
-    topic = make_topic()
-    run_dir = written(tmp_path / "run", [topic], {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-    again = IdentityCodec(f"lane-{topic}").encode(0, 7)
-    producer.produce(topic, b"any value", b"\xff", 0, headers=[(IDENTITY_HEADER, again)])
-    producer.produce(topic, None, None, 0)
-    assert producer.flush(30) == 0
-    own = verify_topics(run_dir, bootstrap_servers=cluster.bootstrap_servers, spark=spark)
-    counts = {anomaly: seen.count for anomaly, seen in own.lanes[0].observed.items() if seen.count}
-    assert counts == {"duplicate": 1, "phantom": 1}
-    cases = read_cases(run_dir)
-    command = [python, "-m", "kafka_chaos.harness.cli.main", "verify", "--topics", cluster.bootstrap_servers, "--json"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([*command, run_dir], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr[-4000:]
-    assert json.loads(done.stdout)["lanes"] == json.loads(json.dumps([lane.to_json() for lane in own.lanes]))
-    assert read_cases(run_dir) == cases
 
 
 @pytest.mark.slow

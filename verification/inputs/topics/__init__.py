@@ -1,1 +1,0 @@
-"""Topics of a live cluster, read with Spark's Kafka source."""
