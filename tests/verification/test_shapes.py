@@ -1,6 +1,5 @@
 """Loads of unusual shapes show nothing: hardly any records, one replica or five, sixty lanes, transactions of one."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +7,8 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
-from tests.verification.samples import planted_transactions
 from tests.verification.samples.engines import Verified
-from tests.verification.samples.run_dirs import Rows, write_histories
+from tests.verification.samples.run_dirs import Rows
 
 SECOND = 10**9
 
@@ -63,37 +61,3 @@ def test_a_load_of_any_shape_conforms(tmp_path: Path, shape: str, verified: Veri
     verdict = verified(PLAIN[shape].write(tmp_path / "run"))
     assert [lane.reasons for lane in verdict.lanes if lane.verdict is not Verdict.CONFORMS] == []
     assert len(verdict.lanes) == len(PLAIN[shape].lanes)
-
-
-def transactions(size: int, outcome: Callable[[int], str]) -> planted_transactions.Lane:
-    """Twelve transactions of two producers in turn."""
-    made = planted_transactions.Lane(planted_transactions.Random(7), planted_transactions.PARTITIONS)
-    made.history.timeout_ms = 5_000
-    for number in range(12):
-        writer = planted_transactions.WRITERS[number % 2](made)
-        made.begin(writer)
-        for index in range(size):
-            made.send(writer, partition=(number + index) % planted_transactions.PARTITIONS)
-        made.end(writer, outcome(number))
-    return made
-
-
-@pytest.mark.usefixtures("everything_forbidden")
-@pytest.mark.parametrize(
-    ("size", "outcome"),
-    [
-        (1, lambda _: "committed"),
-        (1, lambda number: ("committed", "aborted")[number % 2]),
-        (40, lambda _: "committed"),
-        (10, lambda _: "aborted"),
-    ],
-    ids=["one record", "one record, every second one aborted", "forty records", "all aborted"],
-)
-def test_transactions_of_any_size_show_nothing(
-    tmp_path: Path, size: int, outcome: Callable[[int], str], verified: Verified
-) -> None:
-    history = planted_transactions.read(transactions(size, outcome))
-    (lane,) = verified(write_histories(tmp_path / "run", {"a": history})).lanes
-    assert {anomaly: seen.count for anomaly, seen in lane.observed.items() if seen.count} == {}
-    assert lane.verdict is not Verdict.VIOLATION
-    assert lane.acknowledged == 12 * size

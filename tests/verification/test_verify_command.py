@@ -70,14 +70,6 @@ def test_the_engine_that_went_is_refused_with_the_one_in_its_place(tmp_path: Pat
     assert "'plain' is no engine, expected spark or duckdb: duckdb has taken its place" in result.output
 
 
-def test_duckdb_takes_names_that_look_like_patterns_as_they_are(tmp_path: Path) -> None:
-    run_dir = rows_of(20).write(tmp_path / "run [1] {a,b} *?'s", files=3)
-    rows_of(3).write(tmp_path / "run 1 a xx's")
-    result = CliRunner().invoke(verify_command, [*DUCKDB, "--json", str(run_dir)])
-    (lane,) = json.loads(result.stdout)["lanes"]
-    assert (lane["produced"], lane["consumed"]) == (20, 20)
-
-
 def test_a_crash_of_spark_is_answered_by_duckdb_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_dir = rows_of(20).write(tmp_path / "run")
     verdict = verify(run_dir, spark=NO_SESSION)
@@ -99,21 +91,6 @@ def test_a_crash_that_is_not_answered_by_another_engine_leaves_no_verdict(
     with pytest.raises(AttributeError, match="conf"):
         verify(run_dir, spark=NO_SESSION)
     assert not (run_dir / "verdict.json").exists()
-
-
-@pytest.mark.spark
-def test_a_directory_whose_name_looks_like_a_pattern_is_verified_and_reported(tmp_path: Path, spark: Any) -> None:
-    from kafka_chaos.harness.report import write_report
-
-    rows = rows_of(20)
-    rows.consumed.pop()
-    run_dir = rows.write(tmp_path / "run [1] {a,b} *?")
-    rows_of(3).write(tmp_path / "run 1 a xx")
-    result = CliRunner().invoke(verify_command, ["--json", str(run_dir)])
-    assert result.exit_code == 2, result.output
-    (lane,) = json.loads(result.stdout)["lanes"]
-    assert (lane["produced"], lane["consumed"]) == (20, 19)
-    assert write_report(run_dir).is_file()
 
 
 def test_several_directories_and_the_worst_exit_code(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,8 +12,7 @@ from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.process.ended import Kill
-from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk
-from kafka_chaos.faults.storage.slow_disk import SlowDisk
+from kafka_chaos.faults.storage.disks import FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -25,8 +23,6 @@ from tests.faults.on_brokers import in_both_modes, proof_of
 
 pytestmark = [pytest.mark.cluster, needs_disks]
 BROKER = Target.parse("broker:1")
-one_mode = pytest.mark.parametrize("layout", [EQUIPPED], indirect=True, ids=mode_of)
-"""For what has nothing to do with metadata."""
 
 
 layout = in_both_modes(EQUIPPED, NEWEST_EQUIPPED)
@@ -177,48 +173,6 @@ def test_a_frozen_disk_stalls_its_leader_which_stays_leader(
     heal_twice(fault, view, cluster)
     assert sent.flush() == 0
     assert (sent.acknowledged, sent.failed) == (2, 0)
-
-
-@pytest.mark.slow
-def test_a_slow_disk_lets_every_record_wait_and_loses_none(
-    topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
-) -> None:
-    sent = Sent(cluster, topic)
-    sent.send()
-    fault = SlowDisk(target=BROKER, writes_per_second=5)
-    evidence = inject_twice(fault, view)
-    assert isinstance(evidence["seconds"], float)
-    assert evidence["seconds"] >= 0.1
-    begin = time.monotonic()
-    assert all(sent.send() == 0 for _ in range(5))
-    assert time.monotonic() - begin >= 4 / 5
-    cluster.brokers[1].kill()
-    view.start_again([cluster.brokers[1]])
-    assert not fault.proof(view, (cluster.brokers[1],)).took_effect, "the limit goes with the process"
-    fault.inject(view, (cluster.brokers[1],))
-    assert fault.proof(view, (cluster.brokers[1],)).took_effect
-    heal_twice(fault, view, cluster)
-    assert (sent.acknowledged, sent.failed) == (6, 0)
-
-
-@pytest.mark.slow
-def test_a_broker_ends_on_a_segment_that_fails_and_comes_back(
-    topic: str, view: ClusterView, cluster: Cluster, admin: ClusterAdmin
-) -> None:
-    sent = Sent(cluster, topic)
-    assert sent.send(10) == 0
-    fault = FailingSegment(target=BROKER, lane=topic)
-    evidence = inject_twice(fault, view)
-    assert evidence["files"] == [f"log-directory-1/{topic}-0/00000000000000000000.log"]
-    assert evidence["Running"], "nobody has written yet"
-    with load(cluster, topic):
-        wait_until(lambda: not cluster.brokers[1].is_running(), "broker 1 to end", timeout=30)
-    assert cluster.brokers[1].state()["ExitCode"] == 1
-    assert fault.proof(view, (cluster.brokers[1],)).took_effect
-    heal_twice(fault, view, cluster)
-    admin.await_full_isr([topic])
-    assert sent.send(10) == 0
-    assert (sent.acknowledged, sent.failed) == (20, 0)
 
 
 @pytest.mark.slow

@@ -5,13 +5,11 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kazoo.client import KazooClient
 
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
@@ -63,39 +61,6 @@ def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[
     assert message is not None
     assert message.value() == b"before the kill"
     consumer.close()
-
-
-@pytest.mark.slow
-def test_a_broker_that_finds_its_id_taken_is_started_once_more(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on a busy machine, where a start may lose its session and meet its own registration."""
-    node, path = cluster.brokers[1], "/brokers/ids/1"
-    starts: list[float] = []
-    with ExitStack() as stack:
-        zookeeper = KazooClient(hosts=cluster.zookeeper_addresses)
-        zookeeper.start()
-        stack.callback(zookeeper.close)
-        stack.callback(zookeeper.stop)
-        registration, _ = zookeeper.get(path)
-        node.kill()
-        start = node.start
-
-        def start_where_it_is_taken() -> None:
-            starts.append(time.time())
-            if len(starts) > 1:
-                start()
-                return
-            zookeeper.create(path, registration, ephemeral=True)
-            start()
-            wait_until(lambda: not node.is_running(), "the broker to give up", timeout=60)
-            zookeeper.delete(path)
-
-        monkeypatch.setattr(node, "start", start_where_it_is_taken)
-        cluster.start_again([node])
-    assert len(starts) == 2
-    assert node.is_running()
-    wait_until(lambda: cluster.registered_brokers() == set(cluster.brokers), "all brokers to be registered", timeout=30)
 
 
 @pytest.mark.slow

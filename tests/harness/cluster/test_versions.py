@@ -1,23 +1,18 @@
-"""Versions of Kafka: what is known of each, what that changes in a cluster's properties, and mixed clusters."""
+"""Versions of Kafka: what is known of each, and what that changes in a cluster's properties."""
 
-import re
 import runpy
-import secrets
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
-from kafka_chaos.conformance.scenario.clients import read_to_end
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.cluster import ClusterLayout
 from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import broker_properties, kraft_properties
-from kafka_chaos.harness.cluster.containers.versions import VERSIONS, known_version
+from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.experiment.file import experiment_of
 
@@ -133,40 +128,3 @@ def test_the_known_keys_are_those_that_the_version_s_classes_list(number: str) -
     for kind in ("broker", "topic"):
         # A key that one line in between does not list counts from its return on.
         assert known_keys(kind, number) <= BENCHMARK.listed_keys(number, kind)
-
-
-@pytest.mark.cluster
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("broker_versions", "more"),
-    [
-        ({2: "3.8.1"}, {}),
-        ({1: "2.8.2", 3: "2.4.1"}, {}),
-        ({2: "0.10.2.2", 3: "1.1.1"}, {}),
-        ({2: "4.3.1"}, {"metadata_mode": KRAFT}),
-        ({1: "3.6.2"}, {"metadata_mode": KRAFT, "kafka_version": "4.3.1", "controllers": 1}),
-    ],
-)
-def test_a_mixed_cluster_serves_and_survives_the_loss_of_each_broker(
-    broker_versions: dict[int, str], more: dict[str, Any]
-) -> None:
-    layout = ClusterLayout(broker_versions=broker_versions, **more)
-    with Cluster(layout, run_id=f"test-mixed-{secrets.token_hex(4)}") as cluster:
-        for broker, node in cluster.brokers.items():
-            running = known_version(broker_versions.get(broker, layout.kafka_version)).number
-            assert re.search(rf"Kafka version ?: {re.escape(running)} ", node.log())
-        admin = cluster.admin()
-        admin.create_topic("t", replica_assignment=[[1, 2, 3]], configs={"min.insync.replicas": 2})
-        admin.await_full_isr(["t"])
-        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
-        for broker in cluster.brokers:
-            cluster.brokers[broker].kill()
-            producer.produce("t", f"without {broker}".encode(), partition=0)
-            # Before 2.7, followers hang on the dead broker's address for up to replica.socket.timeout.ms, 30 s.
-            assert producer.flush(90) == 0
-            cluster.start_again([cluster.brokers[broker]])
-            admin.await_full_isr(["t"])
-        # A producer that is not idempotent may write a record twice.
-        assert {record for _, record in read_to_end(cluster.bootstrap_servers, "t")} == {
-            f"without {broker}" for broker in cluster.brokers
-        }

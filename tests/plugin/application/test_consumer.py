@@ -51,14 +51,6 @@ def drained(consuming: Consuming, *messages: Message, **configs: Any) -> list[tu
     return [(row["consumer"], row["offset"], row["seq"]) for row in consuming.rows()]
 
 
-def test_reads_are_written_down_with_the_identity_of_the_header(recorded: Path) -> None:
-    consuming = Consuming(recorded)
-    rows = drained(consuming, read(0), read(1))
-    assert [row[1:] for row in rows] == [(0, 0), (1, 1)]
-    assert consuming.recorder.consumed == 2
-    assert consuming.recorder.behind({0: 2, 1: 1}) == {1: (0, 1)}
-
-
 def test_errors_and_other_topics_are_handed_on_and_not_written_down(recorded: Path) -> None:
     error = Message("orders-1", 0, 0, error=KafkaError(KafkaError._PARTITION_EOF))
     assert drained(Consuming(recorded), error, Message("audit", 0, 0, headers=None, value=b"x")) == []

@@ -189,15 +189,6 @@ def test_a_commit_that_does_not_wait_is_answered_by_the_callback(recorded: Recor
     assert [(row["offset"], row["outcome"]) for row in rows] == [(1, "ok"), (9, "info")], "the second is automatic"
 
 
-def test_one_that_was_never_answered_is_in_doubt(recorded: Recorded) -> None:
-    client = recorded.member.consumer()
-    client.subscribe(["orders-1"])
-    client._client.gives(0)
-    polled(client, order(0))
-    client.commit()
-    assert [(row["outcome"], row["complete_ns"]) for row in recorded.rows("commits")] == [("info", None)]
-
-
 @pytest.mark.parametrize(
     "given",
     [

@@ -52,19 +52,6 @@ def test_records_to_other_topics_pass_unrecorded(recorded: Path) -> None:
     assert producing.rows() == []
 
 
-@pytest.mark.parametrize(
-    ("error", "outcome"),
-    [(KafkaError._MSG_TIMED_OUT, "info"), (KafkaError.NOT_ENOUGH_REPLICAS, "info"), (KafkaError._PURGE_QUEUE, "info")],
-)
-def test_an_error_of_a_record_that_was_sent_is_info(recorded: Path, error: int, outcome: str) -> None:
-    producing = Producing(recorded)
-    client = producing.handle.producer()
-    client.produce("orders-1", b"x")
-    client._client.deliver(0, error=error)
-    (row,) = producing.rows()
-    assert (row["outcome"], row["error"]) == (outcome, KafkaError(error).name())
-
-
 def test_a_record_that_the_client_refused_is_fail_and_one_that_found_the_queue_full_never_was(recorded: Path) -> None:
     producing = Producing(recorded)
     client = producing.handle.producer()
@@ -83,15 +70,6 @@ def test_a_record_that_the_client_refused_is_fail_and_one_that_found_the_queue_f
     client._client.deliver(1, offset=5)
     rows = [(row["seq"], row["outcome"], row["partition"]) for row in producing.rows()]
     assert rows == [(0, "fail", None), (1, "info", None), (2, "ok", 0)]
-
-
-def test_what_has_no_outcome_at_the_end_is_info(recorded: Path) -> None:
-    producing = Producing(recorded)
-    client = producing.handle.producer()
-    client.produce("orders-1", b"x", partition=1)
-    (row,) = producing.rows()
-    assert (row["outcome"], row["partition"], row["complete_ns"]) == ("info", 1, None)
-    assert client._client.closed
 
 
 @pytest.mark.parametrize(

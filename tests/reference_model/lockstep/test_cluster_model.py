@@ -12,10 +12,9 @@ from kafka_chaos.reference_model.lockstep.observation.cluster import (
     observe_state,
 )
 from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.producers import Entry, ProducerState, after_append, remembered
+from kafka_chaos.reference_model.lockstep.producers import ProducerState
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
 from kafka_chaos.reference_model.protocol import PROTOCOLS
-from kafka_chaos.reference_model.protocol.sequences import Refusal, check_batch
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
 
 
@@ -54,18 +53,6 @@ def test_a_broker_that_is_told_of_no_leader_keeps_its_epoch_and_its_log() -> Non
     error, after = handle(state.replica(2), request)
     assert (error, after.leader, after.leader_epoch, after.role) == ("NONE", 0, 0, "follower")
     assert not after.truncating
-
-
-def test_a_leader_and_isr_request_is_refused_for_each_named_reason() -> None:
-    (state,) = run(ClusterConfig()).states
-    replica = state.replica(2)
-    newer = forged_request(state, 2, None, 5)
-    assert handle(replica, newer)[0] == "NONE"
-    assert handle(replica, newer, authorized=False) == ("CLUSTER_AUTHORIZATION_FAILED", replica)
-    assert handle(replica._replace(role="offline"), newer)[0] == "KAFKA_STORAGE_ERROR"
-    assert handle(replica._replace(leader_epoch=9), newer)[0] == "STALE_CONTROLLER_EPOCH"
-    same = forged_request(state, 2, None, None)
-    assert handle(replica, same) == ("STALE_CONTROLLER_EPOCH", replica)
 
 
 def test_an_observation_outside_the_model_names_replica_and_field() -> None:
@@ -134,19 +121,6 @@ def test_a_replica_that_cannot_be_told_of_its_removal_stays_until_it_can() -> No
     assert records(model, 2) == ["m1"]
     model.apply(heal(1, 2, "control"))
     assert records(model, 2) == []
-
-
-def batch(sequence: int, offset: int) -> Entry:
-    return Entry(offset, f"m{sequence}", 0, "p", sequence)
-
-
-def test_five_batches_of_a_producer_are_remembered() -> None:
-    states = after_append((), [batch(number, number) for number in range(7)])
-    assert states == (ProducerState("p", tuple((n, n) for n in range(2, 7))),)
-    assert check_batch(remembered(states, "p"), 0, 1) is Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert check_batch(remembered(states, "p"), 0, 2) == 2
-    assert check_batch(remembered(states, "p"), 0, 7) is None
-    assert remembered(states, "another") == []
 
 
 def test_brokers_remember_a_producer_beyond_its_deleted_records_and_over_a_restart() -> None:

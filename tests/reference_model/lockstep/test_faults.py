@@ -1,12 +1,10 @@
 """Cuts of one direction and one channel, late and lost requests, and what it takes to change the ISR or the leader."""
 
 import pytest
-from cluster_search import checkpoint_high_watermark
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
-from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.state import CLIENT, ClusterConfig, ClusterState
+from kafka_chaos.reference_model.lockstep.state import CLIENT, ClusterConfig
 from kafka_chaos.reference_model.lockstep.stepping import Step
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
 
@@ -41,31 +39,6 @@ def test_a_cut_closes_one_direction_of_one_channel(link: Step, is_answered: bool
     assert acknowledged(model) == ["m1"]
 
 
-def test_the_high_watermark_comes_back_with_a_later_fetch_and_is_checkpointed_later_still() -> None:
-    model = run(ClusterConfig(), produce("m1"))
-    assert acknowledged(model) == ["m1"]
-    assert all_of(model, 1, "high_watermark") == {1}
-    assert all_of(model, 2, "log_end") == {1}
-    assert all_of(model, 2, "high_watermark") == {0, 1}
-    assert all_of(model, 1, "checkpointed_high_watermark") == {0, 1}
-    model.apply(step("kill", broker=1))
-    model.apply(step("start", broker=1))
-    assert 0 in all_of(model, 1, "checkpointed_high_watermark")
-
-
-@pytest.mark.parametrize("is_written", [True, False])
-def test_a_broker_starts_with_the_high_watermark_that_it_has_checkpointed(is_written: bool) -> None:
-    config = ClusterConfig()
-    model = run(config, produce("m1"))
-    state = min(model.states, key=lambda one: one.replica(1).checkpointed_high_watermark)
-    assert (state.replica(1).high_watermark, state.replica(1).checkpointed_high_watermark) == (1, 0)
-    if is_written:
-        (state, *_) = checkpoint_high_watermark(state, config)
-    for action in ("kill", "start"):
-        state = ACTIONS[action](state, config, broker=1)
-    assert state.replica(1).high_watermark == int(is_written)
-
-
 def test_a_held_fetch_brings_what_was_asked_for_and_tells_the_leader_nothing() -> None:
     model = run(ClusterConfig(), produce("m1"), cut(3, 1, "held"), produce("m2"))
     assert all_of(model, 3, "log_end") == {2}
@@ -77,18 +50,6 @@ def test_a_held_fetch_brings_what_was_asked_for_and_tells_the_leader_nothing() -
     model.apply(heal(3, 1, "held"))
     assert acknowledged(model) == ["m1", "m3", "m2"]
     assert all_of(model, 3, "log_end") == {3}
-
-
-def test_a_request_of_a_deposed_controller_comes_late_and_is_refused() -> None:
-    model = run(ClusterConfig(controller=1), cut(1, 3, "control"), *PREFER_2)
-    assert all_of(model, 3, "leader_epoch") == {0}
-    model.apply(step("expire_session", broker=1, returns=False))
-    model.states = frozenset(state for state in model.states if state.controller == 2)
-    before = {state.replica(3) for state in model.states}
-    assert {replica.controller_epoch for replica in before} == {2}
-    model.apply(heal(1, 3, "control"))
-    assert all_of(model, 3, "leader_epoch") == {replica.leader_epoch for replica in before}
-    assert not any(state.requests for state in model.states)
 
 
 def test_a_request_that_a_dead_controller_could_not_send_is_never_delivered_and_blocks_no_other() -> None:
@@ -113,19 +74,6 @@ def test_a_frozen_broker_still_reads_what_a_dead_controller_had_sent_it() -> Non
     assert all_of(model, 3, "controller_epoch") == {2}
 
 
-def test_the_isr_changes_through_a_controller_only() -> None:
-    config = ClusterConfig(assignment=(1, 2), controller=3)
-    model = run(config, step("pause", broker=3), cut(2, 1), produce("m1"), step("expire_lag"))
-    assert the_partition(model).isr == (1, 2)
-    assert acknowledged(model) == []
-    model.apply(step("expire_session", broker=3))
-    model.apply(step("expire_lag"))
-    assert the_partition(model).isr == (1,)
-    assert acknowledged(model) == ["m1"]
-    model.apply(heal(2, 1))
-    assert the_partition(model).isr == (1, 2)
-
-
 def test_a_preferred_leader_outside_the_isr_or_dead_is_not_elected() -> None:
     config = ClusterConfig(controller=3)
     outside = run(config, cut(2, 1), produce("m1"), step("expire_lag"), *PREFER_2)
@@ -142,14 +90,6 @@ def leader_epochs(model: ClusterModel) -> int:
     return the_partition(model).leader_epoch
 
 
-@pytest.mark.parametrize("action", ["stop", "kill"])
-def test_a_shutdown_moves_the_leader_before_the_session_ends_and_a_failure_after(action: str) -> None:
-    model = run(ClusterConfig(controller=2), produce("m1"), step(action, broker=1))
-    assert the_partition(model).leader == 2
-    assert leader_epochs(model) == 1
-    assert all_of(model, 1, "flushed") == {1 if action == "stop" else 0}
-
-
 def test_power_loss_leaves_what_was_flushed() -> None:
     model = run(ClusterConfig(controller=2), produce("m1"), step("stop", broker=1), step("start", broker=1))
     model.apply(produce("m2"))
@@ -159,23 +99,6 @@ def test_power_loss_leaves_what_was_flushed() -> None:
     assert all_of(model, 1, "log_end") == {1}
 
 
-def test_a_broker_with_a_failed_log_directory_answers_so_and_stays_offline_over_a_restart() -> None:
-    model = run(ClusterConfig(controller=3), produce("m1"), step("fail_log_directory", broker=1))
-    assert the_partition(model).isr == (2, 3)
-    model.apply(step("kill", broker=1))
-    model.apply(step("start", broker=1))
-    assert all_of(model, 1, "role") == {"offline"}
-    model.apply(produce("m2"))
-    assert acknowledged(model) == ["m1", "m2"]
-    assert all_of(model, 1, "log_end") == {1}
-
-
-@pytest.mark.parametrize(("authorized", "epoch"), [(True, 5), (False, 0)])
-def test_a_forged_request_moves_a_broker_only_with_the_right_to_send_it(authorized: bool, epoch: int) -> None:
-    request = step("send_leader_and_isr", broker=2, leader_epoch=5, authorized=authorized)
-    assert all_of(run(ClusterConfig(), request), 2, "leader_epoch") == {epoch}
-
-
 def test_a_producer_that_gives_up_sends_no_more_and_its_record_may_be_there() -> None:
     model = run(ClusterConfig(), cut(2, 1), produce("m1"), produce("m2"), step("give_up", record="m2"))
     model.apply(step("give_up", record="m1"))
@@ -183,35 +106,6 @@ def test_a_producer_that_gives_up_sends_no_more_and_its_record_may_be_there() ->
     assert acknowledged(model) == []
     (log,) = {tuple(entry.record for entry in state.replica(2).log) for state in model.states}
     assert log == ("m1",)
-
-
-def test_a_broker_without_a_session_is_told_nothing_until_it_registers() -> None:
-    model = run(ClusterConfig(controller=2), step("expire_session", broker=1, returns=False))
-    assert the_partition(model).leader == 2
-    assert all_of(model, 1, "role") == {"leader"}
-    model.apply(step("register", broker=1))
-    assert all_of(model, 1, "role") == {"follower"}
-    assert the_partition(model).isr == (1, 2, 3)
-
-
-def test_tombstones_go_in_a_later_pass() -> None:
-    load = [step("produce", record=f"m{number}", key="a", tombstone=number == 1) for number in range(2)]
-    model = run(ClusterConfig(brokers=(1,)), *load, step("roll", broker=1), step("compact"))
-
-    def held(state: ClusterState) -> tuple[str, ...]:
-        return tuple(entry.record for entry in state.replica(1).log)
-
-    assert {held(state) for state in model.states} == {("m1",)}
-    model.apply(step("compact", drop_tombstones=True))
-    assert {held(state) for state in model.states} == {()}
-    assert all_of(model, 1, "log_end") == {2}
-
-
-def test_retention_keeps_an_active_segment_that_has_not_expired() -> None:
-    load = (produce("m1"), step("roll", broker=1), produce("m2"))
-    model = run(ClusterConfig(brokers=(1,)), *load, step("apply_retention", expired_below=2))
-    assert all_of(model, 1, "log_start") == {1}
-    assert all_of(model, 1, "active_segment") == {1}
 
 
 def test_an_epoch_in_which_nothing_was_sent_stays_on_an_empty_log_until_a_record_replaces_it() -> None:

@@ -46,18 +46,6 @@ def acknowledged(model: ClusterModel) -> set[tuple[str, ...]]:
     return {tuple(record for record, _ in state.acknowledged) for state in model.states}
 
 
-@pytest.mark.parametrize("lost", [(101, 102), (102, 103), VOTERS])
-@pytest.mark.parametrize("config", [CONFIG, BEFORE_4_0, BEFORE_3_7])
-def test_without_a_majority_leaders_serve_on_and_none_can_change(config: ClusterConfig, lost: tuple[int, ...]) -> None:
-    model = run(config, *lose(*lost), produce("m1"))
-    assert acknowledged(model) == {("m1",)}
-    for one in (*kill(1), produce("m2")):
-        model.apply(one)
-    assert partitions(model) == {(1, (1, 2, 3), 0)}
-    assert {state.replica(1).registered for state in model.states} == {True}
-    assert acknowledged(model) == {("m1",)}
-
-
 @pytest.mark.parametrize("returning", [(101,), (101, 103)])
 def test_a_majority_that_is_back_elects_leaders_and_may_find_any_session_over(returning: tuple[int, ...]) -> None:
     model = run(CONFIG, *lose(101, 103), *kill(1), *recover(*returning))
@@ -76,14 +64,6 @@ def test_a_majority_that_is_back_elects_leaders_and_may_find_any_session_over(re
 def test_a_successor_of_a_dead_controller_finds_no_session_over() -> None:
     model = run(CONFIG, *lose(101), *recover(101), *lose(102))
     assert partitions(model) == {(1, (1, 2, 3), 0)}
-
-
-def test_an_active_controller_that_reaches_no_other_resigns() -> None:
-    model = run(replace(CONFIG, brokers=FEW_BROKERS), *BEHIND_A_CUT)
-    assert active(model) == {102, 103}
-    for one in kill(1):
-        model.apply(one)
-    assert {leader for leader, _, _ in partitions(model)} == {2}
 
 
 def test_before_3_7_it_stays_active_for_brokers_and_can_do_nothing() -> None:
@@ -176,17 +156,6 @@ def test_in_kraft_mode_a_reassignment_begins_one_leader_epoch_at_its_end(config:
     model = run(replace(config, assignment=(1, 2)), step("reassign", replicas=(1, 3)))
     reached = {(p.replicas, p.isr, p.leader, p.leader_epoch) for p in (state.partition for state in model.states)}
     assert reached == {((1, 3), (1, 3), 1, epoch)}
-
-
-def test_the_last_member_leaves_the_isr_and_is_eligible() -> None:
-    partition = the_partition(run(ELIGIBLE, produce("m1"), *kill(2, 1)))
-    assert (partition.leader, partition.isr, partition.eligible, partition.last_known) == (0, (), (1, 2), (1,))
-
-
-def test_the_last_known_leader_leads_where_nobody_is_eligible() -> None:
-    model = run(ELIGIBLE, *kill(2, 1), step("start", broker=2), step("start", broker=1))
-    partition = the_partition(model)
-    assert (partition.leader, partition.isr, partition.last_known) == (1, (1, 2), ())
 
 
 def test_an_isr_that_is_large_enough_again_leaves_nobody_eligible() -> None:

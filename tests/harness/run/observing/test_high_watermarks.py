@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.events import Event, HarnessPaused, HighWatermark, LastStableOffset
+from kafka_chaos.contract.events import Event, HarnessPaused, HighWatermark
 from kafka_chaos.harness.cluster.admin import ClusterAdmin, PartitionState
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
@@ -73,37 +73,6 @@ def test_leaders_report_what_consumers_may_read_also_while_another_broker_is_fro
     assert recorder.reports == sum(map(len, found.values()))
     wait_until(lambda: frozen.number in cluster.registered_brokers(), "the broker to be registered", timeout=30)
     admin.await_full_isr([topic, elsewhere])
-
-
-@pytest.mark.cluster
-def test_the_last_stable_offset_of_a_transactional_lane_waits_for_its_transaction(
-    cluster: Cluster, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic()
-    found: list[Event] = []
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic})
-    lanes = [LaneSpec(lane="orders", topic=topic, idempotence=True, transactional={})]
-    addresses = {broker: cluster.client_address(broker) for broker in cluster.brokers}
-
-    def last(kind: type[Event], key: str) -> int:
-        return next((getattr(event, key) for event in reversed(found) if isinstance(event, kind)), -1)
-
-    producer.init_transactions(30)
-    with HighWatermarkRecorder(addresses, lanes, EventBus(found.append)):
-        producer.begin_transaction()
-        producer.produce(topic, b"open")
-        assert producer.flush(10) == 0
-        wait_until(
-            lambda: last(HighWatermark, "high_watermark") == 1, "the record below the high watermark", timeout=10
-        )
-        time.sleep(0.6)
-        assert last(LastStableOffset, "last_stable_offset") == 0
-        producer.commit_transaction(30)
-        wait_until(
-            lambda: last(LastStableOffset, "last_stable_offset") == 2, "record and marker to be stable", timeout=10
-        )
-    stable = [event.last_stable_offset for event in found if isinstance(event, LastStableOffset)]
-    assert stable == [0, 2], "an unchanged answer is not reported again"
 
 
 STATES = {"b": PartitionState(1, (1, 2), (1, 2)), "c": PartitionState(3, (3, 1), (3, 1))}

@@ -70,14 +70,10 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("retries", [True, False])
-def test_success_is_ok(retries: bool) -> None:
-    assert outcome_of_report(None, retries=retries) is Outcome.OK
-
-
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_before_the_append_is_certain_only_without_retries(name: str) -> None:
     code = getattr(KafkaError, name)
+    assert outcome_of_refusal() is Outcome.FAIL, "it never entered the queue"
     assert outcome_of_report(code, retries=False) is Outcome.FAIL
     assert outcome_of_report(code, retries=True) is Outcome.INFO
 
@@ -91,7 +87,3 @@ def test_every_other_error_is_info() -> None:
     assert outcomes <= {Outcome.INFO, Outcome.FAIL}
     failing = {name for name in others if outcome_of_report(getattr(KafkaError, name), retries=False) is Outcome.FAIL}
     assert {getattr(KafkaError, name) for name in failing} <= {getattr(KafkaError, name) for name in REFUSED}
-
-
-def test_what_produce_refuses_never_entered_the_queue() -> None:
-    assert outcome_of_refusal() is Outcome.FAIL

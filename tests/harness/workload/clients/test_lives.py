@@ -1,11 +1,9 @@
 """Consumers that come and go: who reads when, under which names; none of them hides what another one missed."""
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,6 @@ from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.clients.following import Follower, SharedLane
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
 from kafka_chaos.harness.workload.tables import LoadTables
-from tests.parquet import rows_in
 
 
 class Reader(Follower):
@@ -136,18 +133,3 @@ def test_each_reads_every_partition_from_its_start(tables: LoadTables) -> None:
     of_compacted = Reader(tables, from_start=False)
     of_compacted.given(0, 7)
     assert of_compacted.problems == []
-
-
-def test_each_reads_to_the_end(tables: LoadTables, tmp_path: Path) -> None:
-    first, second = Reader(tables), Reader(tables, member="a-consumer-1")
-    first.given(0, 0, 1)
-    second.given(0, 0, 1, 2)
-    never: dict[str, Any] = {"timeout": 0.0, "cancelled": threading.Event()}
-    for one in (first, second):
-        one.drain({0: 3, 1: 0}, **never)
-    assert (first.problems, second.problems) == (
-        ["did not reach the end: partition 0 was read up to offset 2 of 3"],
-        [],
-    )
-    tables.close()
-    assert {row["consumer"] for row in rows_in(tmp_path / "consumed")} == {"a-1", "a-consumer-1-1"}

@@ -91,22 +91,20 @@ def test_polls_shortly_after_one_another_are_kept_together(
     assert len(positions._reached[0]) == 2
 
 
-def test_actions_are_spread_over_the_load_and_over_the_members() -> None:
-    assert planned(Group(members=2, crashes=3, freezes=1), 40) == [
-        Planned(10, "crash", 0),
-        Planned(20, "crash", 1),
-        Planned(20, "freeze", 1),
-        Planned(30, "crash", 0),
-    ]
-
-
-def test_members_join_before_they_leave() -> None:
-    assert planned(Group(members=2, joins=1, leaves=2), 40) == [
-        Planned(10, "join", 2),
-        Planned(20 + 20 / 3, "leave", 2),
-        Planned(20 + 40 / 3, "leave", 1),
-    ]
-
-
-def test_a_group_that_is_left_alone_has_no_plan() -> None:
-    assert planned(Group(), 40) == []
+@pytest.mark.parametrize(
+    ("group", "plan"),
+    [
+        (Group(), []),
+        (
+            Group(members=2, crashes=3, freezes=1),
+            [Planned(10, "crash", 0), Planned(20, "crash", 1), Planned(20, "freeze", 1), Planned(30, "crash", 0)],
+        ),
+        # Members join before they leave.
+        (
+            Group(members=2, joins=1, leaves=2),
+            [Planned(10, "join", 2), Planned(20 + 20 / 3, "leave", 2), Planned(20 + 40 / 3, "leave", 1)],
+        ),
+    ],
+)
+def test_actions_are_spread_over_the_load_and_over_the_members(group: Group, plan: list[Planned]) -> None:
+    assert planned(group, 40) == plan

@@ -26,38 +26,24 @@ SETTINGS = MemberSettings(
 BEGINS_WITHIN = 60.0
 
 
-class Rows:
-    """Takes what the member tells, and notes its end."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-        self.ended = 0
+class Taker:
+    """Takes what the member tells."""
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
-        self.told.append(kind)
+        """Nothing of it is looked at."""
 
     def ends(self) -> None:
-        self.ended += 1
-
-
-class Begun:
-    def __init__(self, settings: MemberSettings = SETTINGS) -> None:
-        self.rows, self.notices = Rows(), list[str]()
-        self.member = SupervisedProcess(
-            command_of(MODULE),
-            settings.to_json(),
-            self.rows,
-            name=settings.name,
-            on_notice=self.notices.append,
-            may_end=True,
-        )
+        """The same."""
 
 
 def test_what_the_client_refuses_is_told_with_its_reason() -> None:
-    refused = Begun(replace(SETTINGS, configs={**SETTINGS.configs, "partition.assignment.strategy": "no"}))
-    assert refused.member.join(BEGINS_WITHIN)
-    assert refused.member.exit_code == 70
-    assert "partition.assignment.strategy" in (refused.member.problem or "")
+    settings = replace(SETTINGS, configs={**SETTINGS.configs, "partition.assignment.strategy": "no"})
+    member = SupervisedProcess(
+        command_of(MODULE), settings.to_json(), Taker(), name=settings.name, on_notice=print, may_end=True
+    )
+    assert member.join(BEGINS_WITHIN)
+    assert member.exit_code == 70
+    assert "partition.assignment.strategy" in (member.problem or "")
 
 
 def test_a_member_dies_with_the_harness() -> None:

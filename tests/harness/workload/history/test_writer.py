@@ -26,21 +26,22 @@ from kafka_chaos.harness.workload.history.writer import (
 from tests.harness.workload.history.rows import produced
 
 
-@pytest.fixture
-def one_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until a writer is closed, it gathers rows."""
+def test_rows_of_all_lanes_share_files_in_order_whatever_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark passes over files whose names begin with `.` or `_`."""
+    # Until a writer is closed, it gathers rows.
     monkeypatch.setattr("kafka_chaos.harness.workload.history.writer._GATHER_INTERVAL", 60)
-
-
-@pytest.mark.usefixtures("one_file")
-def test_rows_of_all_lanes_share_files_in_order(tmp_path: Path) -> None:
+    lanes = ["a.b", "a_b", "a-b", ".a", "_a", "a", "a-0", "ä/b"]
     writer = HistoryWriter(tmp_path / "produced")
     for number in range(40):
-        writer.write(produced([number], lane=f"lane {number % 4}"))
+        writer.write(produced([number], lane=lanes[number % len(lanes)]))
     writer.close()
     names = sorted(path.name for path in (tmp_path / "produced").iterdir())
     assert names == ["part-000001.parquet"]
-    assert pq.read_table(tmp_path / "produced")["seq"].to_pylist() == list(range(40))
+    table = pq.read_table(tmp_path / "produced")
+    assert table["seq"].to_pylist() == list(range(40))
+    assert set(table["lane"].to_pylist()) == set(lanes)
 
 
 def test_rows_are_on_disk_within_a_second(tmp_path: Path) -> None:
@@ -82,41 +83,14 @@ def test_much_at_once_becomes_several_files(tmp_path: Path) -> None:
     assert max(rows) <= 120_000
 
 
-def test_a_further_phase_goes_on_in_the_same_folder(tmp_path: Path) -> None:
-    for number in range(3):
-        writer = HistoryWriter(tmp_path / "produced")
-        writer.write(produced([number]))
-        writer.close()
-    names = sorted(path.name for path in (tmp_path / "produced").iterdir())
-    assert names == ["part-000001.parquet", "part-000002.parquet", "part-000003.parquet"]
-
-
-@pytest.mark.usefixtures("one_file")
-def test_no_lane_s_name_hides_a_file(tmp_path: Path) -> None:
-    """Spark passes over files whose names begin with `.` or `_`."""
-    lanes = ["a.b", "a_b", "a-b", ".a", "_a", "a", "a-0", "ä/b"]
-    writer = HistoryWriter(tmp_path / "produced")
-    for lane in lanes:
-        writer.write(produced([0], lane=lane))
+@pytest.mark.parametrize(("schema", "rows", "files"), [(None, 0, 0), (PRODUCED_SCHEMA, 0, 1), (PRODUCED_SCHEMA, 1, 1)])
+def test_a_history_without_rows_has_a_file_where_readers_need_one(
+    tmp_path: Path, schema: pa.Schema | None, rows: int, files: int
+) -> None:
+    writer = HistoryWriter(tmp_path / "produced", schema)
+    writer.write(produced([1] * rows))
     writer.close()
-    assert [path.name[0] for path in (tmp_path / "produced").iterdir()] == ["p"]
-    assert sorted(pq.read_table(tmp_path / "produced")["lane"].to_pylist()) == sorted(lanes)
-
-
-def test_an_empty_table_makes_no_file(tmp_path: Path) -> None:
-    writer = HistoryWriter(tmp_path / "produced")
-    writer.write(produced([]))
-    writer.close()
-    assert list((tmp_path / "produced").iterdir()) == []
-
-
-def test_a_history_without_rows_has_a_file_where_readers_need_one(tmp_path: Path) -> None:
-    for name, rows in {"transactions": 0, "produced": 1}.items():
-        writer = HistoryWriter(tmp_path / name, TRANSACTIONS_SCHEMA if rows == 0 else PRODUCED_SCHEMA)
-        writer.write(produced([1] * rows))
-        writer.close()
-        (path,) = (tmp_path / name).iterdir()
-        assert pq.read_metadata(path).num_rows == rows
+    assert [pq.read_metadata(path).num_rows for path in (tmp_path / "produced").iterdir()] == [rows] * files
 
 
 def test_an_error_of_the_writing_thread_is_raised(tmp_path: Path) -> None:
