@@ -36,8 +36,7 @@ from larger_scopes import (  # noqa: E402
 from kafka_chaos.contract.command.files import write_whole  # noqa: E402
 from kafka_chaos.contract.lane.lanes import Lane  # noqa: E402
 from kafka_chaos.reference_model import Lockstep  # noqa: E402
-from kafka_chaos.reference_model.predict.answers import MODEL_VERSION  # noqa: E402
-from kafka_chaos.reference_model.predict.cache import predict_cached, question_key  # noqa: E402
+from kafka_chaos.reference_model.predict.cache import MODEL_VERSION, predict_cached, question_key  # noqa: E402
 from kafka_chaos.reference_model.predict.defects import plain_lane  # noqa: E402
 from tests.reference_model.standard_lanes import of_experiments  # noqa: E402
 

@@ -80,8 +80,7 @@ def run_command(
     chosen = _choose(ids, everything)
     if kraft is not None:
         _check_kraft(chosen, kraft)
-    from kafka_chaos.conformance.scenario.results import results_json, write_or_refuse
-    from kafka_chaos.conformance.scenario.runner import run_scenarios
+    from kafka_chaos.conformance.scenario.runner import results_json, run_scenarios, write_or_refuse
     from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter, summary
 
     planned = [scenario.id for scenario in chosen for _ in range(repeat)]

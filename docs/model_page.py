@@ -21,7 +21,17 @@ from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.groups import AFTER, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model import predict_cached
-from kafka_chaos.reference_model.compare import RULES, UNCLEAN, Change, Cluster, compare
+from kafka_chaos.reference_model.compare import (
+    CUT_THEN_KILL,
+    FAULT_SETS,
+    LANES,
+    RULES,
+    UNCLEAN,
+    UPGRADES,
+    Change,
+    Cluster,
+    compare,
+)
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
 from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVARIANTS
@@ -31,7 +41,6 @@ from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.groups.state import Setup as GroupSetup
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.machine import Findings
-from kafka_chaos.reference_model.matrix import CUT_THEN_KILL, FAULT_SETS, LANES, UPGRADES
 from kafka_chaos.reference_model.predict.prediction import Prediction, predict
 from kafka_chaos.reference_model.protocol import PROTOCOLS, eligible, isr, leaders, quorum, sequences, truncation
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS

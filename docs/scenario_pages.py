@@ -27,7 +27,7 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ActRecord, ScenarioRecord, plain
 from kafka_chaos.conformance.scenario.registry import Document, Scenario, all_scenarios, folders
-from kafka_chaos.conformance.scenario.results import Tally, tallies, write_or_refuse
+from kafka_chaos.conformance.scenario.runner import Tally, tallies, write_or_refuse
 from kafka_chaos.conformance.scenario.telling.words import tell_group, tell_member, tell_steps
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure

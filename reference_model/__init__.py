@@ -1,4 +1,4 @@
-"""An executable specification of Kafka's replication in pure Python; I/O is in `predict/cache.py` and `answers.py`."""
+"""An executable specification of Kafka's replication in pure Python; I/O is in `predict/cache.py`."""
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import LaneError

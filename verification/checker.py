@@ -1,13 +1,16 @@
 """`verify`: one run directory in, findings and a verdict out; `verify_frames` does the same for DataFrames.
 
 Guarantee: bad input raises `RunDirectoryError` before anything is written. findings/ and verdict.json appear whole or
-not at all. verdict.json appears last, so it always belongs to the findings beside it. An old verdict.json is removed
-first: a failed verification leaves none.
+not at all: each is written under a temporary name in the same folder, then renamed. verdict.json appears last, so it
+always belongs to the findings beside it. An old verdict.json is removed first: a failed verification leaves none.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import time
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,18 +18,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.command.command_line import failure_of, told
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.ledger import CrossCheck
-from kafka_chaos.contract.run_directory import VERDICT_FILE
-from kafka_chaos.verification import output
+from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
 from kafka_chaos.verification.closure.resolve import Unresolved, resolved
 from kafka_chaos.verification.engines.engine import SqlEngine
 from kafka_chaos.verification.engines.refusals import of_unreadable_files
 from kafka_chaos.verification.inputs.documents.predictions import prediction_of
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, is_remote, remove, run_path
+from kafka_chaos.verification.inputs.file_systems.storage import (
+    RunPath,
+    is_remote,
+    remove,
+    replace_folder,
+    run_path,
+    write_text,
+)
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.judging.conclusion import Examined, concluded
 from kafka_chaos.verification.judging.result import RunVerdict
@@ -39,6 +49,32 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafka_chaos.verification.cross_check import Checked
+
+
+def write_findings(run_dir: RunPath, write: Callable[[RunPath], None]) -> None:
+    """Let `write` write findings/. A verdict.json that belongs to older ones is removed first."""
+    fresh = run_dir / f".findings-{uuid.uuid4().hex}"
+    try:
+        write(fresh)
+        remove(run_dir / VERDICT_FILE)
+        replace_folder(fresh, run_dir / FINDINGS_FOLDER)
+    finally:
+        remove(fresh)
+
+
+def write_rows(folder: RunPath, rows: Sequence[Mapping[str, str | int | None]]) -> None:
+    """Write rows of findings/ that no engine finds, into a file of their own."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    content = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, arrow_schema(FINDINGS)), content)
+    (folder / "part-recovery.parquet").write_bytes(content.getvalue())
+
+
+def write_verdict(run_dir: RunPath, verdict: RunVerdict) -> None:
+    """Write verdict.json, which belongs to the findings beside it."""
+    write_text(run_dir / VERDICT_FILE, json.dumps(verdict.to_json(), indent=2) + "\n")
 
 
 @pyspark_sockets_ignored()
@@ -85,7 +121,7 @@ def verify(
             raise crash from second
         verdict = replace(verdict, crash=f"the engine {engine} crashed, so {other} judged the run: {told(crash)}")
         if write and run.path is not None:
-            output.write_verdict(run.path, verdict)
+            write_verdict(run.path, verdict)
         return verdict
 
 
@@ -166,7 +202,7 @@ def _judged_once(
     work = work_of(run, engine.rows, counts, examined.facts)
     verdict = replace(verdict, lanes=tuple(replace(lane, work=work[lane.lane]) for lane in verdict.lanes))
     if write and run.path is not None:
-        output.write_findings(run.path, partial(_write, run, examined))
+        write_findings(run.path, partial(_write, run, examined))
     return verdict
 
 
@@ -174,7 +210,7 @@ def _write(run: RunDirectory, examined: Examined, folder: RunPath) -> None:
     """Write the rows of findings/; those of recovery, which no engine finds, into a file of their own."""
     examined.write(folder)
     if rows := [row for lane in run.lanes for row in rows_of(run, lane, examined.facts.get(lane.lane, LaneFacts()))]:
-        output.write_rows(folder, rows)
+        write_rows(folder, rows)
 
 
 def _finished(
@@ -182,5 +218,5 @@ def _finished(
 ) -> RunVerdict:
     verdict = replace(verdict.accepting(accept_known), seconds=time.perf_counter() - started)
     if write and run.path is not None:
-        output.write_verdict(run.path, verdict)
+        write_verdict(run.path, verdict)
     return verdict

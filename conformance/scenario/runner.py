@@ -2,20 +2,102 @@
 
 A scenario that crashes is `unknown`, like one whose cluster fails, and the next ones still run. Only if the environment
 lacks something (no Docker engine, no memory) do all of them end, with `EnvironmentFailure`.
+The results are one JSON document, written whole or not at all.
 """
+
+from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.conformance.scenario.lockstep import Listener, ScenarioViolation
 from kafka_chaos.conformance.scenario.play import ModelOf, Play, model_of_kafka
-from kafka_chaos.conformance.scenario.record import ScenarioRecord
+from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Scenario
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError
+from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.files import write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """All runs of a scenario: how many had which verdict, and how many seconds each took."""
+
+    conforms: int
+    violation: int
+    unknown: int
+    seconds: tuple[float, ...]
+
+    @property
+    def runs(self) -> int:
+        """The number of runs."""
+        return self.conforms + self.violation + self.unknown
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict over all runs; of none: unknown."""
+        found = (verdict for verdict in Verdict if getattr(self, verdict.value))
+        return Verdict.gravest(found, default=Verdict.UNKNOWN)
+
+    @property
+    def median(self) -> float:
+        """The median of the seconds."""
+        return median(self.seconds)
+
+    def plus(self, other: Tally) -> Tally:
+        """Both tallies as one."""
+        return Tally(
+            self.conforms + other.conforms,
+            self.violation + other.violation,
+            self.unknown + other.unknown,
+            (*self.seconds, *other.seconds),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, with the least, median and most seconds."""
+        counts = {"runs": self.runs, "conforms": self.conforms, "violation": self.violation, "unknown": self.unknown}
+        times = (min(self.seconds), median(self.seconds), max(self.seconds)) if self.seconds else (None, None, None)
+        rounded = [None if time is None else round(time, 1) for time in times]
+        return {**counts, "seconds": dict(zip(("min", "median", "max"), rounded, strict=True))}
+
+
+def tallies(records: Iterable[ScenarioRecord]) -> dict[str, Tally]:
+    """The runs of each scenario, counted; in the order in which each scenario first came."""
+    counted: dict[str, Tally] = {}
+    for record in records:
+        counts = {verdict.value: int(record.verdict == verdict) for verdict in Verdict}
+        run = Tally(seconds=(round(record.seconds, 1),), **counts)
+        counted[record.scenario] = counted[record.scenario].plus(run) if record.scenario in counted else run
+    return counted
+
+
+def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: Sequence[str] = ()) -> dict[str, Any]:
+    """All runs as JSON values. `not_run`: ids of runs that were planned but not made; each counts as `unknown`."""
+    verdicts = [*(record.verdict for record in records), *(Verdict.UNKNOWN for _ in not_run)]
+    verdict = Verdict.gravest(verdicts, default=Verdict.UNKNOWN)
+    return {
+        "format_version": FORMAT_VERSION,
+        "verdict": verdict.value,
+        "seconds": round(seconds, 1),
+        **({"not_run": list(not_run)} if not_run else {}),
+        "counts": [{"scenario": name, **tally.to_json()} for name, tally in tallies(records).items()],
+        "scenarios": [record.to_json() for record in records],
+    }
+
+
+def write_or_refuse(path: Path, text: str) -> None:
+    """Write a file, its folder included. Raises `UsageFailure` where it can't be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+    except OSError as error:
+        raise UsageFailure(f"{path}: can't be written: {error.strerror}") from error
 
 
 def run_scenario(

@@ -1,5 +1,7 @@
 """Random experiments, one after the other, drawn most often from what has been tried least and from what led to
-something new: whatever a run showed that none before it did (`novelty`).
+something new: whatever a run showed that none before it did. That is compared as texts (`novelty_of`): actions of the
+model, states of partitions, outcomes of records, and lines of clients' and brokers' logs, each without what changes
+from run to run.
 
 Guarantee: a hunt with a record goes on where the last one stopped. Every violation is in the record, with the run that
 showed it first and the known defects that explain it.
@@ -7,6 +9,7 @@ showed it first and the known defects that explain it.
 
 import itertools
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,21 +18,68 @@ from pathlib import Path
 from typing import Any, Self
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted
+from kafka_chaos.contract.events import IsrChanged
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
-from kafka_chaos.harness.campaign.novelty import novelty_of
 from kafka_chaos.harness.campaign.record import append_lines, read_lines
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen, lacking
 from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.report.inputs.actions import actions_of, lanes_and_events, outcomes_of
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.shared_cluster import topic_name
 from kafka_chaos.reference_model.predict.cache import PATIENCE, predict_cached
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
 from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted, tell_progress
 from kafka_chaos.verification import RunVerdict
+
+_UNTOLD = re.compile(r"\s|\[[^]]*\] (?:TRACE|DEBUG) ")
+"""How a line begins that goes on with the line before it, or is of no level that says what happened."""
+_VARYING = re.compile(r"[\w.:/@$+-]*\d[\w.:/@$+-]*")
+_LISTED = re.compile(r"#(?:[\s,]+#)+")
+_LONGEST = 120
+
+
+def novelty_of(run_dir: Path) -> set[str]:
+    """Everything that a run showed; nothing for a run whose documents can't be used."""
+    lanes, events = lanes_and_events(run_dir)
+    if not lanes:
+        return set()
+    clients = {lane.lane: f"{lane.client or IN_PROCESS}, {lane.lane}" for lane in lanes}
+    observations = {f"{clients[lane]}: {action}" for lane, counts in actions_of(run_dir).items() for action in counts}
+    for lane, outcome, error, _ in outcomes_of(run_dir):
+        observations.add(f"{clients.get(lane, lane)}: {outcome} {normalised(str(error))}")
+    for (lane, _), changes in events.changes.items():
+        for change in changes:
+            what = f"ISR of {len(change.isr)}" if isinstance(change, IsrChanged) else "a new leader"
+            begun = [
+                fault for fault in events.concerning(lane) if fault.requested and fault.requested[0] <= change.ts_ns
+            ]
+            ongoing = sorted({fault.kind for fault in begun if not fault.healed or change.ts_ns <= fault.healed[-1]})
+            observations.add(f"{what} during {' and '.join(ongoing) or 'no fault'}")
+    for name, lines in lines_of(run_dir).items():
+        observations |= {f"{name.partition('-')[0]}: {line}" for line in lines}
+    return observations
+
+
+def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
+    """By the name of each log, its lines: as they are without what varies, with the first that is so."""
+    by_log: dict[str, dict[str, str]] = {}
+    for path in sorted((run_dir / "logs").glob("*.log")):
+        lines = by_log.setdefault(path.stem, {})
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if not _UNTOLD.match(line):
+                    lines.setdefault(normalised(line.rstrip()), line.rstrip())
+    return by_log
+
+
+def normalised(line: str) -> str:
+    """The beginning of a line, with numbers, ids, addresses and names that have digits as `#`."""
+    return _LISTED.sub("#", _VARYING.sub("#", line))[:_LONGEST]
+
 
 _DRAWN = ("faults", "targets", "clusters", "clients")
 _VIOLATION = "violation"

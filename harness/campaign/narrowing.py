@@ -14,6 +14,7 @@ from typing import Any
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure, counted
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.harness.campaign.findings import Finding, findings
+from kafka_chaos.harness.campaign.hunting import lines_of
 from kafka_chaos.harness.campaign.loop import (
     Attempt,
     Budget,
@@ -24,7 +25,6 @@ from kafka_chaos.harness.campaign.loop import (
     follow,
     run_alone,
 )
-from kafka_chaos.harness.campaign.novelty import lines_of
 from kafka_chaos.harness.campaign.realised import realised_values
 from kafka_chaos.harness.campaign.record import client_named
 from kafka_chaos.harness.campaign.shrinking import Schedule, Shrinking

@@ -2,18 +2,23 @@
 
 Guarantee: creates and alters no topic, and only adds records to the topics that the experiment names. Breaks nothing
 but the nodes that it was told it may, by the commands of a file of nodes. Address, credentials and commands never get
-into the run directory or into events.
+into the run directory or into events. The final log of a topic is read by a plain consumer, from this run's first
+record on: exactly one row per record between the given offsets, in a file that appears whole or not at all.
 """
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from confluent_kafka import KafkaException
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, WaitTimeout, counted
+from kafka_chaos.contract.columns import LOG, arrow_schema
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure, WaitTimeout, counted
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ConfigurationUnread
 from kafka_chaos.faults.injector import Injector
@@ -29,11 +34,58 @@ from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.known_configs import cleanup_of, refused_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec
-from kafka_chaos.harness.run.attach_log import read_log
+from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.run.directory import new_run_id
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
+from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.history.writer import HistoryWriter
+
+LOG_SCHEMA = arrow_schema(LOG)
+_MOST_ROWS = 100_000
+_TIMEOUT = 120.0
+
+
+def read_log(
+    lane: LaneSpec, configs: Mapping[str, object], starts: Mapping[int, int], ends: Mapping[int, int], folder: Path
+) -> None:
+    """Read a lane's records from offsets `starts` up to (excluding) `ends` into `folder`. `configs`: the client's."""
+    usual = {"group.id": "kafka-chaos-log", "log_level": 0}
+    reads = {"auto.offset.reset": "error", "enable.partition.eof": True, "isolation.level": "read_uncommitted"}
+    consumer = new_client(Consumer, {**usual, **configs, **reads, "enable.auto.commit": False})
+    writer, codec = HistoryWriter(folder), IdentityCodec(lane.lane)
+    try:
+        messages = _messages(consumer, lane.topic_name, starts, ends)
+        while rows := [_row(lane.lane, codec, message) for message in islice(messages, _MOST_ROWS)]:
+            writer.write(pa.Table.from_pylist(rows, schema=LOG_SCHEMA))
+    finally:
+        consumer.close()
+        writer.close()
+
+
+def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Message]:
+    left = {number for number, end in ends.items() if end > starts[number]}
+    consumer.assign([TopicPartition(topic, number, starts[number]) for number in sorted(left)])
+    deadline = time.monotonic() + _TIMEOUT
+    while left:
+        if time.monotonic() > deadline:
+            raise ClusterFailure(f"the log of topic {topic} was not read to its end within {_TIMEOUT:g} s")
+        for message in consumer.consume(10_000, timeout=0.5):
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                left.discard(message.partition())
+            elif error is not None:
+                raise ClusterFailure(f"the log of topic {topic} can't be read: {error.name()}")
+            elif int(message.offset() or 0) < ends[int(message.partition() or 0)]:
+                yield message
+
+
+def _row(lane: str, codec: IdentityCodec, message: Any) -> dict[str, Any]:
+    place = {"lane": lane, "partition": message.partition(), "offset": message.offset()}
+    producer_id, seq = codec.carried(message.value(), message.headers())
+    return {**place, "producer_id": producer_id, "seq": seq, "key": None}
+
 
 _ANSWER_TIMEOUT = 5.0
 

@@ -10,9 +10,11 @@ once; KIP-497), the leader's knowledge of a follower's log lagging behind it, pr
 acknowledgements (`lane/exchanges.py` has them), more than one partition.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from kafka_chaos.reference_model.explore.state import (
     NO_EPOCH,
@@ -24,12 +26,28 @@ from kafka_chaos.reference_model.explore.state import (
     Pair,
     examine,
 )
-from kafka_chaos.reference_model.interning import Numbers
 from kafka_chaos.reference_model.protocol import Protocol
 from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.isr import may_leave_isr
 from kafka_chaos.reference_model.protocol.leaders import electable, serves
 from kafka_chaos.reference_model.tuples import each_taken, exchanged
+
+Value = TypeVar("Value", bound=Hashable)
+
+
+class Numbers(Generic[Value]):
+    """Equal values get equal numbers, from 0 on in the order of their first appearance."""
+
+    def __init__(self) -> None:
+        self.values: list[Value] = []
+        self._numbers: dict[Value, int] = {}
+
+    def of(self, value: Value) -> int:
+        """The number of a value; `values[number]` is the value."""
+        number = self._numbers.setdefault(value, len(self.values))
+        if number == len(self.values):
+            self.values.append(value)
+        return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,19 +15,65 @@ anyone for each); batches of several records; a commit that arrives after a late
 the answer); a topic whose retention removes records before they are read; group metadata that expires
 (`offsets.retention.minutes`); a reset of offsets by hand; the source of a loop, which is taken to keep what was read;
 how the transactions of a loop end, which `transactions/` searches.
+
+A path to what was found is told in sentences. There members are numbered from 1, each incarnation anew; offsets from 0,
+as Kafka does. A commit names the next offset.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from kafka_chaos.contract.lane.groups import LATEST, GroupAnomaly
+from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.lane.groups import IN_TRANSACTION, LATEST, GroupAnomaly
 from kafka_chaos.reference_model.groups import coordinator, members
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
-from kafka_chaos.reference_model.groups.state import Setup, State, initial_state
-from kafka_chaos.reference_model.groups.story import conclusion, sentence
+from kafka_chaos.reference_model.groups.state import NONE, Action, Setup, State, initial_state
 from kafka_chaos.reference_model.machine import Machine, Story
+
+SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["groups"]
+"""A sentence per action."""
+
+
+def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
+    """The sentence for an action and its actor."""
+    number = before.members[action.slot].number
+    if action.slot != NONE and (action.name == "join" or number == NONE):
+        number = after.members[action.slot].number
+    who = f"ember {number + 1}"
+    return SENTENCES[action.name].format(
+        who=f"M{who}",
+        who_=f"m{who}",
+        offset=action.offset,
+        detail=action.detail,
+        generation=after.coordinator.generation,
+        processes=_processes(setup),
+        gives=", and first gives the partition back" if action.detail == "owns" and setup.rules.gives_back_all else "",
+    )
+
+
+def _processes(setup: Setup) -> str:
+    if not setup.is_loop:
+        return "processes"
+    return "writes, in a transaction, the output of" if setup.commits == IN_TRANSACTION else "writes the output of"
+
+
+def conclusion(state: State, setup: Setup) -> str:
+    """The sentence for the evidence of a run that ends in a state."""
+    texts = [f"the committed offset is {state.coordinator.committed}"]
+    if setup.is_loop:
+        texts += [f"input {record} has {_count(count)}" for record, count in enumerate(state.outputs)]
+    else:
+        done = [str(record) for record in range(setup.records) if state.processed >> record & 1]
+        texts.append(f"processed were records {' and '.join(done)}" if done else "nothing was processed")
+    return f"The run ends: {'; '.join(texts)}."
+
+
+def _count(outputs: int) -> str:
+    return {0: "no output", 1: "one output"}.get(outputs, f"{outputs} outputs")
+
 
 ACTIONS = (
     members.ask_for_offset,

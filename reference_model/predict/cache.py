@@ -1,9 +1,14 @@
-"""Caches predictions on disk by content, so no run waits for the same one twice. With `predict/answers.py`, which has
-the usual answers from the start, the model's only module with I/O.
+"""Caches predictions on disk by content, so no run waits for the same one twice. The model's only module
+with I/O.
 
 An entry's name is a digest of everything the answer depends on: the lane's fields that the model uses, the steps, and
-the model's version (`answers.py`). An entry that can't be read, or that is damaged, is computed again. A cache that
+the model's version. An entry that can't be read, or that is damaged, is computed again. A cache that
 can't be written only costs time.
+
+Some answers ship with the package (answers.json): the lanes of experiments/ and of the documentation need no search,
+and the latter not in the releases before 3.7 and with eligible leader replicas either. The file names the version of
+the model that gave the answers; any other version ignores it. Sentences, of which most recur, are in a list of their
+own.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
@@ -22,15 +27,50 @@ from typing import Any
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.groups import LATEST, Group
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
-from kafka_chaos.reference_model.predict.answers import MODEL_VERSION, shipped
 from kafka_chaos.reference_model.predict.prediction import MAX_STATES, Prediction, internal_topics, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.reference_model.search import Budget, tell_progress
+
+FILE = "answers.json"
+MODEL_VERSION = 1
+"""The version of the model. Who changes a rule, so that an answer may change, raises it: shipped and cached answers of
+any other version are refused. Tests search a sample of the shipped answers again by day, and all of them by night, so
+that a change without a new version is noticed."""
+
+
+def shipped(key: str, model: int) -> Prediction | None:
+    """The shipped answer to the question of this key by this version of the model, if there is one."""
+    content = _content()
+    body = content["answers"].get(key) if content.get("model") == model else None
+    return None if body is None else Prediction.from_json(_with_sentences(body, content["sentences"]))
+
+
+@cache
+def _content() -> Mapping[str, Any]:
+    try:
+        content: Mapping[str, Any] = json.loads((files(__package__) / FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content
+
+
+def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, Any]:
+    def entry(status: str, why: list[int], defects: list[tuple[list[str], list[int]]]) -> dict[str, Any]:
+        told = [
+            {"id": ids[0], "with": ids[1:], "why": [sentences[number] for number in numbers]}
+            for ids, numbers in defects
+        ]
+        return {"status": status, "why": [sentences[number] for number in why], "known_defects": told}
+
+    told = {part: {name: entry(*packed) for name, packed in body.get(part, {}).items()} for part in PREDICTED_IN}
+    return {**told, "scope": body["scope"]}
+
 
 FORMAT_VERSION = 2
 PATIENCE = 3.0

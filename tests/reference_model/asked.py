@@ -8,8 +8,7 @@ from typing import TypeVar
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import Lockstep, Prediction, predict
-from kafka_chaos.reference_model.predict.answers import MODEL_VERSION, shipped
-from kafka_chaos.reference_model.predict.cache import question_key
+from kafka_chaos.reference_model.predict.cache import MODEL_VERSION, question_key, shipped
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction
 
 Name = TypeVar("Name")

@@ -17,10 +17,9 @@ from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.harness.experiment.file import document_of, experiment_of
 from kafka_chaos.harness.experiment.specs import with_phases
 from kafka_chaos.reference_model import Lane, Lockstep, predict
-from kafka_chaos.reference_model.interning import Numbers
-from kafka_chaos.reference_model.matrix import CUT_THEN_KILL, FAULT_SETS, LANES
-from kafka_chaos.reference_model.predict.answers import FILE, MODEL_VERSION, shipped
-from kafka_chaos.reference_model.predict.cache import question_key
+from kafka_chaos.reference_model.compare import CUT_THEN_KILL, FAULT_SETS, LANES
+from kafka_chaos.reference_model.explore.core import Numbers
+from kafka_chaos.reference_model.predict.cache import FILE, MODEL_VERSION, question_key, shipped
 from kafka_chaos.reference_model.predict.prediction import Prediction
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"

@@ -13,11 +13,9 @@ import pytest
 from larger_scopes import searched_together, sensitivity_together
 
 from kafka_chaos.reference_model import Lane, Prediction, predict, predict_cached
-from kafka_chaos.reference_model.compare import Cluster, compare
-from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES, UPGRADES
+from kafka_chaos.reference_model.compare import FAULT_SETS, LANES, UPGRADES, Cluster, compare
 from kafka_chaos.reference_model.predict import cache as cache_module
-from kafka_chaos.reference_model.predict.answers import FILE, MODEL_VERSION, shipped
-from kafka_chaos.reference_model.predict.cache import question_key
+from kafka_chaos.reference_model.predict.cache import FILE, MODEL_VERSION, question_key, shipped
 from tests.reference_model.standard_lanes import EXPERIMENTS, standard
 
 SHIPPED = json.loads((files("kafka_chaos.reference_model.predict") / FILE).read_text("utf-8"))["answers"]

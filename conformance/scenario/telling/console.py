@@ -23,7 +23,7 @@ from kafka_chaos.conformance.scenario.record import (
     plain,
 )
 from kafka_chaos.conformance.scenario.registry import Scenario
-from kafka_chaos.conformance.scenario.results import tallies
+from kafka_chaos.conformance.scenario.runner import tallies
 from kafka_chaos.conformance.scenario.telling.words import group_lines, tell_change, tell_difference
 from kafka_chaos.harness.report.listeners.waiting import Waiting
 

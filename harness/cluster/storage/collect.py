@@ -6,6 +6,9 @@ to the high watermark. The segments are read once for both. `log/` appears whole
 
 Memory stays bounded by chunks, not by the logs' size: segments are streamed out of the containers, decoded by columns
 and written as Parquet a piece at a time, each broker's in a thread of its own.
+
+A transaction marker names its producer by Kafka's own id only. It belongs to the producer whose record was the last one
+before it with that id, as the run directory's contract says.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+
 from kafka_chaos.contract.columns import LOG, REPLICAS, arrow_schema
 from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.contract.command.files import appearing_whole, write_whole
 from kafka_chaos.contract.command.progress import progress
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.lane.transactions import RECORD_KINDS
+from kafka_chaos.contract.identity import UNDECODABLE
+from kafka_chaos.contract.lane.transactions import ABORT, COMMIT, RECORD_KINDS
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.storage.files import (
@@ -36,12 +42,48 @@ from kafka_chaos.harness.cluster.storage.files import (
     parse_offsets,
     stream_files,
 )
-from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader
-from kafka_chaos.harness.cluster.storage.markers import MarkerReader
+from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader, joined
 from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, read_segment
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.node import Node
+
+_NOBODY, _NO_SEQ = UNDECODABLE
+_MARKERS = {0: ABORT, 1: COMMIT}
+"""The type of a control record, behind its version in the key; others end no transaction."""
+
+
+class MarkerReader:
+    """Reads the markers of one partition, whose batches it gets in the order of the log."""
+
+    def __init__(self) -> None:
+        self._writers: dict[int, int] = {}
+
+    def add(self, records: Identities, batches: Sequence[Batch]) -> Identities:
+        """The `records` of these batches, and their markers, in the order of their offsets."""
+        rows = list(self._markers(records, batches))
+        if not rows:
+            return records
+        offsets, leader_epochs, producer_ids, producer_epochs, kinds = np.array(rows, dtype=np.int64).T
+        seqs = np.full(len(rows), _NO_SEQ, dtype=np.int64)
+        markers = Identities(offsets, leader_epochs, producer_ids, seqs, producer_epochs, kinds)
+        both = joined([records, markers])
+        return both.at(np.argsort(both.offsets, kind="stable"))
+
+    def _markers(self, records: Identities, batches: Sequence[Batch]) -> Iterator[tuple[int, int, int, int, int]]:
+        for batch in batches:
+            if batch.control:
+                for record in batch.records():
+                    kind = _MARKERS.get(int.from_bytes((record.key or b"")[2:4], "big"))
+                    if kind is not None:
+                        writer = self._writers.get(batch.producer_id, _NOBODY)
+                        epoch = batch.producer_epoch
+                        yield record.offset, batch.leader_epoch, writer, epoch, RECORD_KINDS.index(kind)
+            elif batch.transactional:
+                last = int(np.searchsorted(records.offsets, batch.last_offset, side="right")) - 1
+                if last >= 0 and records.offsets[last] >= batch.base_offset:
+                    self._writers[batch.producer_id] = int(records.producer_ids[last])
+
 
 CHUNK = 8 << 20
 ROWS_PER_GROUP = 1 << 18

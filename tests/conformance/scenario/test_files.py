@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from kafka_chaos.conformance.scenario.checks import check_acts
-from kafka_chaos.conformance.scenario.registry import folders, scenarios_in
+from kafka_chaos.conformance.scenario.registry import check_acts, folders, scenarios_in
 from kafka_chaos.contract.command.errors import UsageFailure
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_chaos.harness.campaign.novelty import lines_of, normalised, novelty_of
+from kafka_chaos.harness.campaign.hunting import lines_of, normalised, novelty_of
 
 LANE = {"lane": "orders", "topic": "orders-3f-1", "acks": "all", "client": "sarama 1.43.3", "faults": ["kill"]}
 

@@ -15,8 +15,8 @@ from kafka_chaos.reference_model import (
     predict,
 )
 from kafka_chaos.reference_model import predict as predict_function
+from kafka_chaos.reference_model.compare import CUT_THEN_KILL
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
-from kafka_chaos.reference_model.matrix import CUT_THEN_KILL
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from tests.reference_model.asked import answer
 

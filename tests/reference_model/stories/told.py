@@ -7,8 +7,8 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, ZOOKEEPER
+from kafka_chaos.reference_model.compare import FAULT_SETS, LANES
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
-from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.stories.reading import Story, read_story
 from kafka_chaos.reference_model.stories.scenario import UnplayableStory, scenario_file

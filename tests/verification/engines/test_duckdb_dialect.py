@@ -5,7 +5,7 @@ import pytest
 
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.verification.engines import documents
-from kafka_chaos.verification.engines.duckdb_dialect import SETTINGS, in_duckdb
+from kafka_chaos.verification.engines.duckdb_engine import SETTINGS, in_duckdb
 from kafka_chaos.verification.statements.library import ANOMALIES, FACTS, NAMED, RELATIONS, VIEWS, statements
 
 

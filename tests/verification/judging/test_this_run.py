@@ -15,8 +15,8 @@ from kafka_chaos.contract.events import PartitionChanged
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model import predict
+from kafka_chaos.reference_model.compare import FAULT_SETS, LANES
 from kafka_chaos.reference_model.lane.state import Scope
-from kafka_chaos.reference_model.matrix import FAULT_SETS, LANES
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.predict.defects import plain_lane
 from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted

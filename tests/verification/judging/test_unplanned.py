@@ -13,9 +13,8 @@ from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.evidence import LaneEvidence
-from kafka_chaos.verification.judging.judge import judge
+from kafka_chaos.verification.judging.judge import judge, unplanned
 from kafka_chaos.verification.judging.result import Observation
-from kafka_chaos.verification.judging.unplanned import unplanned
 from kafka_chaos.verification.tables.facts import LaneFacts
 from tests.verification.judging.one_lane import KILL, LANE, run, verdict_of
 from tests.verification.samples.partitions import FULL

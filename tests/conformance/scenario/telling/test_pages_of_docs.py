@@ -8,7 +8,7 @@ from scenario_pages import Difference, differences, document_files, read_results
 
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Document, Scenario, Source, all_scenarios
-from kafka_chaos.conformance.scenario.results import results_json
+from kafka_chaos.conformance.scenario.runner import results_json
 from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.samples import RECOVERY, SOURCE, planted_difference, truncation
 

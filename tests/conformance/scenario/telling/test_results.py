@@ -8,7 +8,7 @@ import pytest
 from scenario_pages import Indexed, index_json, read_results
 
 from kafka_chaos.conformance.scenario.record import plain
-from kafka_chaos.conformance.scenario.results import results_json, tallies
+from kafka_chaos.conformance.scenario.runner import results_json, tallies
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure
 from tests.conformance.scenario.samples import planted_difference, scenario_record, truncation
