@@ -74,7 +74,7 @@ def bounds_of(
     producing = failover + lag + request + learns + linger + transaction
     consuming = failover + lag + fetch + learns + transaction + _of_members(group)
     found = {
-        RecoveryAnomaly.STALLED_PRODUCER: producing + (() if lane.loop is None else _of_members(group)),
+        RecoveryAnomaly.STALLED_PRODUCER: producing + (() if lane.loop is None else _of_members(lane.loop.group)),
         RecoveryAnomaly.STALLED_CONSUMER: consuming,
         RecoveryAnomaly.ISR_NOT_RESTORED: (
             *failover,

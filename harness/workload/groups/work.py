@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure
-from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, IN_TRANSACTION, Group, group_of, loop_group_of
+from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, IN_TRANSACTION, Group, Loop, group_of, loop_group_of
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional, transactional_id
 from kafka_chaos.harness.clients.kinds import chosen
@@ -86,9 +86,14 @@ class GroupWork:
     @property
     def group(self) -> Group:
         """The settings of the group."""
-        group = self.lane.group if self.lane.loop is None else self.lane.loop.group
+        group = self.lane.group if self.loop is None else self.loop.group
         assert group is not None
         return group
+
+    @property
+    def loop(self) -> Loop | None:
+        """The loop that the group feeds; None for the lane's own group, which may read what its loop writes."""
+        return self.lane.loop if self.read.lane != self.lane.lane else None
 
     @property
     def reads(self) -> str:
@@ -98,7 +103,7 @@ class GroupWork:
     @property
     def group_id(self) -> str:
         """The id of the group."""
-        return group_of(self.lane.lane) if self.lane.loop is None else loop_group_of(self.lane.lane)
+        return group_of(self.lane.lane) if self.loop is None else loop_group_of(self.lane.lane)
 
     def planned(self) -> list[Planned]:
         """What its members are told amid the load, and when."""
@@ -114,7 +119,7 @@ class GroupWork:
             configs=self._consumer_configs(place),
             commits=self.group.commits,
             freeze_seconds=self.group.max_poll_interval_ms / 1000 + _FROZEN_LONGER,
-            output=None if self.lane.loop is None else self._output(place, number),
+            output=None if self.loop is None else self._output(place, number),
         )
 
     def _consumer_configs(self, place: int) -> dict[str, Any]:
@@ -130,18 +135,18 @@ class GroupWork:
             **({"group.instance.id": f"{self.group_id}-{place}"} if group.static else {}),
             "isolation.level": READ_COMMITTED,
             # In a loop, the member itself commits.
-            **({} if self.lane.loop is None else {"enable.auto.commit": False}),
+            **({} if self.loop is None else {"enable.auto.commit": False}),
             **self.load.client_configs,
             "bootstrap.servers": self.load.bootstrap_servers,
         }
 
     def _output(self, place: int, number: int) -> OutputSettings:
         lane, load, transactions = self.lane, self.load, self.lane.transactional or Transactional()
-        assert lane.loop is not None
+        assert self.loop is not None
         configs = load.producer_configs(lane)
         # Members bring the logger that keeps their clients silent.
         configs.pop("logger", None)
-        if lane.loop.offsets == IN_TRANSACTION:
+        if self.loop.offsets == IN_TRANSACTION:
             configs["transactional.id"] = transactional_id(lane.lane, place)
         return OutputSettings(
             lane=lane.lane,
@@ -150,7 +155,7 @@ class GroupWork:
             record_size=load.workload.record_size,
             producer_id=number,
             configs=configs,
-            offsets=lane.loop.offsets,
+            offsets=self.loop.offsets,
             size=transactions.size,
             abort=transactions.abort,
             seed=f"{load.seed}/{lane.lane}/{number}",

@@ -79,3 +79,18 @@ def test_each_member_of_a_loop_has_a_transactional_id_and_numbers_of_its_own(ser
     assert ids
     reserved = (tmp_path / "reservations.jsonl").read_text()
     assert '"copies"' in reserved
+
+
+def test_a_group_that_reads_what_a_loop_writes_is_told_apart_from_the_loops_own(servers: str, tmp_path: Path) -> None:
+    loop = {"source": "orders", "group": {"members": 2, "assignor": "range"}, "offsets": "after"}
+    keys: Any = {"loop": loop, "group": {"members": 1, "commits": "auto"}}
+    copies = LaneSpec(lane="copies", **keys)
+    settings = load_of(tmp_path, ORDERS, copies, bootstrap_servers=servers)
+    feeding = GroupWork(lane=copies, read=ORDERS, load=settings)
+    reading = GroupWork(lane=copies, read=copies, load=settings)
+    assert (feeding.group.members, reading.group.members) == (2, 1)
+    assert feeding.group_id != reading.group_id
+    assert feeding.member(0, 0).output is not None
+    member = reading.member(0, 0)
+    assert member.output is None
+    assert (member.topic, member.configs["enable.auto.commit"]) == (copies.topic_name, True)
