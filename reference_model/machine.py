@@ -57,9 +57,10 @@ class Machine(Generic[Setup, State, Action, End, Kind]):
     """A machine by its functions, each of which also takes the `Setup`: rules and scope of a search.
 
     Each of `actions` yields every way in which it can be taken in a state; `canonical` is the representative of all
-    states that behave alike; `ending` what a run leaves behind that ends in a state, None if it can't end there;
-    `checks` tell which anomalies that shows. A story has the sentences of `beginning`, one for each action with the
-    states before and after it, and `conclusion`.
+    states that behave alike; `nameless` is equal for those that do so but for names, which stories keep apart; `ending`
+    is what a run leaves behind that ends in a state, None if it can't end there; `checks` tell which anomalies that
+    shows. A story has the sentences of `beginning`, one for each action with the states before and after it, and
+    `conclusion`.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Machine(Generic[Setup, State, Action, End, Kind]):
     sentence: Callable[[Action, State, State, Setup], str]
     conclusion: Callable[[State, Setup], str]
     beginning: Story = ()
+    nameless: Callable[[State, Setup], Hashable] | None = None
     _complete: dict[Any, Findings[Kind]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def steps(self, state: State, setup: Setup) -> Iterator[tuple[Action, State]]:
@@ -90,7 +92,9 @@ class Machine(Generic[Setup, State, Action, End, Kind]):
         def successors(state: State) -> list[State]:
             return [self.canonical(after, setup) for _, after in self.steps(state, setup)]
 
-        return breadth_first(self.canonical(self.initial(setup), setup), successors, visit, budget), first
+        nameless = self.nameless
+        key = None if nameless is None else lambda state: nameless(state, setup)
+        return breadth_first(self.canonical(self.initial(setup), setup), successors, visit, budget, key), first
 
     def tell(self, path: Sequence[State], setup: Setup) -> Story:
         """The sentences for a path from the initial state to one in which the run ends."""

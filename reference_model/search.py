@@ -144,14 +144,20 @@ class _Clock:
 
 
 def breadth_first(
-    initial: State, successors: Callable[[State], Iterable[State]], visit: Callable[[State], bool], budget: Budget
+    initial: State,
+    successors: Callable[[State], Iterable[State]],
+    visit: Callable[[State], bool],
+    budget: Budget,
+    key: Callable[[State], Hashable] | None = None,
 ) -> Search[State]:
     """Reach every state; `visit` sees each once, in order of distance, and ends the search by returning True.
 
-    `complete` is False if `visit` or the budget ended it.
+    Of states with the same `key`, the nearest stands for all. `complete` is False if `visit` or the budget ended it.
     """
     clock = _Clock()
     parents: dict[State, State | None] = {initial: None}
+    keys = set() if key is None else {key(initial)}
+    others: set[State] = set()
     frontier = [initial]
     transitions = depth = 0
 
@@ -167,9 +173,15 @@ def breadth_first(
                     return result(False)
                 for successor in successors(state):
                     transitions += 1
-                    if successor not in parents:
-                        parents[successor] = state
-                        reached.append(successor)
+                    if successor in parents or successor in others:
+                        continue
+                    if key is not None:
+                        if (same := key(successor)) in keys:
+                            others.add(successor)
+                            continue
+                        keys.add(same)
+                    parents[successor] = state
+                    reached.append(successor)
             frontier = reached
             depth += bool(reached)
     return result(True)

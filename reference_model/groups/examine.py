@@ -22,8 +22,9 @@ as Kafka does. A commit names the next offset.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
+from itertools import permutations
 from typing import Any
 
 from kafka_chaos.contract.command.files import toml_of
@@ -103,11 +104,46 @@ def canonical(state: State, setup: Setup) -> State:
     They may differ in who was given records in generations that nobody is in and that no loss can bring back, and in
     what the coordinator's log held before, if nothing can be lost any more.
     """
-    if state.losses:
+    if state.losses and setup.offsets_may_be_lost:
         return state
     present = {member.generation for member in state.members}
     given = frozenset(pair for pair in state.given if pair[0] in present)
     return state._replace(given=given, earlier=())
+
+
+def nameless(state: State, setup: Setup) -> Hashable:
+    """Equal for states that differ only in the names of slots, incarnations and generations.
+
+    Names are compared for equality alone, and the next one is new to everybody. That does not hold where the
+    coordinator may forget generations: it counts on from an earlier one.
+    """
+    if setup.offsets_may_be_lost:
+        return state
+    return min(_renamed(state, order) for order in permutations(range(setup.slots)))
+
+
+def _renamed(state: State, order: Sequence[int]) -> tuple[Any, ...]:
+    """The state with its slots in this order, and with incarnations and generations numbered as they appear."""
+    generations, incarnations = {NONE: NONE, 0: 0}, {NONE: NONE}
+
+    def generation(known: int) -> int:
+        return generations.setdefault(known, len(generations))
+
+    def incarnation(number: int) -> int:
+        return incarnations.setdefault(number, len(incarnations))
+
+    members = [
+        member._replace(number=incarnation(member.number), generation=generation(member.generation))
+        for member in (state.members[slot] for slot in order)
+    ]
+    log = state.coordinator
+    slots = [
+        (generation(log.known[slot]), log.pending[slot], log.owner == slot, state.joined >> slot & 1) for slot in order
+    ]
+    given = sorted((generation(began), incarnation(number)) for began, number in sorted(state.given))
+    rest = state._replace(members=(), coordinator=log._replace(generation=0, known=(), owner=0, pending=()))
+    rest = rest._replace(joined=0, given=frozenset(), incarnations=0)
+    return *members, *slots, tuple(given), rest
 
 
 GROUPS = Machine(
@@ -115,6 +151,7 @@ GROUPS = Machine(
     initial=initial_state,
     actions=ACTIONS,
     canonical=canonical,
+    nameless=nameless,
     ending=ending,
     checks=CHECKS,
     sentence=sentence,

@@ -1,5 +1,7 @@
 """The machine of groups: what its rules forbid, what they permit, and that each rule is needed."""
 
+from dataclasses import replace
+
 import pytest
 from negative_controls import GROUPS_WITHOUT, BrokenGroups
 
@@ -7,7 +9,7 @@ from kafka_chaos.contract.lane.groups import AFTER, BEFORE, COMMITS, IN_TRANSACT
 from kafka_chaos.contract.lane.groups import GroupAnomaly as A
 from kafka_chaos.reference_model.groups.anomalies import ending
 from kafka_chaos.reference_model.groups.examine import GROUPS as MACHINE
-from kafka_chaos.reference_model.groups.examine import canonical, stories_of_torn_ends
+from kafka_chaos.reference_model.groups.examine import canonical, nameless, stories_of_torn_ends
 from kafka_chaos.reference_model.groups.rules import (
     CONSUMER_RULES,
     COOPERATIVE_RULES,
@@ -33,8 +35,14 @@ def shown(commits: str, is_loop: bool = False, rules: Rules = EAGER_RULES, remov
 def test_a_protocol_without_one_rule_is_caught(broken: BrokenGroups) -> None:
     assert broken.shows
     setup = Setup(broken.rules, broken.commits, broken.is_loop, removals=1, failovers=broken.failovers)
-    _, first = MACHINE.search(set(broken.shows), setup, Budget(200_000))
+    search, first = MACHINE.search(set(broken.shows), setup, Budget(200_000))
     assert first.keys() == set(broken.shows)
+    # One state stands for all that differ in names alone: nothing is found later, or by another number of steps.
+    everything, alike = replace(MACHINE, nameless=None).search(set(broken.shows), setup, Budget(200_000))
+    assert len(search.parents) <= len(everything.parents)
+    assert {one: len(search.path(state)) for one, state in first.items()} == {
+        one: len(everything.path(state)) for one, state in alike.items()
+    }
 
 
 @pytest.mark.parametrize("rules", PROTOCOL_RULES, ids=lambda rules: rules.name)
@@ -83,6 +91,23 @@ def reached(setup: Setup) -> list[State]:
     )
     assert search.complete
     return list(search.parents)
+
+
+def test_the_names_of_members_and_generations_make_no_difference() -> None:
+    setup = Setup(COOPERATIVE_RULES, AFTER, removals=1)
+    for state in reached(setup):
+        swapped = state._replace(
+            members=state.members[::-1],
+            coordinator=state.coordinator._replace(
+                known=state.coordinator.known[::-1],
+                pending=state.coordinator.pending[::-1],
+                owner=NONE if state.coordinator.owner == NONE else 1 - state.coordinator.owner,
+            ),
+            joined=(state.joined & 1) << 1 | state.joined >> 1,
+        )
+        assert nameless(state, setup) == nameless(swapped, setup)
+        after = {nameless(canonical(one, setup), setup) for _, one in MACHINE.steps(state, setup)}
+        assert after == {nameless(canonical(one, setup), setup) for _, one in MACHINE.steps(swapped, setup)}
 
 
 @pytest.mark.parametrize("rules", [EAGER_RULES, COOPERATIVE_RULES, CONSUMER_RULES], ids=lambda rules: rules.name)
