@@ -3,8 +3,6 @@
 Times are nanoseconds of the machine's monotonic clock, the one that the histories use.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import time

@@ -4,8 +4,6 @@ Guarantee: a number that is not known is null, never 0. `missing` names evidence
 contradictory. `left_out` names evidence that the run did not collect on purpose.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

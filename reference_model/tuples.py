@@ -1,7 +1,5 @@
 """Building blocks of states: tuples with one value exchanged or left out, and bit sets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TypeVar
 

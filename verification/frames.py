@@ -3,8 +3,6 @@
 Guarantee: the columns, types and rules are those of a run directory's tables. Nothing is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import reduce

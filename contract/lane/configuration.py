@@ -3,8 +3,6 @@
 Guarantee: a key that nobody has classified counts as one that the model does not know, whatever its value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase

@@ -3,8 +3,6 @@ of recovery; and the causes of lost, moved, duplicated and overtaken records (do
 is named).
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from kafka_chaos.contract.anomalies import Anomaly

@@ -4,8 +4,6 @@ These are the kinds that the model distinguishes. Each fault kind of an experime
 expect (`Fault.model_faults`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry")

@@ -4,8 +4,6 @@
 Leader Replicas" of its documentation.
 """
 
-from __future__ import annotations
-
 import re
 
 ZOOKEEPER = "zookeeper"

@@ -5,8 +5,6 @@ experiment's keys, the tables of the documentation and the options of `predict` 
 imported here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any

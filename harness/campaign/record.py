@@ -4,8 +4,6 @@ Guarantee: whatever the record says of a lane, its run said. A line that is not 
 its number.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`kafka-chaos replay` and `shrink`: a run that is there is run again, whole or with less and less of it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

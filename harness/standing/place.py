@@ -4,8 +4,6 @@ Guarantee: a cluster is noted once it serves, and its note goes with it. The not
 Note and socket are for this user alone.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

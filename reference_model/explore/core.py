@@ -10,8 +10,6 @@ once; KIP-497), the leader's knowledge of a follower's log lagging behind it, pr
 acknowledgements (`lane/exchanges.py` has them), more than one partition.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar

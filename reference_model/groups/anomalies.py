@@ -5,8 +5,6 @@ finish what they were given. The definitions are those of docs/anomalies.md, whi
 histories.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from kafka_chaos.contract.lane.groups import GroupAnomaly

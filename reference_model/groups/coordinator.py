@@ -5,8 +5,6 @@ within its session time-out has what it had, without a rebalance), KIP-429 and K
 first). The assignor is free to choose.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION

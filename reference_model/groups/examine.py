@@ -20,8 +20,6 @@ A path to what was found is told in sentences. There members are numbered from 1
 as Kafka does. A commit names the next offset.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from itertools import permutations

@@ -6,8 +6,6 @@ and the transaction is committed. With `auto` the client commits what was given,
 the offset of a record when it hands it out (`enable.auto.offset.store`), whether it is processed or not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, IN_TRANSACTION

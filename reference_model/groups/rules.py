@@ -10,8 +10,6 @@ and given on in the next | KIP-429 |
 Which member gets a partition is left open, so that each of these stands for every assignor of its kind.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from kafka_chaos.contract.lane.groups import CONSUMER, COOPERATIVE, Group

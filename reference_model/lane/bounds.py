@@ -26,8 +26,6 @@ With acks=0 each record is sent once and acknowledged without an offset: none co
 the second of an idempotent producer's two, where elections are clean and nobody is eligible but the ISR (proof: there).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import combinations_with_replacement, product

@@ -1,7 +1,5 @@
 """Building blocks of the lane's actions: their names, and the effects that several of them share."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kafka_chaos.contract.lane.lanes import Lane

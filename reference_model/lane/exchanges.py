@@ -29,8 +29,6 @@ Brokers refuse the first batch of a producer unless it has sequence number 0, ev
 promises that. Before the fix of KAFKA-15591, brokers take any first batch: a known defect (`predict/defects.py`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lane.lanes import Lane

@@ -14,8 +14,6 @@ Each function yields every way in which a fault of its kind can strike a broker 
 - A fault on a follower, whichever it is, keeps it from fetching and out of the ISR until it is back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 
 from kafka_chaos.contract.lane.lanes import Lane

@@ -4,8 +4,6 @@ A record's sequence number in a producer epoch counts from the first record of t
 Left out: batches that a broker remembers and its log does not hold, producer state that expires.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from kafka_chaos.reference_model.lane.state import (

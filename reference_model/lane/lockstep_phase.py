@@ -6,8 +6,6 @@ because the controller removes a failed broker: the phase ends before `replica.l
 name no free faults.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum

@@ -4,8 +4,6 @@ In clusters without eligible leader replicas, the last member of the ISR stays i
 is gone leaves the ISR, which may become empty, and its former members keep a standing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from kafka_chaos.contract.lane.lanes import Lane

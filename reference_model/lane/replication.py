@@ -5,8 +5,6 @@ KIP-101 and KIP-279 (truncation by leader epoch), KIP-320 (only followers of the
 its high watermark and its ISR), KIP-497 for the order of ISR changes. `lane/exchanges.py` names what is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lane.lanes import Lane

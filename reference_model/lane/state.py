@@ -5,8 +5,6 @@ that differ only in broker names the same state (`canonical`). Fields hold small
 states are hashed by the hundred thousand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache

@@ -4,8 +4,6 @@ With no lock-step phase, any fault left may strike at any moment and is healed a
 phase, its next step is all that the environment does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lane.lanes import Lane

@@ -3,8 +3,6 @@
 Brokers are numbered 1 to n, 1 leads at first, and a broker keeps its number through the whole story.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kafka_chaos.contract.command.files import toml_of

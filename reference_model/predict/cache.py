@@ -11,8 +11,6 @@ the model that gave the answers; any other version ignores it. Sentences, of whi
 own.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

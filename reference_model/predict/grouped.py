@@ -7,8 +7,6 @@ Any member may be removed without knowing it, whatever the lane's faults and its
 longer than `max.poll.interval.ms`. Members crash only where the load says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from kafka_chaos.contract.anomalies import Anomaly, Status

@@ -11,8 +11,6 @@ Scope: one partition; as many records and attempts of one producer, plain or ide
 that read everything they are shown. `lane/exchanges.py` names what is left out.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager

@@ -16,8 +16,6 @@ epochs. But it gives out records, and start offsets, by the state that it had.
 What a log loses that the group is past, it never gives again, and a start offset past the log's end is set back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from kafka_chaos.contract.anomalies import Anomaly, Status

@@ -12,8 +12,6 @@ The other anomalies have the answers of the idempotent lane, with these differen
   because its producer renews its epoch, the answer permits more than a correct client shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 

@@ -7,8 +7,6 @@ The weaker ones are negative controls: a model that finds nothing wrong with the
 that fencing does not make up for truncation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ decide these anomalies. They are forbidden in every lane but those whose faults 
 with the axiom and with the conditions under which it does not hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

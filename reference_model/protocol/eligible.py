@@ -9,8 +9,6 @@ Sources: KIP-966, part 1; Kafka's documentation, "Eligible Leader Replicas". Par
 `unclean.recovery.strategy`, is in no release.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set
 from enum import StrEnum
 

@@ -3,8 +3,6 @@
 `explore` and the lane keep different things there; rules look at the leader epoch alone.
 """
 
-from __future__ import annotations
-
 EPOCH_SHIFT = 8
 
 

@@ -4,8 +4,6 @@ Sources: Kafka's documentation ("Replication", `replica.lag.time.max.ms`, `min.i
 KAFKA-15583.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

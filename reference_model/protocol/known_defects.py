@@ -4,8 +4,6 @@ A prediction states what Kafka promises. Where a known defect of the software in
 reachable all the same, the prediction names the defect beside the status, which it does not change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@ Sources: Kafka's documentation ("Unclean leader election", `unclean.leader.elect
 epoch, for followers and for clients).
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable
 
 

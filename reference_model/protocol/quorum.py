@@ -4,8 +4,6 @@ Sources: KIP-595 (elections, and a leader without a majority), KIP-631 (heartbea
 KAFKA-15489. Without an active controller no leader is elected and no ISR changes, while leaders serve on.
 """
 
-from __future__ import annotations
-
 
 def has_majority(reached: int, voters: int) -> bool:
     """Whether so many controllers, counted with the one that reaches them, elect the active one and commit what it

@@ -26,8 +26,6 @@ Versions and modes with the same rules have the same answers. These differ betwe
   both take any time. That a controller may find every session over after that is the fault `session-expiry`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache

@@ -6,8 +6,6 @@ a producer renews by itself; an unknown producer). A batch here is one record.
 Left out: `producer.id.expiration.ms`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple

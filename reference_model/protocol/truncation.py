@@ -6,8 +6,6 @@ is its log's, and its own epoch starts at its log end at the latest, because a l
 and not with its first record (KIP-101).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from kafka_chaos.reference_model.protocol.entries import leader_epoch_of

@@ -5,8 +5,6 @@ can end it. Requests that are late need never arrive, and producers need not go 
 docs/anomalies.md, which the verification applies to real histories.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import NamedTuple

@@ -8,8 +8,6 @@ Left out: the end of epochs and with it of producer ids; the expiry of transacti
 transactional id at once (CONCURRENT_TRANSACTIONS as for a transaction that is being ended).
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Building blocks of actions in the model of transactions: their names, and the effects of requests on arrival."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from kafka_chaos.reference_model.transactions.coordinator import Reply, add_partition, end_transaction, fence, verify

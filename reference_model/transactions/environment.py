@@ -6,8 +6,6 @@ Sources: KIP-98 (the log of the coordinator is replayed, markers are written aga
 that can happen, the model of replication says (`predict/`). Consumers keep what they have read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

@@ -23,8 +23,6 @@ A path to what was found is told in sentences. There incarnations, transactions 
 from 1; partitions from 0, as Kafka does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache

@@ -5,8 +5,6 @@ leader alone has is seen by no consumer and acknowledged to nobody (acks=all), s
 never having arrived. Sources: KIP-98 (markers, last stable offset), KIP-360 and KIP-890 (sequence numbers, epochs).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

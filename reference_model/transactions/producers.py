@@ -14,8 +14,6 @@ Left out: InitProducerId requests that are late (they fence their own sender: no
 coordinator that does not know it yet; offsets in a transaction (TxnOffsetCommit).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from kafka_chaos.reference_model.transactions.coordinator import Reply, init_producer_id

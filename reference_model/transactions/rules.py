@@ -15,8 +15,6 @@ Since 3.6 a leader asks the coordinator whether a transaction is open before it 
 (`transaction.partition.verification.enable`, KIP-890, first part; KAFKA-14402), from every client.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import IntEnum
 

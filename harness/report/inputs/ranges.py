@@ -4,8 +4,6 @@ Guarantee: every finding that has an offset, or a producer and a sequence number
 the number of ranges is bounded by the number of partitions with findings, never by that of findings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Guarantee: no lane is judged by a prediction that permits more than the model. E
 lanes.json. A stricter status in prediction.json is used; a more permissive one is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

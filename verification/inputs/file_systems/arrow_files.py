@@ -3,8 +3,6 @@
 This process reads documents, footers and digests itself then, with credentials of its own.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator
