@@ -79,7 +79,13 @@ def run_command(
     """
     chosen = _choose(ids, everything)
     if kraft is not None:
-        _check_kraft(chosen, kraft)
+        from kafka_chaos.contract.lane.metadata import KRAFT
+        from kafka_chaos.harness.cluster.containers.versions import check_version
+
+        check_version(kraft, KRAFT)
+        for scenario in chosen:
+            if scenario.needs_zookeeper is not None:
+                raise UsageFailure(f"scenario run --kraft: {scenario.id}: {scenario.needs_zookeeper}")
     from kafka_chaos.conformance.scenario.runner import results_json, run_scenarios, write_or_refuse
     from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter, summary
 
@@ -139,16 +145,6 @@ def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
             f"{', '.join(map(repr, unknown))} {are}: expected one that `kafka-chaos scenario list` names{meant}"
         )
     return [known[name] for name in dict.fromkeys(chosen)]
-
-
-def _check_kraft(chosen: Sequence[Scenario], version: str) -> None:
-    from kafka_chaos.contract.lane.metadata import KRAFT
-    from kafka_chaos.harness.cluster.containers.versions import check_version
-
-    check_version(version, KRAFT)
-    for scenario in chosen:
-        if scenario.needs_zookeeper is not None:
-            raise UsageFailure(f"scenario run --kraft: {scenario.id}: {scenario.needs_zookeeper}")
 
 
 def _text(document: dict[str, Any]) -> str:

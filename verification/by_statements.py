@@ -72,11 +72,13 @@ def examine(
     progress(4, PARTS_OF_VERIFICATION, "what the tables say of each other")
     columns = ", ".join(f"`{name}`" for name in _CASE)
     findings = f"SELECT lane, {columns}, cause FROM findings ORDER BY lane, anomaly, {_ORDER}"
+    tables = {"groups": OF_GROUPS, "shares": OF_SHARES}
+    names = [name for family, of_family in tables.items() if family in run.families for name in of_family]
     return Examined(
         facts=facts,
         observed=observed,
         write=partial(engine.write, findings),
-        of_groups=_rows_of_groups(engine, run),
+        of_groups={name: engine.rows(f"SELECT COUNT(*) FROM {name}")[0][0] for name in names},
         unresolved=unresolved(engine, run) if related is None else related(),
     )
 
@@ -103,12 +105,6 @@ def _choose_suspects(engine: SqlEngine, run: RunDirectory) -> None:
         "clean_log": f"SELECT {position} FROM log WHERE FALSE",
     }.items():
         engine.define(name, sql, keep=False)
-
-
-def _rows_of_groups(engine: SqlEngine, run: RunDirectory) -> dict[str, int]:
-    tables = {"groups": OF_GROUPS, "shares": OF_SHARES}
-    names = [name for family, of_family in tables.items() if family in run.families for name in of_family]
-    return {name: engine.rows(f"SELECT COUNT(*) FROM {name}")[0][0] for name in names}
 
 
 def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> dict[str, int]:

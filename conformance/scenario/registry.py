@@ -166,21 +166,15 @@ def all_scenarios() -> Mapping[str, Scenario]:
     """
     by_id: dict[str, Scenario] = {}
     for package, folder in folders().items():
-        sources = read_documents(folder / "documents.toml")
+        sources: dict[str, Source] = {}
+        for written in tomllib.loads((folder / "documents.toml").read_text(encoding="utf-8"))["documents"].values():
+            document = Document(written["title"], written.get("original_title", written["title"]), written.get("date"))
+            sources |= {scenario: Source(document, *section) for scenario, section in written["scenarios"].items()}
         scenarios = {scenario.id: scenario for scenario in _in_files(package, folder, sources)}
         if missing := sorted(set(sources) - set(scenarios)):
             raise LookupError(f"documents.toml of {package} names scenarios that no file has: {missing}")
         by_id |= {name: scenarios[name] for name in sources}
     return by_id
-
-
-def read_documents(file: Path) -> dict[str, Source]:
-    """The sources of a package's scenarios, by their ids."""
-    sources: dict[str, Source] = {}
-    for written in tomllib.loads(file.read_text(encoding="utf-8"))["documents"].values():
-        document = Document(written["title"], written.get("original_title", written["title"]), written.get("date"))
-        sources |= {scenario: Source(document, *section) for scenario, section in written["scenarios"].items()}
-    return sources
 
 
 def scenarios_in(path: Path) -> list[Scenario]:

@@ -115,7 +115,12 @@ def _finish(command: Callable[[], int]) -> int:
     except (click.exceptions.Abort, KeyboardInterrupt, Interrupted) as error:
         return _say(str(error) or "interrupted", ExitCode.INTERRUPTED)
     except BaseException as error:  # noqa: BLE001 - none may pass, or Python would end with 1
-        _flush_or_give_up()
+        # Discard the buffer of an output that takes no more: flushing it would make Python exit with another code.
+        try:
+            sys.stdout.flush()
+        except OSError:
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         known = error if isinstance(error, KafkaChaosError) else failure_of(error)
         if _debugging():
             traceback.print_exception(error)
@@ -207,12 +212,3 @@ def _traceback_of(error: BaseException) -> str:
     except OSError:
         return f"{DEBUG} prints the traceback"
     return f"the traceback is in {path}"
-
-
-def _flush_or_give_up() -> None:
-    """Discard the buffer of an output that takes no more: flushing it would make Python exit with another code."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

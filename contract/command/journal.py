@@ -27,7 +27,11 @@ class JournalFile:
         with appearing_whole(self.path) as part:
             part.touch(mode=0o600)
             _append(part, line)
-        _flush_folder(self.path.parent)
+        entry = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(entry)
+        finally:
+            os.close(entry)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line; returns once it is on disk."""
@@ -69,11 +73,3 @@ def _append(path: Path, line: Mapping[str, Any]) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def _flush_folder(folder: Path) -> None:
-    entry = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(entry)
-    finally:
-        os.close(entry)

@@ -148,7 +148,13 @@ def with_brokers_configuration(
     described = {broker: admin.described(ResourceType.BROKER, str(broker)) for broker in sorted(broker_ids)}
     unread = [f"of broker {broker}" for broker, entries in described.items() if entries is None]
     brokers = {broker: entries for broker, entries in described.items() if entries is not None}
-    _refuse_unknown(experiment, client_configs, brokers)
+    for _, _, lane in experiment.lanes():
+        for broker, entries in brokers.items():
+            for _, message in refused_of("broker", without_defaults(entries), lane):
+                raise ExperimentError(("cluster", "assume"), f"broker {broker}: {message}")
+        for kind in ("producer", "consumer"):
+            for _, message in refused_of(kind, client_configs, lane):
+                raise UsageFailure(f"--client-config: {message}")
     version_keys = known_keys("broker", experiment.cluster.kafka_version)
     read = {
         key: weakest(entries[key].value for entries in brokers.values() if key in entries)
@@ -166,15 +172,3 @@ def with_brokers_configuration(
     assumed = {REBALANCE: "true", **experiment.cluster.broker_configs} if unread else {}
     cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**assumed, **read}, "configs_of": {}})
     return experiment.model_copy(update={"cluster": cluster_spec}), tuple(unread)
-
-
-def _refuse_unknown(
-    experiment: Experiment, client_configs: Mapping[str, str], brokers: Mapping[int, Mapping[str, Any]]
-) -> None:
-    for _, _, lane in experiment.lanes():
-        for broker, entries in brokers.items():
-            for _, message in refused_of("broker", without_defaults(entries), lane):
-                raise ExperimentError(("cluster", "assume"), f"broker {broker}: {message}")
-        for kind in ("producer", "consumer"):
-            for _, message in refused_of(kind, client_configs, lane):
-                raise UsageFailure(f"--client-config: {message}")

@@ -145,7 +145,10 @@ class GenerateSpec(Spec):
         at = self.first_at
         while self.count is None or len(entries) < self.count:
             kind = self._choose(drawn, self._kinds_beside(entries))
-            target = self._choose(drawn, self._targets_of(kind))
+            targets = [target for target in self.targets if _fits(kind, target)]
+            if not targets:
+                raise ValueError(f"targets: none of {', '.join(self.targets)} is one for {kind}")
+            target = self._choose(drawn, targets)
             duration, gap = round(drawn.uniform(*self.duration), 1), round(drawn.uniform(*self.gap), 1)
             if around:
                 duration = round(drawn.choice(around), 1)
@@ -199,13 +202,6 @@ class GenerateSpec(Spec):
         known = fault_kinds()
         drawn = {known[entry["fault"]] for entry in entries}
         return [kind for kind in self.faults if all(can_go_together(known[kind], other) for other in drawn)]
-
-    def _targets_of(self, kind: str) -> list[str]:
-        """The targets that a kind may have; raises `ValueError` if there is none."""
-        targets = [target for target in self.targets if _fits(kind, target)]
-        if not targets:
-            raise ValueError(f"targets: none of {', '.join(self.targets)} is one for {kind}")
-        return targets
 
     def _choose(self, drawn: random.Random, options: Sequence[str]) -> str:
         if not self.weights:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Self, get_args, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetPydanticSchema, ValidationError, create_model
@@ -108,7 +108,11 @@ def _refusal(entry: Any, model: type[BaseModel]) -> tuple[Place, str]:
     kind, found = entry["type"], quoted(entry["input"])
     if kind == "extra_forbidden":
         renamed = RENAMED_KEYS.get(str(place[-1]))
-        known = ", ".join(_keys_at(model, place[:-1]))
+        settings: type[Any] = model
+        for step in place[:-1]:
+            if isinstance(step, str):
+                settings = settings_in(keys_of(settings)[step].annotation) or settings
+        known = ", ".join(keys_of(settings))
         return place, f"renamed: expected {renamed}" if renamed else f"no such key; expected {known}"
     if kind == "missing":
         return place, "missing, but required"
@@ -119,12 +123,3 @@ def _refusal(entry: Any, model: type[BaseModel]) -> tuple[Place, str]:
         problem = str(error)
         return place, problem if found in problem else f"{problem}, got {found}"
     return place, f"expected {expected(entry)}, got {found}"
-
-
-def _keys_at(model: type[BaseModel], place: Place) -> Iterable[str]:
-    """The keys that a mapping may have at a place below `model`."""
-    settings: type[Any] = model
-    for step in place:
-        if isinstance(step, str):
-            settings = settings_in(keys_of(settings)[step].annotation) or settings
-    return keys_of(settings)

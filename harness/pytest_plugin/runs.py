@@ -87,7 +87,13 @@ class Runs:
         consumer: Consuming | Mapping[str, Consuming] | None,
     ) -> ChaosRun:
         experiment = self._experiment(lanes, faults, load)
-        applications = _applications(experiment, producer, consumer)
+        names = [lane.lane for _, lane, _ in experiment.lanes()]
+        producers, consumers = _by_lane("producer", producer, names), _by_lane("consumer", consumer, names)
+        applications = {
+            name: Application(producer=producers.get(name), consumer=consumers.get(name))
+            for name in names
+            if name in producers or name in consumers
+        }
         check_output(self.out, experiment, option="--kafka-chaos-out")
         restore(self.cluster)
         before = set(self.out.glob("*")) if self.out.is_dir() else set()
@@ -184,20 +190,6 @@ class Runs:
         if applications:
             return again
         return f"{again}\n  or: kafka-chaos run {shlex.quote(str(path / 'experiment.yaml'))}"
-
-
-def _applications(
-    experiment: Experiment,
-    producer: Producing | Mapping[str, Producing] | None,
-    consumer: Consuming | Mapping[str, Consuming] | None,
-) -> dict[str, Application]:
-    names = [lane.lane for _, lane, _ in experiment.lanes()]
-    producers, consumers = _by_lane("producer", producer, names), _by_lane("consumer", consumer, names)
-    return {
-        name: Application(producer=producers.get(name), consumer=consumers.get(name))
-        for name in names
-        if name in producers or name in consumers
-    }
 
 
 def _by_lane(argument: str, given: Any, names: list[str]) -> dict[str, Any]:

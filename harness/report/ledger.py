@@ -80,10 +80,15 @@ def ledger_of(evidence: Evidence) -> Ledger | None:
         return None
     look = evidence.cross_check
     readable = {lane: ledger for lane, ledger in ledgers.items() if ledger is not None}
+    # The parts that were left out, each once, with its lanes where it is not left out everywhere.
+    lanes: dict[str, list[str]] = {}
+    for lane, ledger in readable.items():
+        for sentence in ledger.left_out:
+            lanes.setdefault(sentence, []).append(lane)
     return Ledger(
         rows=[_row(lane, ledger) for lane, ledger in ledgers.items()],
         tables=[_table(name, _read(of_tables, table)) for name, table in evidence.verified_tables.items()],
-        left_out=_left_out(readable),
+        left_out=[text if len(at) == len(readable) else f"{text} ({join(at)})" for text, at in lanes.items()],
         cross_check=_read(TypeAdapter(contract.CrossCheck), look) if look else None,
         watermark_reports=sum(ledger.high_watermark_reports for ledger in readable.values()),
     )
@@ -158,12 +163,3 @@ def _table(name: str, table: contract.TableLedger | None) -> Cell:
     if footers == read:
         return Cell(f"{name}/: {counted(read, 'row')} in {files}", "whole" if read else "none")
     return Cell(f"{name}/: {read:,} of {counted(footers, 'row')} in {files} were read", "short")
-
-
-def _left_out(ledgers: Mapping[str, contract.Ledger]) -> list[str]:
-    """The parts that were left out, each once, with its lanes where it is not left out everywhere."""
-    lanes: dict[str, list[str]] = {}
-    for lane, ledger in ledgers.items():
-        for sentence in ledger.left_out:
-            lanes.setdefault(sentence, []).append(lane)
-    return [text if len(at) == len(ledgers) else f"{text} ({join(at)})" for text, at in lanes.items()]

@@ -96,6 +96,10 @@ def _draw(
     high = max([end or 0, *starts, *(records.last for records in ranges)]) + 1
     x = Scale(0, high, LEFT, RIGHT)
     by_anomaly = [(anomaly, [records for records in ranges if records.anomaly == anomaly]) for anomaly in ALL_ANOMALIES]
+    findings = [finding.words for finding in ranges[:10]]
+    epochs = [f"epoch {won.leader_epoch} of broker {won.broker} from {won.start_offset:,}" for won in elections[:10]]
+    cuts = [f"broker {cut.broker} truncated to {cut.offset:,}" for cut in truncations[:10]]
+    sentences = [*findings, *([join(epochs)] if epochs else []), *([join(cuts)] if cuts else [])]
     drawn: str = shapes("offsets").offsets(
         x,
         [(anomaly, findings) for anomaly, findings in by_anomaly if findings],
@@ -105,16 +109,6 @@ def _draw(
         [(x(tick), f"{tick:,}") for tick in even_ticks(0, high)],
         f"offsets-{number}",
         name,
-        _describe(ranges, elections, truncations),
+        "; ".join(sentences),
     )
     return Markup(drawn.strip())
-
-
-def _describe(
-    ranges: Sequence[FindingRange], elections: Sequence[LeaderElected], truncations: Sequence[LogTruncated]
-) -> str:
-    findings = [finding.words for finding in ranges[:10]]
-    epochs = [f"epoch {won.leader_epoch} of broker {won.broker} from {won.start_offset:,}" for won in elections[:10]]
-    cuts = [f"broker {cut.broker} truncated to {cut.offset:,}" for cut in truncations[:10]]
-    sentences = [*findings, *([join(epochs)] if epochs else []), *([join(cuts)] if cuts else [])]
-    return "; ".join(sentences)

@@ -242,7 +242,13 @@ def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin
         problem = f"refuses this client: {refusal}" if refusal else "does not answer"
         where = "the --client-config" if refusal else "the address given to --attach and the --client-config"
         raise EnvironmentFailure(f"the attached cluster {problem}: check {where}") from None
-    _check_mode(experiment, cluster, admin)
+    # The rules of elections depend on the metadata mode.
+    expected = experiment.cluster.metadata_mode
+    brokers = wait_until(admin.addresses, "the brokers to be named", timeout=_ANSWER_TIMEOUT).values()
+    modes = answers(brokers, BrokerClient.metadata_mode, configs=cluster.client_configs, login=False)
+    if (mode := next(modes, expected)) != expected:
+        message = f"{expected!r}, but the attached cluster's mode is {mode}"
+        raise ExperimentError(("cluster", "metadata_mode"), message)
     for number, phase in enumerate(experiment.phases):
         for index, lane in enumerate(phase.lanes):
             for key, wanted, found in _compared(lane, admin):
@@ -251,16 +257,6 @@ def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin
                         ("phases", number, "lanes", index, key),
                         f"{wanted!r}, but the topic {lane.topic_name} has {found!r}",
                     )
-
-
-def _check_mode(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
-    """Compare the experiment's cluster with this one: the rules of elections depend on its metadata mode."""
-    wanted = experiment.cluster.metadata_mode
-    brokers = wait_until(admin.addresses, "the brokers to be named", timeout=_ANSWER_TIMEOUT).values()
-    modes = answers(brokers, BrokerClient.metadata_mode, configs=cluster.client_configs, login=False)
-    if (found := next(modes, wanted)) != wanted:
-        message = f"{wanted!r}, but the attached cluster's mode is {found}"
-        raise ExperimentError(("cluster", "metadata_mode"), message)
 
 
 def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object, object]]:

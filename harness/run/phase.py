@@ -171,16 +171,13 @@ class PhaseRun:
         """The lanes' end offsets by partition, once their transactions have ended and everything is replicated."""
         for lane in lanes:
             self._await_transactions(lane)
-        self._await_replicated([lane.lane for lane in lanes])
-        return {lane.lane: self.admin.end_offsets(lane.lane, self.admin.partition_numbers(lane.lane)) for lane in lanes}
-
-    def _await_replicated(self, lanes: Sequence[str]) -> None:
-        """Wait until consumers get all that is in the logs: what is appended and not replicated looks lost to them."""
+        # Consumers are to get all that is in the logs: what is appended and not replicated looks lost to them.
         try:
-            await_replicated(self.admin, lanes, timeout=self.phase.workload.settle_timeout)
+            await_replicated(self.admin, [lane.lane for lane in lanes], timeout=self.phase.workload.settle_timeout)
         except MechanismUnknown as unknown:
             text = f"{unknown}: what was not replicated yet when the load ended counts as lost"
             self.events.emit(event_types.ClientNotice(text=text))
+        return {lane.lane: self.admin.end_offsets(lane.lane, self.admin.partition_numbers(lane.lane)) for lane in lanes}
 
     def _await_transactions(self, lane: LaneSpec) -> None:
         """Wait until every transaction of a lane has ended. One that hangs is reported, and the run goes on."""

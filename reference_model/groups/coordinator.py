@@ -82,7 +82,7 @@ def assign(state: State, setup: Setup) -> Iterator[Step]:
         if not setup.rules.waits_for_all and state.members[target].phase != ACTIVE:
             continue
         if owners and target not in owners and setup.rules.revokes_first:
-            if all(_is_idle(state.members[slot]) for slot in owners):
+            if all(state.members[slot].phase == ACTIVE and state.members[slot].record == NONE for slot in owners):
                 after = _begun(state, setup, present if setup.rules.waits_for_all else owners, NONE)
                 yield Action("give_back", owners[0]), after._replace(preparing=True)
         else:
@@ -90,10 +90,6 @@ def assign(state: State, setup: Setup) -> Iterator[Step]:
                 Action("assign", target),
                 _begun(state, setup, present if setup.rules.waits_for_all else [target], target),
             )
-
-
-def _is_idle(member: Member) -> bool:
-    return member.phase == ACTIVE and member.record == NONE
 
 
 def _has_it(state: State, setup: Setup, slot: int) -> bool:

@@ -81,17 +81,13 @@ def process(state: State, setup: Setup) -> Iterator[Step]:
         if member.record == NONE:
             continue
         if member.stage == (FIRST_DONE if setup.commits == BEFORE else GIVEN):
-            after = _processed(state, setup, member.record)
+            outputs = state.outputs
+            if setup.is_loop and setup.commits != IN_TRANSACTION:
+                outputs = _with_output(outputs, member.record)
+            after = state._replace(processed=state.processed | 1 << member.record, outputs=outputs)
             is_last = setup.commits in (BEFORE, AUTO)
             done = _finished(member) if is_last else member._replace(stage=FIRST_DONE)
             yield Action("process", slot, member.record), with_member(after, slot, done)
-
-
-def _processed(state: State, setup: Setup, record: int) -> State:
-    outputs = state.outputs
-    if setup.is_loop and setup.commits != IN_TRANSACTION:
-        outputs = _with_output(outputs, record)
-    return state._replace(processed=state.processed | 1 << record, outputs=outputs)
 
 
 def _with_output(outputs: tuple[int, ...], record: int) -> tuple[int, ...]:

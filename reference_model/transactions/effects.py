@@ -52,7 +52,9 @@ def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
         answer = end_transaction(status, request.epoch, bool(request.detail), setup.rules)
     if answer.append is None:
         return state, answer.reply
-    if request.kind is Kind.END and request.detail and _is_replaced(state, setup, request.producer):
+    later = range(request.producer + 1, len(setup.ids))
+    replaced = (setup.ids[n] == setup.ids[request.producer] and state.producers[n].phase != STARTING for n in later)
+    if request.kind is Kind.END and request.detail and any(replaced):
         state = state._replace(zombies=state.zombies | 1 << request.transaction)
     if request.kind is Kind.ADD_PARTITION:
         return with_status(state, setup, id, answer.append, 0), answer.reply
@@ -118,11 +120,3 @@ def abort_by_coordinator(state: State, setup: Setup, id: int) -> State:
 def acknowledged(state: State, transaction: int, commit: bool) -> State:
     """The state after the producer was told that its transaction ended as it had asked."""
     return with_outcome(state, transaction, COMMITTED if commit else ABORTED)
-
-
-def _is_replaced(state: State, setup: Setup, number: int) -> bool:
-    """Whether a later incarnation of the producer has its epoch already."""
-    return any(
-        setup.ids[later] == setup.ids[number] and state.producers[later].phase != STARTING
-        for later in range(number + 1, len(setup.ids))
-    )

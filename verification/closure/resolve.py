@@ -79,14 +79,11 @@ def resolved(run: RunDirectory, relations: Iterable[Unresolved]) -> RunDirectory
         of_files.append("events.jsonl is missing, though experiment.yaml is there")
     for lane in run.lanes:
         doubts[lane.lane] += map(Doubt, of_files)
-    for name, topic in _of_one_topic(run):
-        doubts[name].append(Doubt(f"lanes.json: topic {topic} is that of another lane, too"))
+    topics = Counter(lane.topic or lane.lane for lane in run.lanes)
+    for lane in run.lanes:
+        # The log would hold the records of both.
+        if topics[topic := lane.topic or lane.lane] > 1:
+            doubts[lane.lane].append(Doubt(f"lanes.json: topic {topic} is that of another lane, too"))
     for name, doubt in relations:
         doubts[name].append(doubt)
     return replace(run, doubts={lane: found for lane, found in doubts.items() if found})
-
-
-def _of_one_topic(run: RunDirectory) -> list[tuple[str, str]]:
-    """The lanes whose topic another lane has, too, with its name: the log would hold the records of both."""
-    topics = Counter(lane.topic or lane.lane for lane in run.lanes)
-    return [(lane.lane, topic) for lane in run.lanes if topics[topic := lane.topic or lane.lane] > 1]

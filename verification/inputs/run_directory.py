@@ -203,17 +203,12 @@ def read_lanes(path: RunPath) -> tuple[Lane, ...]:
         problem = f"is {version!r}, expected {least}: lane {lane.lane!r} has {has}"
         expect(known, path, "format_version", problem)
         lanes.append(lane)
-    require_sources(path, lanes)
-    return tuple(lanes)
-
-
-def require_sources(path: RunPath, lanes: Sequence[Lane]) -> None:
-    """Refuse a loop over a lane that is not there."""
     names = [lane.lane for lane in lanes]
     for index, lane in enumerate(lanes):
         known = lane.loop is None or lane.loop.source in names
         source = None if lane.loop is None else lane.loop.source
         expect(known, path, f"lanes[{index}].loop.source", f"{source!r} is no lane; they are {', '.join(names)}")
+    return tuple(lanes)
 
 
 def require_tables(root: RunPath | None, lanes: Sequence[Lane], tables: Mapping[str, Table]) -> None:

@@ -14,15 +14,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from kafka_chaos.conformance.scenario.record import (
-    PARTITIONS,
-    ActRecord,
-    Expectation,
-    ScenarioRecord,
-    StepRecord,
-    plain,
-)
-from kafka_chaos.conformance.scenario.registry import Scenario
+from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord, plain
 from kafka_chaos.conformance.scenario.runner import tallies
 from kafka_chaos.conformance.scenario.telling.words import group_lines, tell_change, tell_difference
 from kafka_chaos.harness.report.listeners.waiting import Waiting
@@ -76,13 +68,26 @@ class ConsoleReporter:
     def _print_event(self, kind: str, what: Any) -> None:
         match kind:
             case "scenario":
-                self._print_scenario(what)
+                run = f" ({self._run_of_scenario()})" if self._repeat > 1 else ""
+                source = f"Documented in: {what.source.document.title}, “{what.source.section}”"
+                self._print(Text.assemble((what.id, "bold"), run))
+                self._print(Text(what.title, "bold"), indent=2)
+                self._print(Text(what.story), indent=2)
+                self._print(Text(source, "dim"), indent=2)
             case "act":
-                self._print_act(what)
+                compared = "transactions" if what.kind == PARTITIONS else "truncation"
+                title = f"{what.name}  (cluster: {what.profile}; {compared}: {what.protocol})"
+                self._print("")
+                self._print(Rule(Text(title, "bold"), align="left", style="dim"))
             case "step":
                 self._print_step(*what)
             case "expectation":
-                self._print_expectation(what)
+                seen = "" if what.seen is True else f": {_compact(what.seen)}"
+                if what.holds:
+                    self._print(Text.assemble(("✓ ", "green"), what.text, (seen, "dim")), indent=_INDENT - 2)
+                else:
+                    differs = f"expected {_compact(what.expected)}, observed {_compact(what.seen)}"
+                    self._print(Text(f"✗ {what.text}: {differs}", DIFFERS), indent=_INDENT - 2)
             case "fact":
                 self._print_fact(*what)
             case "verdict":
@@ -90,20 +95,6 @@ class ConsoleReporter:
                 if what.reason and not _was_printed(what):
                     self._print(Text(what.reason, _STYLES[what.verdict]), indent=2)
                 self._print("")
-
-    def _print_scenario(self, scenario: Scenario) -> None:
-        run = f" ({self._run_of_scenario()})" if self._repeat > 1 else ""
-        source = f"Documented in: {scenario.source.document.title}, “{scenario.source.section}”"
-        self._print(Text.assemble((scenario.id, "bold"), run))
-        self._print(Text(scenario.title, "bold"), indent=2)
-        self._print(Text(scenario.story), indent=2)
-        self._print(Text(source, "dim"), indent=2)
-
-    def _print_act(self, act: ActRecord) -> None:
-        what = "transactions" if act.kind == PARTITIONS else "truncation"
-        title = f"{act.name}  (cluster: {act.profile}; {what}: {act.protocol})"
-        self._print("")
-        self._print(Rule(Text(title, "bold"), align="left", style="dim"))
 
     def _print_step(self, act: ActRecord, step: StepRecord) -> None:
         before = next((earlier.observation for earlier in reversed(act.steps) if earlier.number < step.number), None)
@@ -119,14 +110,6 @@ class ConsoleReporter:
             self._print(Text(f"✗ {tell_difference(act, difference)}", DIFFERS), indent=_INDENT)
         if not changes and not step.differences:
             self._print(Text("nothing changed", "dim"), indent=_INDENT)
-
-    def _print_expectation(self, expectation: Expectation) -> None:
-        seen = "" if expectation.seen is True else f": {_compact(expectation.seen)}"
-        if expectation.holds:
-            self._print(Text.assemble(("✓ ", "green"), expectation.text, (seen, "dim")), indent=_INDENT - 2)
-        else:
-            what = f"expected {_compact(expectation.expected)}, observed {_compact(expectation.seen)}"
-            self._print(Text(f"✗ {expectation.text}: {what}", DIFFERS), indent=_INDENT - 2)
 
     def _print_fact(self, name: str, value: Any) -> None:
         rows, lines = table_rows(plain(value)) or (), text_lines(plain(value)) or ()

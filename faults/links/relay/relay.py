@@ -162,7 +162,9 @@ class Relay:
         try:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            destination = original_destination(accepted)
+            # Where the redirected connection was to go.
+            raw = accepted.getsockopt(socket.SOL_IP, _SO_ORIGINAL_DST, 16)
+            destination = socket.inet_ntoa(raw[4:8]), int.from_bytes(raw[2:4], "big")
             onward = node.namespace.connection(mark=MARK)
             await self.loop.sock_connect(onward, destination)
         except OSError:
@@ -181,12 +183,6 @@ MARK = 0x4B43
 """The mark of a link's own packets, which no rule sends back to it. (`KC`, in hexadecimal.)"""
 
 _SO_ORIGINAL_DST = 80
-
-
-def original_destination(accepted: socket.socket) -> tuple[str, int]:
-    """Where a redirected connection was to go."""
-    raw = accepted.getsockopt(socket.SOL_IP, _SO_ORIGINAL_DST, 16)
-    return socket.inet_ntoa(raw[4:8]), int.from_bytes(raw[2:4], "big")
 
 
 def redirection(ports: Sequence[int], listener: int) -> str:

@@ -133,7 +133,14 @@ class Disk(DiskControl):
     def refuse_appends(self, topic: str | None) -> None:
         self._note("refuse appends")
         self.thaw()
-        for path in _newest_segments(self.files.point, topic):
+        # Of each partition of a topic, or of all; but not of KRaft's metadata.
+        found = []
+        for partition in self.files.point.glob("*/*-*/"):
+            name, _, number = partition.name.rpartition("-")
+            segments = sorted(partition.glob("*.log"))
+            if number.isdigit() and segments and name != "__cluster_metadata" and topic in (None, name):
+                found.append(segments[-1])
+        for path in found:
             kernel.refuse_writes(path, refuse=True)
             self._refused.append(path)
 
@@ -209,17 +216,6 @@ def make_disks(
     for disk in disks.values():
         disk.make(log_directories)
     return disks
-
-
-def _newest_segments(folder: Path, topic: str | None) -> list[Path]:
-    """Of each partition of a topic, or of all; but not of KRaft's metadata."""
-    found = []
-    for partition in folder.glob("*/*-*/"):
-        name, _, number = partition.name.rpartition("-")
-        segments = sorted(partition.glob("*.log"))
-        if number.isdigit() and segments and name != "__cluster_metadata" and topic in (None, name):
-            found.append(segments[-1])
-    return found
 
 
 def _refuses(path: Path) -> bool:

@@ -48,7 +48,16 @@ def remove_run(client: DockerClient, run_id: str) -> int:
     with signals_held_back():
         thaw_disks(run_id)
         for _ in range(_PASSES):
-            found = _remove_once(client, run_id)
+            mine = {"label": f"{RUN}={run_id}"}
+            containers = client.containers.list(all=True, filters=mine, ignore_removed=True)
+            if containers:
+                with ThreadPoolExecutor(max_workers=len(containers)) as threads:
+                    list(threads.map(_remove_container, containers))
+            others = [*client.networks.list(filters=mine), *client.volumes.list(filters=mine)]
+            for thing in others:
+                with already_gone():
+                    thing.remove()
+            found = len(containers) + len(others)
             removed += found
             if not found:
                 break
@@ -93,19 +102,6 @@ def clean(client: DockerClient, *, kept: bool = False) -> list[Leftover]:
         remove_run(client, left.run_id)
     remove_abandoned_secrets(kept={left.run_id for left in leftovers(client)})
     return dead
-
-
-def _remove_once(client: DockerClient, run_id: str) -> int:
-    mine = {"label": f"{RUN}={run_id}"}
-    containers = client.containers.list(all=True, filters=mine, ignore_removed=True)
-    if containers:
-        with ThreadPoolExecutor(max_workers=len(containers)) as threads:
-            list(threads.map(_remove_container, containers))
-    others = [*client.networks.list(filters=mine), *client.volumes.list(filters=mine)]
-    for thing in others:
-        with already_gone():
-            thing.remove()
-    return len(containers) + len(others)
 
 
 def _remove_container(container: Any) -> None:

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,7 +133,15 @@ def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[st
         context = Path(folder)
         shutil.copytree(_RECIPE / "kafka", context, dirs_exist_ok=True)
         say(f"fetching the jars of Kafka {kafka_version} with Maven")
-        _add_jars(context / "pom.xml", version.extra_jars)
+        ElementTree.register_namespace("", _POM)
+        document = ElementTree.parse(context / "pom.xml")
+        dependencies = document.find(f"{{{_POM}}}dependencies")
+        assert dependencies is not None
+        for jar in version.extra_jars:
+            dependency = ElementTree.SubElement(dependencies, f"{{{_POM}}}dependency")
+            for name, value in zip(("groupId", "artifactId", "version"), jar.split(":"), strict=True):
+                ElementTree.SubElement(dependency, f"{{{_POM}}}{name}").text = value
+        document.write(context / "pom.xml")
         copy_dependencies(context / "pom.xml", context / "jars", properties)
         say(f"building the image {tag}")
         arguments = {"BASE_IMAGE": base, "KAFKA_VERSION": kafka_version, "METADATA_MODES": " ".join(version.modes)}
@@ -163,19 +171,6 @@ def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> No
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise EnvironmentFailure(f"Maven could not fetch the jars of {pom.name}:\n{done.stdout[-2000:]}")
-
-
-def _add_jars(pom: Path, jars: Sequence[str]) -> None:
-    """Declare more dependencies: they go before those that other dependencies bring."""
-    ElementTree.register_namespace("", _POM)
-    document = ElementTree.parse(pom)
-    dependencies = document.find(f"{{{_POM}}}dependencies")
-    assert dependencies is not None
-    for jar in jars:
-        dependency = ElementTree.SubElement(dependencies, f"{{{_POM}}}dependency")
-        for name, value in zip(("groupId", "artifactId", "version"), jar.split(":"), strict=True):
-            ElementTree.SubElement(dependency, f"{{{_POM}}}{name}").text = value
-    document.write(pom)
 
 
 def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:

@@ -89,7 +89,10 @@ class IdentityReader:
         sizes = np.array([batches[index].size for index, _ in plain], dtype=np.int64)
         ends = np.cumsum(sizes)
         counts = np.array([batches[index].count for index, _ in plain], dtype=np.int64)
-        values = _find_magic(data) - _MAGIC_AT
+        found = np.flatnonzero(data[: -len(MAGIC)] == MAGIC[0]).astype(np.int64)
+        for index, byte in enumerate(MAGIC[1:], start=1):
+            found = found[data[found + index] == byte]
+        values = found - _MAGIC_AT
         first, last = np.searchsorted(values, ends - sizes + HEADER_SIZE), np.searchsorted(values, ends)
         fits = last - first == counts
         rows = np.concatenate([np.arange(a, b) for a, b in zip(first[fits], last[fits], strict=True)] or [first[:0]])
@@ -166,14 +169,6 @@ def _varints(data: Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
         if not more.any():
             break
     return (values >> 1) ^ -(values & 1), positions
-
-
-def _find_magic(data: Bytes) -> Numbers:
-    """Where the magic is in the data."""
-    found = np.flatnonzero(data[: -len(MAGIC)] == MAGIC[0]).astype(np.int64)
-    for index, byte in enumerate(MAGIC[1:], start=1):
-        found = found[data[found + index] == byte]
-    return found
 
 
 def _prove(

@@ -61,13 +61,22 @@ def draw_transactions(
     events: int,
 ) -> Activity:
     """The picture of at most `rows` transactional ids, and of the offsets of these partitions."""
-    shown = _gravest(ids, rows)
+    # Those with the most transactions that were not committed, if not all can be shown; in their order.
+    by_gravity = sorted(
+        ids, key=lambda writer: (-writer.count(IN_DOUBT), -writer.count(ABORTED), -writer.count(COMMITTED))
+    )
+    kept = {writer.name for writer in by_gravity[:rows]}
+    shown = [writer for writer in ids if writer.name in kept]
     drawn = [Row(33, _row_of_id(frame, writer)) for writer in shown]
     drawn += [Row(38, _offsets(frame, partition, reports)) for partition, reports in offsets]
     happened, left_out = gravest(frame, [event for writer in ids for event in _events_of_id(frame, writer)], events)
+    total = sum(totals(ids).values())
+    sentence = f"{counted(total, 'transaction')} of {counted(len(ids), 'transactional id')}: {_counts(ids)}."
+    if len(shown) < len(ids):
+        sentence += f" The {len(shown)} ids with the most transactions that were not committed are drawn."
     return Activity(
         heading="Transactions",
-        summary=_transactions_summed(ids, shown),
+        summary=sentence,
         picture=compose(
             frame,
             drawn,
@@ -80,28 +89,11 @@ def draw_transactions(
     )
 
 
-def _gravest(ids: Sequence[TransactionalId], most: int) -> list[TransactionalId]:
-    """Those with the most transactions that were not committed, if not all can be shown; in their order."""
-    by_gravity = sorted(
-        ids, key=lambda writer: (-writer.count(IN_DOUBT), -writer.count(ABORTED), -writer.count(COMMITTED))
-    )
-    kept = {writer.name for writer in by_gravity[:most]}
-    return [writer for writer in ids if writer.name in kept]
-
-
 def _counts(ids: Sequence[TransactionalId]) -> str:
     by_outcome = totals(ids)
     texts = [f"{by_outcome[outcome]:,} {name}" for outcome, name in _NAMES.items() if by_outcome[outcome]]
     fenced = sum(writer.fenced for writer in ids)
     return join(texts) + (f"; {fenced:,} ended in a fenced producer" if fenced else "")
-
-
-def _transactions_summed(ids: Sequence[TransactionalId], shown: Sequence[TransactionalId]) -> str:
-    total = sum(totals(ids).values())
-    sentence = f"{counted(total, 'transaction')} of {counted(len(ids), 'transactional id')}: {_counts(ids)}."
-    if len(shown) < len(ids):
-        sentence += f" The {len(shown)} ids with the most transactions that were not committed are drawn."
-    return sentence
 
 
 def _describe_transactions(

@@ -108,14 +108,13 @@ class RecordedConsumer(Follower):
                 messages = self._consumer.consume(_MOST_PER_POLL, timeout=_POLL_TIMEOUT)
             self._take(messages)
             if len(self._starts) < self._grows_to and time.monotonic() - self._looked_at > _LOOK_EVERY:
-                self._look_for_more()
-
-    def _look_for_more(self) -> None:
-        self._looked_at = time.monotonic()
-        new = range(len(self._starts), known_partitions(self._consumer, self._topic))
-        if new:
-            self._consumer.incremental_assign([TopicPartition(self._topic, one, OFFSET_BEGINNING) for one in new])
-            self.grows(new)
+                self._looked_at = time.monotonic()
+                new = range(len(self._starts), known_partitions(self._consumer, self._topic))
+                if new:
+                    self._consumer.incremental_assign(
+                        [TopicPartition(self._topic, one, OFFSET_BEGINNING) for one in new]
+                    )
+                    self.grows(new)
 
     def _take(self, messages: list[Any]) -> None:
         good = [message for message in messages if message.error() is None]

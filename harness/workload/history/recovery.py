@@ -47,7 +47,11 @@ def recover(run_directory: Path) -> int:
     if ids:
         _append(missing_transactions(run_directory, ids), run_directory / "transactions")
     if assigned:
-        _append(missing_assignments(run_directory, assigned), run_directory / "assignments")
+        # A row for every partition that was `assigned` to a consumer, and that has no row.
+        key = ["lane", "consumer", "partition"]
+        known = _known(run_directory / "assignments", key)
+        rows = [dict(row) for row in assigned if tuple(row[name] for name in key) not in known]
+        _append(pa.Table.from_pylist(rows, schema=arrow_schema(ASSIGNMENTS)), run_directory / "assignments")
     complete_history(run_directory)
     return int(missing.num_rows)
 
@@ -104,14 +108,6 @@ def missing_transactions(run_directory: Path, transactional_ids: Mapping[tuple[s
         if row["transaction"] is not None and tuple(row[name] for name in key) not in known
     ]
     return pa.Table.from_pylist(rows, schema=arrow_schema(TRANSACTIONS))
-
-
-def missing_assignments(run_directory: Path, assigned: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """A row for every partition that was `assigned` to a consumer, and that has no row."""
-    key = ["lane", "consumer", "partition"]
-    known = _known(run_directory / "assignments", key)
-    rows = [dict(row) for row in assigned if tuple(row[name] for name in key) not in known]
-    return pa.Table.from_pylist(rows, schema=arrow_schema(ASSIGNMENTS))
 
 
 def _known(folder: Path, key: list[str]) -> set[tuple[Any, ...]]:
