@@ -48,11 +48,9 @@ def left_out(lane: LaneEvidence) -> list[str]:
     return [sentence for sentence, is_absent in absent.items() if is_absent]
 
 
-def _tables_not_read(lane: LaneEvidence) -> Iterator[Doubt]:
+def _tables(lane: LaneEvidence) -> Iterator[Doubt]:
+    """The tables that were not read in full, or announced and not there; phases without an end."""
     yield from (Doubt(why) for of_table in lane.unread.values() for why in of_table)
-
-
-def _tables_announced(lane: LaneEvidence) -> Iterator[Doubt]:
     run = lane.run
     for name in run.events.collects:
         if not run.tables[name].given and not run.tables[name].unread:
@@ -60,12 +58,9 @@ def _tables_announced(lane: LaneEvidence) -> Iterator[Doubt]:
             yield Doubt(f"{name}/ is missing: {why}")
     if run.is_planned and "replicas" in run.events.collects and not run.checkpoints.given:
         yield Doubt("checkpoints.json is missing, which is written with the replicas/ of events.jsonl")
-
-
-def _phases(lane: LaneEvidence) -> Iterator[Doubt]:
-    for phase in lane.run.events.unfinished(lane.lane.lane):
+    for phase in run.events.unfinished(lane.lane.lane):
         yield Doubt(f"the load of phase {phase} never ended: events.jsonl reports no phase_ended")
-    yield from map(Doubt, lane.run.events.doubts.get(lane.lane.lane, ()))
+    yield from map(Doubt, run.events.doubts.get(lane.lane.lane, ()))
 
 
 def _empty_history(lane: LaneEvidence) -> Iterator[Doubt]:
@@ -87,11 +82,11 @@ def _ends_reached(lane: LaneEvidence) -> Iterator[Doubt]:
             yield Doubt(f"no consumer reached the end of partition {partition}, offset {end}: {far}")
 
 
-def _cut_logs(lane: LaneEvidence) -> Iterator[Doubt]:
-    """The partitions whose log/ ends before what some broker knows to be committed. Markers are not in log/."""
-    if not lane.run.has_log or lane.lane.cleanup_policy is not None or lane.lane.transactional is not None:
-        return
-    for partition in range(lane.lane.partitions):
+def _log(lane: LaneEvidence) -> Iterator[Doubt]:
+    """The partitions whose log/ ends before what some broker knows to be committed, and rows of it that are double."""
+    # Markers are not in log/.
+    is_whole = lane.run.has_log and lane.lane.cleanup_policy is None and lane.lane.transactional is None
+    for partition in range(lane.lane.partitions) if is_whole else ():
         marks = lane.run.checkpoints.high_watermarks.get((lane.lane.lane, partition), {})
         known = [(mark, broker) for broker, mark in marks.items() if mark is not None]
         end = lane.facts.partitions.get(partition, PartitionFacts()).log_end
@@ -102,9 +97,6 @@ def _cut_logs(lane: LaneEvidence) -> Iterator[Doubt]:
             if lowest <= last + 1:
                 mark = f"a high watermark, {highest} of broker {broker}"
             yield Doubt(f"partition {partition}: log/ ends at offset {last}, below {mark}")
-
-
-def _doubled_log(lane: LaneEvidence) -> Iterator[Doubt]:
     if doubled := lane.facts.total("doubled"):
         yield Doubt(f"log/ holds {doubled} rows twice")
 
@@ -138,35 +130,27 @@ def _families(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
         yield from map(Doubt, family.doubts(*evidence))
 
 
-def _acknowledged_before_faults(lane: LaneEvidence) -> Iterator[Doubt]:
-    late = lane.lane.created_late
-    faults = lane.run.events.concerning(lane.lane.lane)
+def _faults(lane: LaneEvidence) -> Iterator[Doubt]:
+    """Faults before any acknowledgement, without a proof, undeclared, of unknown brokers, or shown by nothing."""
+    late, run, events = lane.lane.created_late, lane.run, lane.run.events
+    faults = events.concerning(lane.lane.lane)
     moments = [(((late and one.healed) or one.requested)[0], one.fault_id) for one in faults if one.requested]
     if moments:
         moment_ns, fault_id = max(moments) if late else min(moments)
         acknowledged_ns = lane.facts.first_acknowledged_ns
         if acknowledged_ns is None or acknowledged_ns >= moment_ns:
             yield Doubt(f"no acknowledgement before {'the end of the last' if late else 'the first'} fault, {fault_id}")
-
-
-def _faults_proven(lane: LaneEvidence) -> Iterator[Doubt]:
-    for fault in lane.run.events.concerning(lane.lane.lane):
-        if fault.problem is not None:
-            yield Doubt(f"fault {fault.fault_id}: {fault.problem}")
-
-
-def _faults_declared(lane: LaneEvidence) -> Iterator[Doubt]:
-    events = lane.run.events
-    if unreported := events.unreported(lane.lane, len(lane.run.checkpoints.brokers)):
+    yield from (Doubt(f"fault {fault.fault_id}: {fault.problem}") for fault in faults if fault.problem is not None)
+    if unreported := events.unreported(lane.lane, len(run.checkpoints.brokers)):
         yield Doubt(f"lanes.json declares faults that events.jsonl does not report: {', '.join(unreported)}")
     if undeclared := events.undeclared(lane.lane):
         yield Doubt(f"events.jsonl reports faults that lanes.json does not declare: {', '.join(undeclared)}")
-
-
-def _faults_of_strangers(lane: LaneEvidence) -> Iterator[Doubt]:
-    for fault in lane.run.events.concerning(lane.lane.lane):
+    for fault in faults:
         if strangers := _strangers(lane, {name for name in fault.brokers if SERVER.fullmatch(name)}):
             yield Doubt(f"fault {fault.fault_id} hit {strangers}, which checkpoints.json does not name")
+    own = [fault for fault in faults if run.is_planned and fault.kind != LOCKSTEP and fault.problem is None]
+    yield from (Doubt(f"fault {fault.fault_id}: proven without evidence") for fault in own if not fault.shown)
+    yield from (Doubt(f"fault {fault.fault_id}: no event says what it hit") for fault in own if not fault.resolved)
 
 
 def _strangers(lane: LaneEvidence, names: set[str]) -> str:
@@ -175,66 +159,38 @@ def _strangers(lane: LaneEvidence, names: set[str]) -> str:
     return ", ".join(sorted(names - known)) if known else ""
 
 
-def _faults_shown(lane: LaneEvidence) -> Iterator[Doubt]:
-    faults = lane.run.events.concerning(lane.lane.lane) if lane.run.is_planned else ()
-    own = [fault for fault in faults if fault.kind != LOCKSTEP and fault.problem is None]
-    yield from (Doubt(f"fault {fault.fault_id}: proven without evidence") for fault in own if not fault.shown)
-    yield from (Doubt(f"fault {fault.fault_id}: no event says what it hit") for fault in own if not fault.resolved)
-
-
-def _changes_of_strangers(lane: LaneEvidence) -> Iterator[Doubt]:
+def _events(lane: LaneEvidence) -> Iterator[Doubt]:
+    """Events of unknown brokers, of no lock-step phase though it was predicted, or that no behaviour explains."""
     changes = [change for (name, _), of in lane.run.events.changes.items() if name == lane.lane.lane for change in of]
     named = {f"broker-{change.broker}" for change in changes if not isinstance(change, IsrChanged)}
     if strangers := _strangers(lane, named):
         yield Doubt(f"events.jsonl names {strangers}, which checkpoints.json does not name")
-
-
-def _lockstep(lane: LaneEvidence) -> Iterator[Doubt]:
     steps, faults = lane.prediction.steps, lane.run.events.concerning(lane.lane.lane)
     if steps and not any(fault.kind == LOCKSTEP and fault.steps == steps for fault in faults):
         yield Doubt("prediction.json is for a lock-step phase that events.jsonl does not report")
-
-
-def _events_unexplained(lane: LaneEvidence) -> Iterator[Doubt]:
     yield from map(Doubt, unexplained(lane.run, lane.lane))
 
 
-def _relations(lane: LaneEvidence) -> Iterator[Doubt]:
+def _closure(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
+    """Relations between the tables that do not hold, replicas that can't be compared, and a search that never ended."""
     for doubt in lane.run.doubts.get(lane.lane.lane, ()):
         yield Doubt(doubt.text, tuple(one for one in doubt.rests if one in lane.lane.anomalies))
-
-
-def _replicas(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
     if lane.replicas is not None and lane.replicas.problems:
         yield Gap("; ".join(lane.replicas.problems), (Anomaly.REPLICA_DIVERGENCE,))
         yield from map(Doubt, lane.replicas.contradictions)
-
-
-def _prediction(lane: LaneEvidence) -> Iterator[Doubt]:
     if lane.prediction.model_digest is None:
         yield Doubt("the model could not confirm prediction.json: its search was not exhausted")
 
 
 RULES: tuple[Rule, ...] = (
-    _tables_not_read,
-    _tables_announced,
-    _phases,
+    _tables,
     _empty_history,
     _ends_reached,
-    _cut_logs,
-    _doubled_log,
+    _log,
     _acknowledgements,
     _read_by_nobody,
     _families,
-    _acknowledged_before_faults,
-    _faults_proven,
-    _faults_declared,
-    _faults_of_strangers,
-    _faults_shown,
-    _changes_of_strangers,
-    _lockstep,
-    _events_unexplained,
-    _relations,
-    _replicas,
-    _prediction,
+    _faults,
+    _events,
+    _closure,
 )
