@@ -33,8 +33,7 @@ from kafka_chaos.reference_model.compare import (
     compare,
 )
 from kafka_chaos.reference_model.explore.core import CoreScope
-from kafka_chaos.reference_model.explore.exploration import Exploration, explore
-from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVARIANTS
+from kafka_chaos.reference_model.explore.exploration import INVARIANTS, STEP_INVARIANTS, Exploration, explore
 from kafka_chaos.reference_model.groups import anomalies as group_anomalies
 from kafka_chaos.reference_model.groups import rules as group_rules
 from kafka_chaos.reference_model.groups.examine import GROUPS

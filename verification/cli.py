@@ -16,8 +16,7 @@ import click
 from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.command.command_line import console
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.engine_option import ENGINE
-from kafka_chaos.contract.engines import Engine
+from kafka_chaos.contract.engines import ENGINE, Engine
 from kafka_chaos.verification.inputs.file_systems.storage import is_remote
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.spark.session import DEFAULT_MASTER, spark_session

@@ -21,8 +21,7 @@ import click
 
 from kafka_chaos.contract.command.command_line import QUIET
 from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError, UsageFailure, counted
-from kafka_chaos.contract.engine_option import ENGINE
-from kafka_chaos.contract.engines import Engine
+from kafka_chaos.contract.engines import ENGINE, Engine
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, cluster_named
 from kafka_chaos.harness.experiment.file import experiment_values, load_experiment

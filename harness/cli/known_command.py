@@ -18,8 +18,7 @@ import click
 from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.command.command_line import console, plain_table
 from kafka_chaos.contract.command.errors import ExitCode, UsageFailure, quoted
-from kafka_chaos.contract.engine_option import ENGINE
-from kafka_chaos.contract.engines import Engine
+from kafka_chaos.contract.engines import ENGINE, Engine
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.experiment.defect_spec import DefectSpec

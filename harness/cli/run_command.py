@@ -13,8 +13,7 @@ import click
 
 from kafka_chaos.contract.command.command_line import QUIET, console, file_option
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.engine_option import ENGINE
-from kafka_chaos.contract.engines import Engine
+from kafka_chaos.contract.engines import ENGINE, Engine
 
 if TYPE_CHECKING:
     from kafka_chaos.contract.events import Event

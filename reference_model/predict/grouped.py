@@ -1,10 +1,26 @@
-"""A lane that a consumer group reads, or that a loop writes: what it asks the machine of groups, and the answers to it.
+"""A lane that a consumer group, or a share group, reads, or that a loop writes: what it asks the machine of groups, the
+answers to it, and what a share group may show.
 
 Replication decides what a log may lose (`prediction.py`), and `transactions/` how a transaction may end; what that
 costs groups and loops, and all that needs no loss, is for `groups/` to search.
 
 Any member may be removed without knowing it, whatever the lane's faults and its load are: it only has to be slow for
 longer than `max.poll.interval.ms`. Members crash only where the load says so.
+
+Of a share group, there are rules with their sources. A share-partition's leader holds the state of each record in
+flight, AVAILABLE, ACQUIRED, ACKNOWLEDGED or ARCHIVED, and the offset at which these begin (KIP-932, "In-flight
+records"). Four rules decide what may be lost of it:
+
+- An acknowledgement is answered once the share coordinator has written the new state to `__share_group_state`, with
+  acks=all. So an accept that was acknowledged is as durable as an acknowledged record of that topic; one whose outcome
+  is `info` may have taken effect or not.
+- Acquisition is not written: a new leader reads the coordinator's state, to which a record in hand is AVAILABLE.
+- A lock that runs out, a member that is gone, and a session that ends make a record AVAILABLE again.
+- A record of which a member never saw a delivery has used one up all the same; at the limit, it is ARCHIVED.
+
+A leader or a coordinator that was deposed and does not know it can't write, since the share coordinator refuses older
+epochs. But it gives out records, and start offsets, by the state that it had. What a log loses that the group is past,
+it never gives again, and a start offset past the log's end is set back.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +28,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, LATEST, Group, GroupAnomaly
-from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.lanes import SHARE_STATE, Lane
+from kafka_chaos.contract.lane.share import Share, ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.groups.examine import stories_of_torn_ends
 from kafka_chaos.reference_model.groups.rules import rules_of_group
@@ -78,3 +95,63 @@ def _traces(asked: Iterable[Setup], answers: Prediction) -> Iterator[tuple[Group
         for trace in torn.known_defects if torn is not None and question.commits == IN_TRANSACTION else ():
             for anomaly, why in stories_of_torn_ends(question).items():
                 yield anomaly, DefectTrace(trace.defects, why)
+
+
+_FORBIDDEN: Mapping[ShareAnomaly, str] = {
+    ShareAnomaly.NEVER_DELIVERED: "the group's start offset passes a record only once it is accepted, rejected, or was "
+    "delivered as often as the limit allows (KIP-932, share-partition start offset)",
+    ShareAnomaly.DELIVERED_TO_TWO: "a leader lends an acquired record to nobody else before its lock runs out or its "
+    "member gives it back (KIP-932, acquisition locks)",
+    ShareAnomaly.REDELIVERED_AFTER_ACCEPT: "an accept is answered once the share coordinator has written it to "
+    f"{SHARE_STATE} with acks=all, and every later leader begins with what is written there (KIP-932)",
+    ShareAnomaly.PAST_DELIVERY_LIMIT: "a record whose delivery count has reached the limit is archived when it would "
+    "become available again; what is lost of a count lets it begin lower (KIP-932, delivery count)",
+    ShareAnomaly.ARCHIVED_EARLY: "only a rejected record, and one that was delivered as often as the limit allows, is "
+    "archived; deliveries that nobody may have seen are counted by the statement (KIP-932, in-flight records)",
+    ShareAnomaly.SHARE_START_WENT_BACK: "the start offset only moves forward, and is written by the share coordinator "
+    "with a state epoch and the leader's epoch, by which it refuses older leaders (KIP-932, share coordinator)",
+}
+_OF_STATE = (ShareAnomaly.REDELIVERED_AFTER_ACCEPT, ShareAnomaly.SHARE_START_WENT_BACK)
+_DEPOSED_ALIVE = frozenset({"pause", "partition", "session-expiry"})
+"""The faults after which a broker that was deposed goes on, where others end its process."""
+_OF_LOG = (*_OF_STATE, ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
+
+
+def answers_of_share(
+    lane: Lane, share: Share, plain: Prediction, *, state_may_be_lost: bool
+) -> dict[AnyAnomaly, AnomalyPrediction]:
+    """The prediction for every anomaly of share groups; `plain`: that for the lane's records."""
+    permitted: dict[ShareAnomaly, str] = {}
+    if any(plain.status(one) is not Status.FORBIDDEN for one in (Anomaly.TRUNCATED_READ, Anomaly.LOST_WRITE)):
+        why = "the lane's log may lose records that the group is past: others take their offsets, or the group's start "
+        permitted.update(dict.fromkeys(_OF_LOG, why + "offset is past the log's end and is set back"))
+    if state_may_be_lost:
+        why = (
+            f"{SHARE_STATE} may lose what the share coordinator has acknowledged, and the next leader begins before it"
+        )
+        permitted.update(dict.fromkeys(_OF_STATE, why))
+    if _DEPOSED_ALIVE & {*lane.faults}:
+        why = (
+            "a broker that was deposed and does not know it gives out records, and start offsets, by the state that it "
+            "had: what it can't do is write (KIP-932, share-partition leader epoch)"
+        )
+        for anomaly in _OF_STATE:
+            permitted.setdefault(anomaly, why)
+    lost = share.lost_deliveries(len(lane.faults))
+    if lost >= share.delivery_limit:
+        why = f"up to {lost} deliveries of a record may reach nobody (faults, and members that crash, freeze, join and "
+        permitted.setdefault(
+            ShareAnomaly.NEVER_DELIVERED,
+            f"{why}leave), and after {share.delivery_limit} it is archived (KIP-932, delivery count)",
+        )
+    if lane.faults:
+        permitted[ShareAnomaly.DELIVERED_TO_TWO] = (
+            "acquisition is not persisted: after a change of leader the record is available while the first member "
+            "still has it, and a broker that hangs may give it late (KIP-932, share-partition leader election)"
+        )
+    return {
+        anomaly: AnomalyPrediction(Status.PERMITTED, (permitted[anomaly],))
+        if anomaly in permitted
+        else AnomalyPrediction(Status.FORBIDDEN, (f"By the rules of share groups: {rule}.",))
+        for anomaly, rule in _FORBIDDEN.items()
+    }

@@ -43,7 +43,7 @@ from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import Findings, Story, shown
 from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane, read_on
-from kafka_chaos.reference_model.predict.grouped import answers_of_groups, questions_of
+from kafka_chaos.reference_model.predict.grouped import answers_of_groups, answers_of_share, questions_of
 from kafka_chaos.reference_model.predict.result import (
     AnomalyPrediction,
     Prediction,
@@ -51,7 +51,6 @@ from kafka_chaos.reference_model.predict.result import (
     Unfinished,
     answers_from,
 )
-from kafka_chaos.reference_model.predict.shared import answers_of_share
 from kafka_chaos.reference_model.predict.transactional import answers_to, question_of, with_notes
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS

@@ -1,6 +1,6 @@
 ---------------------------- MODULE Replication ----------------------------
 (* The replication core of explore/, a second time: the same state, one action per action of core.py, and the        *)
-(* invariants of invariants.py, under the same names. TLC must find as many states as `explore` and the same breaches. *)
+(* invariants of exploration.py, under the same names. TLC must find as many states as `explore` and the same breaches. *)
 EXTENDS Integers, Sequences, FiniteSets, Truncation
 
 CONSTANTS

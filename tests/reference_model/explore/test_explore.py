@@ -8,8 +8,7 @@ from click.testing import CliRunner
 
 from kafka_chaos.reference_model.cli import explore_command
 from kafka_chaos.reference_model.explore.core import CoreScope
-from kafka_chaos.reference_model.explore.exploration import explore
-from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVARIANTS
+from kafka_chaos.reference_model.explore.exploration import INVARIANTS, STEP_INVARIANTS, explore
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.search import Budget
 from tests.commands import ended

@@ -15,8 +15,7 @@ import pytest
 import kafka_chaos.reference_model as model
 from kafka_chaos.harness.cluster.containers.image import copy_dependencies
 from kafka_chaos.reference_model.explore.core import CoreScope
-from kafka_chaos.reference_model.explore.exploration import explore
-from kafka_chaos.reference_model.explore.invariants import INVARIANTS, STEP_INVARIANTS
+from kafka_chaos.reference_model.explore.exploration import INVARIANTS, STEP_INVARIANTS, explore
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 
 SPECIFICATION = Path(model.__path__[0]) / "tla"
