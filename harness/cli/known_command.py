@@ -1,7 +1,8 @@
 """`kafka-chaos known`: the known defects of brokers and clients, and the experiment of each with its control.
 
 Each file of `experiments/known/` is one defect: its head says what breaks where (the key `defect`). The defect is shown
-if one of the head's anomalies is found on the affected side, and the control side has none of them and conforms.
+if one of the head's anomalies is found on the affected side, or a lane there is unknown for the head's reason, and the
+control side has none of that and conforms.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Side:
     lanes: tuple[LaneVerdict, ...]
     expected: Collection[str]
     """The anomalies that the defect can show as."""
+    reason: str | None = None
+    """Part of the reason for which a lane with the defect is unknown."""
 
     @property
     def verdict(self) -> Verdict:
@@ -52,8 +55,14 @@ class Side:
 
     @property
     def shows_it(self) -> bool:
-        """Whether it has one of the defect's anomalies."""
-        return any(name in self.counts for name in self.expected)
+        """Whether a lane has one of the defect's anomalies, or is unknown for the defect's reason."""
+        return any(name in self.counts for name in self.expected) or self.unknown_for_it
+
+    @property
+    def unknown_for_it(self) -> bool:
+        """Whether a lane is unknown for the defect's reason."""
+        unknown = [lane for lane in self.lanes if lane.verdict == Verdict.UNKNOWN]
+        return self.reason is not None and any(self.reason in why for lane in unknown for why in lane.reasons)
 
     @property
     def violates_otherwise(self) -> bool:
@@ -72,6 +81,7 @@ class Side:
         found = ", ".join(f"{name} {count:,}" for name, count in self.counts.items())
         named = dict.fromkeys(defect for lane in self.lanes for defect in lane.known_defects)
         words = [str(self.verdict), *([found] if found else []), *([f"named: {', '.join(named)}"] if named else [])]
+        words += [self.reason] if self.reason is not None and self.unknown_for_it else []
         return f"{self.name} ({self.software}): {'; '.join(words)}"
 
 
@@ -86,7 +96,8 @@ class Shown:
     @property
     def is_shown(self) -> bool:
         """Whether the affected side has the defect, and the control side conforms without it."""
-        affected = self.affected.shows_it and self.affected.verdict != Verdict.UNKNOWN
+        known = self.affected.verdict != Verdict.UNKNOWN or self.affected.unknown_for_it
+        affected = self.affected.shows_it and known
         control = self.control.verdict == Verdict.CONFORMS and not self.control.shows_it
         return affected and control and not self.affected.violates_otherwise
 
@@ -144,7 +155,7 @@ def show(path: Path, run: Callable[[Experiment], RunVerdict]) -> Shown:
         clients = {spec.lane: spec.client for _, spec, _ in experiment.lanes()}
         using = [f"{lane.lane}: {clients[lane.lane]}" for lane in lanes] if head.lanes else []
         software = "; ".join([f"Kafka {experiment.cluster.kafka_version}", *using])
-        return Side(name, software, lanes, head.anomalies)
+        return Side(name, software, lanes, head.anomalies, head.reason)
 
     first = run(affected).lanes
     if control is None:

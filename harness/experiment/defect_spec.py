@@ -44,7 +44,13 @@ class DefectSpec(Spec):
         description="how these versions are known: from runs here, the source at the tags, the change log or the ticket"
     )
     anomalies: tuple[Annotated[str, AfterValidator(_anomaly)], ...] = Field(
-        min_length=1, strict=False, description="the anomalies that it can show as, each enough by itself"
+        default=(), strict=False, description="the anomalies that it can show as, each enough by itself"
+    )
+    reason: str | None = Field(
+        default=None,
+        min_length=1,
+        description="part of the reason for which an affected lane is unknown, where the defect leaves no evidence of "
+        "an anomaly: a client that ends, or is given nothing",
     )
     minutes: float = Field(gt=0, le=60, strict=False, description="what both verdicts took, on two cores")
     lanes: tuple[str, ...] = Field(
@@ -59,6 +65,8 @@ class DefectSpec(Spec):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
+        if not self.anomalies and self.reason is None:
+            raise ValueError("expected anomalies, or a reason for which a lane is unknown")
         if self.shown > self.runs:
             raise ValueError(f"shown: expected at most {self.runs}, the number of runs, got {self.shown}")
         if (self.tried is None) != (self.shown > 0):

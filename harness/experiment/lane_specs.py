@@ -23,7 +23,7 @@ from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, chosen
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settings
 from kafka_chaos.harness.experiment.lives import LifeSpec
-from kafka_chaos.harness.experiment.values import Name, Seconds, Spec, declared, read_as
+from kafka_chaos.harness.experiment.values import LaneName, Name, Seconds, Spec, declared, read_as
 
 MOST_PARTITIONS = 1_000
 OWNED_TOPIC_KEYS = frozenset({"min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"})
@@ -75,7 +75,7 @@ class WorkloadSpec(Spec):
 class LaneSpec(Spec):
     """An entry of `lanes`: one topic and one producer configuration."""
 
-    lane: Name = declared(Lane, "lane")
+    lane: LaneName = declared(Lane, "lane")
     topic: Name | None = declared(Lane, "topic", default=None)
     partitions: int = declared(Lane, "partitions", ge=1, le=MOST_PARTITIONS)
     replication_factor: int = declared(Lane, "replication_factor")

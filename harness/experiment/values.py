@@ -25,6 +25,15 @@ def _name(value: str) -> str:
 Name = Annotated[str, AfterValidator(_name)]
 
 
+def _lane_name(value: str) -> str:
+    # The ids of a lane's groups and clients begin with its name, and may have a colon.
+    _name(value.replace(":", "-"))
+    return value
+
+
+LaneName = Annotated[str, AfterValidator(_lane_name)]
+
+
 class Spec(BaseModel):
     """A mapping of keys: unknown ones are refused, and no text becomes a number."""
 

@@ -17,6 +17,7 @@ from kafka_chaos.reference_model.clients.rules import (
     AIOKAFKA,
     KAFKA_PYTHON,
     KAFKAJS,
+    LIBRDKAFKA,
     SARAMA,
     checks_epochs,
     has_epoch_per_transaction,
@@ -76,6 +77,7 @@ READ_ON: Mapping[str, str] = {
     "aiokafka-kip-320": AIOKAFKA,
     "kafka-python-2978": KAFKA_PYTHON,
     "kafkajs-818": KAFKAJS,
+    "librdkafka-4122": LIBRDKAFKA,
 }
 """The defects of consumers that compare no leader epochs (KIP-320), with their clients."""
 

@@ -39,6 +39,8 @@ from kafka_chaos.harness.signals import new_client
 def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
     """Refusals of a lane's keys that conflict with the cluster, with other keys, or with other lanes."""
     brokers, oldest = cluster.brokers, cluster.spec().oldest
+    if ":" in lane.topic_name:
+        yield ("topic",), f"no topic can be called {lane.topic_name!r}: expected a name of its own, without a colon"
     if lane.idempotence and not oldest.has_idempotence:
         yield ("idempotence",), f"Kafka {oldest.number} has no idempotent producers: they came with 0.11"
     try:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,17 @@ def test_a_defect_is_shown_by_the_affected_side_alone(
 
 
 @pytest.mark.parametrize(
+    ("reasons", "code"), [(("the client ended: out of order",), ExitCode.CONFORMS), (("no end",), ExitCode.UNKNOWN)]
+)
+def test_a_defect_may_leave_its_lane_unknown_for_a_reason(file: Path, reasons: tuple[str, ...], code: ExitCode) -> None:
+    file.write_text(HEAD.replace("anomalies: [lost_write]", "reason: out of order"))
+    old = replace(judged("old", Verdict.UNKNOWN, {}, Status.FORBIDDEN), reasons=reasons)
+    new = judged("new", Verdict.CONFORMS, {}, Status.FORBIDDEN)
+    verdict = RunVerdict(Path("run"), Verdict.UNKNOWN, (old, new))  # type: ignore[arg-type]
+    assert show(file, lambda _: verdict).exit_code is code
+
+
+@pytest.mark.parametrize(
     ("former", "new", "expected"),
     [
         ("lanes: [old]", "lanes: [odd]", "x.yaml:9: defect.lanes[0]: 'odd' is no lane: expected some of new, old"),
@@ -131,6 +143,7 @@ def test_a_defect_is_shown_by_the_affected_side_alone(
         ("lanes: [old]", "control: {kafka_version: 9.9}", "x.yaml:9: defect.control.kafka_version: "),
         ("[lost_write]", "[lost]", "x.yaml:8: defect.anomalies[0]: expected the name of an anomaly"),
         ("https:", "KAFKA", "x.yaml:3: defect.ticket: expected the address of a ticket"),
+        ("  anomalies: [lost_write]\n", "", "defect: expected anomalies, or a reason for which a lane is unknown"),
         ("shown: 2", "shown: 4", "defect: shown: expected at most 3, the number of runs, got 4"),
         ("shown: 2", "shown: 0", "defect: expected tried if no run showed the defect"),
         ("source", "hearsay", "x.yaml:7: defect.borders: expected "),

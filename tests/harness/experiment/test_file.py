@@ -48,6 +48,7 @@ REFUSALS = [
     ("brokers: 3", "brokers: 3\n  broker_configs: {log.roll.ms: 1 h}", "cluster", "a whole number, got '1 h'", 2),
     ("brokers: 3", "brokers: 3\n  controller: 4", "cluster", "4 is not a broker", 2),
     ("acks: 1", "acks: 2", "lanes[0].acks", 'expected one of "0", "1", "all"', 6),
+    ("lane: one", 'lane: "o:ne"', "lanes[0].topic", "no topic can be called 'o:ne': expected a name of its own", 5),
     ("acks: 1", "acks: 1\n    idempotence: true", "lanes[0].idempotence", "acks=all with it", 7),
     ("acks: 1", "acks: 1\n    ack: 1", "lanes[0].ack", "no such key; expected lane", 7),
     ("acks: 1", "acks: 1\n    replication_factor: 4", "lanes[0].replication_factor", "at most 3, the number", 7),

@@ -31,6 +31,7 @@ EACH_DEFECT: list[tuple[str, Lane, dict[str, Any]]] = [
     ("aiokafka-kip-320", UNNUMBERED, {"client": "aiokafka"}),
     ("kafka-python-2978", UNNUMBERED, {"client": "kafka-python 2.2.15"}),
     ("kafkajs-818", UNNUMBERED, {"client": "kafkajs 2.2.4"}),
+    ("librdkafka-4122", UNNUMBERED, {"client": "librdkafka 2.0.2"}),
 ]
 NO_LONGER: list[tuple[str, Lane, dict[str, Any]]] = [
     ("librdkafka-4953", NUMBERED, {"client": "java"}),
@@ -67,6 +68,7 @@ NO_LONGER: list[tuple[str, Lane, dict[str, Any]]] = [
     ("KAFKA-8803", TRANSACTIONS, {"kafka_version": "2.5.0"}),
     ("KAFKA-8803", NUMBERED, {"kafka_version": "2.4.1"}),
     ("sarama-2365", UNNUMBERED, {"client": "kafkajs"}),
+    ("librdkafka-4122", UNNUMBERED, {"client": "librdkafka 2.1.0"}),
     ("kafka-python-2978", UNNUMBERED, {"client": "kafka-python 3.0.0"}),
     ("kafka-python-2978", UNNUMBERED, {"client": "kafka-python"}),
 ]
