@@ -37,6 +37,7 @@ from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.machine import Findings, Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Prediction, answers_from
+from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 
 TEARS = (
     TransactionAnomaly.TORN_TRANSACTION,
@@ -45,6 +46,22 @@ TEARS = (
     TransactionAnomaly.ABORTED_READ,
 )
 """Where a transaction may show one of these, its output and its offsets may end differently."""
+
+
+_COUNTS_END = "A member is told of the end of a partition, and its position moves on by one, over no record."
+_MISSED = "There it commits, or goes on after a rebalance: the next record is given to nobody."
+_STARTS_OVER = (
+    "No record comes, and after a rebalance it asks for the one behind the end (OFFSET_OUT_OF_RANGE): it begins again "
+    "where auto.offset.reset says, behind what it has committed."
+)
+MISSED: Mapping[GroupAnomaly, str] = {
+    GroupAnomaly.SKIPPED_AFTER_REBALANCE: _MISSED,
+    GroupAnomaly.NOT_PROCESSED: _MISSED,
+    GroupAnomaly.COMMIT_LOST: _STARTS_OVER,
+    GroupAnomaly.COMMIT_REGRESSED: _STARTS_OVER,
+    GroupAnomaly.PROCESSED_TWICE: _STARTS_OVER,
+}
+"""What follows where a position has moved over the end of a partition, by the anomaly that it shows."""
 
 
 def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_lost: bool) -> Iterator[Setup]:
@@ -85,10 +102,18 @@ def answers_of_groups(
     stories: dict[GroupAnomaly, Story] = {}
     for found in asked.values():
         stories = {**found.stories, **stories}
-    return answers_from(lane.group_anomalies, stories, none, by_anomaly(_traces(asked, answers)))
+    return answers_from(lane.group_anomalies, stories, none, by_anomaly([*_torn(asked, answers), *_moved(lane)]))
 
 
-def _traces(asked: Iterable[Setup], answers: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
+def _moved(lane: Lane) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
+    """The traces of librdkafka-4844: a member's position, from which it goes on after a rebalance, is too far."""
+    defect = KNOWN_DEFECTS["librdkafka-4844"]
+    if defect.concerns(lane):
+        for anomaly in (one for one in lane.group_anomalies if one in MISSED):
+            yield anomaly, DefectTrace((defect,), (_COUNTS_END, MISSED[anomaly]))
+
+
+def _torn(asked: Iterable[Setup], answers: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
     """The traces of known defects that tear transactions, for a loop that commits its offsets in them."""
     torn = answers.anomalies.get(TransactionAnomaly.TORN_TRANSACTION)
     for question in asked:

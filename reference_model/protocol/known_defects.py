@@ -4,6 +4,7 @@ A prediction states what Kafka promises. Where a known defect of the software in
 reachable all the same, the prediction names the defect beside the status, which it does not change.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -87,6 +88,12 @@ def _reads_on(kind: str, lane: Lane) -> bool:
     return (lane.client or "").partition(" ")[0] == kind and not checks_epochs(lane)
 
 
+def _counts_ends(lane: Lane) -> bool:
+    """Whether a lane's clients are of a librdkafka whose position moves over the ends of partitions."""
+    kind, _, version = (lane.client or "").partition(" ")
+    return kind == LIBRDKAFKA and (2, 2) <= tuple(map(int, re.findall(r"\d+", version)[:3])) < (2, 13, 2)
+
+
 CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
     "librdkafka-4953": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).renews_for_all,
     # Since KIP-360, brokers take any first batch of a producer that they do not know.
@@ -109,6 +116,8 @@ CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
     "KAFKA-14397": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).renews_after_error,
     # Until 2.5, the coordinator compares times of its wall clock.
     "KAFKA-8803": lambda lane: lane.transactional is not None and _release_of(lane) < (2, 5),
+    # The harness's members and loops read in batches, and ask for the ends of partitions.
+    "librdkafka-4844": lambda lane: (lane.group or lane.loop) is not None and _counts_ends(lane),
     **{id: partial(_reads_on, kind) for id, kind in READ_ON.items()},
 }
 """By defect, whether a lane uses the software that has it. `ClientRules` explains the flags of clients."""

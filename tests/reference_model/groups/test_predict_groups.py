@@ -103,6 +103,16 @@ def test_a_loop_in_transactions_shows_nothing_but_by_a_known_defect(members: int
     assert prediction.bounds["groups"][0]["rules"] == "cooperative"
 
 
+def test_members_whose_position_moves_over_ends_miss_records_and_start_over_by_a_known_defect() -> None:
+    def named(lane: Lane) -> set[Any]:
+        answers = of_family(predict(lane), A).items()
+        return {a for a, answer in answers if any("librdkafka-4844" in one.ids for one in answer.known_defects)}
+
+    affected = replace(GROUP, client="librdkafka 2.12.0")
+    assert named(affected) == {A.SKIPPED_AFTER_REBALANCE, A.COMMIT_LOST, A.COMMIT_REGRESSED}
+    assert named(replace(GROUP, client="librdkafka 2.13.2")) == set()
+
+
 def test_the_offsets_are_kept_as_safely_as_the_cluster_keeps_its_own_topics() -> None:
     offsets = internal_topic(
         replace(GROUP, acks="0", unclean_leader_election=True, faults=("kill",)), "__consumer_offsets"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, KNOWN_DEFECTS, require_known
@@ -27,6 +28,7 @@ EACH_DEFECT: list[tuple[str, Lane, dict[str, Any]]] = [
     ("KAFKA-5385", TRANSACTIONS, {"client": "kafka-python 3.0.12"}),
     ("KAFKA-14397", NUMBERED, {"client": "java 2.8.2"}),
     ("KAFKA-8803", TRANSACTIONS, {"kafka_version": "2.4.1"}),
+    ("librdkafka-4844", UNNUMBERED, {"client": "librdkafka 2.13.1", "group": Group()}),
     ("sarama-2365", UNNUMBERED, {"client": "sarama 1.43.3"}),
     ("aiokafka-kip-320", UNNUMBERED, {"client": "aiokafka"}),
     ("kafka-python-2978", UNNUMBERED, {"client": "kafka-python 2.2.15"}),
@@ -67,6 +69,9 @@ NO_LONGER: list[tuple[str, Lane, dict[str, Any]]] = [
     ("KAFKA-14397", NUMBERED, {"client": "franz-go 1.18.0"}),
     ("KAFKA-8803", TRANSACTIONS, {"kafka_version": "2.5.0"}),
     ("KAFKA-8803", NUMBERED, {"kafka_version": "2.4.1"}),
+    ("librdkafka-4844", UNNUMBERED, {"client": "librdkafka 2.13.2", "group": Group()}),
+    ("librdkafka-4844", UNNUMBERED, {"client": "librdkafka 2.13.1"}),
+    ("librdkafka-4844", UNNUMBERED, {"client": "java 2.13.1", "group": Group()}),
     ("sarama-2365", UNNUMBERED, {"client": "kafkajs"}),
     ("librdkafka-4122", UNNUMBERED, {"client": "librdkafka 2.1.0"}),
     ("kafka-python-2978", UNNUMBERED, {"client": "kafka-python 3.0.0"}),
