@@ -33,24 +33,20 @@ class ClientKill(Fault):
             node.kill()
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        return _is_killed(node, self._noted(cluster))
+        state = node.state()
+        evidence = {key: state[key] for key in ("Pid", "ExitCode")}
+        if node.name not in self._noted(cluster):
+            return Proof(False, evidence, "its process had ended before")
+        if state["Running"]:
+            return Proof(False, evidence, "its process runs still")
+        if state["ExitCode"] != -signal.SIGKILL:
+            return Proof(False, evidence, f"it ended with {state['ExitCode']} instead of SIGKILL")
+        return Proof(True, evidence)
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """Which process ended, and by which signal."""
         return f"process {evidence['Pid']} gone by {signal.Signals(-int(evidence['ExitCode'])).name}"
-
-
-def _is_killed(node: NodeControl, noted: Mapping[str, int]) -> Proof:
-    state = node.state()
-    evidence = {key: state[key] for key in ("Pid", "ExitCode")}
-    if node.name not in noted:
-        return Proof(False, evidence, "its process had ended before")
-    if state["Running"]:
-        return Proof(False, evidence, "its process runs still")
-    if state["ExitCode"] != -signal.SIGKILL:
-        return Proof(False, evidence, f"it ended with {state['ExitCode']} instead of SIGKILL")
-    return Proof(True, evidence)
 
 
 # Unlike the `freezes` of a group, which keep a member from polling, nothing of the process goes on: no heartbeats, no
@@ -123,7 +119,15 @@ class ConnectionReset(Fault):
         noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", f"ss {chosen} && ss -K {chosen} >/dev/null"))
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        return _are_gone(node, self._noted(cluster).get(node.name))
+        before = self._noted(cluster).get(node.name)
+        if before is None:
+            return Proof(False, {}, "its process did not run")
+        if not before:
+            return Proof(False, {"connections": 0}, "no client was connected")
+        state = node.state()
+        left = before & _connections(node) if state["Running"] and not state["Paused"] else frozenset()
+        evidence = {"connections": len(before - left)}
+        return Proof(not left, evidence, f"{len(left)} of {len(before)} connections go on" if left else "")
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
@@ -138,14 +142,3 @@ def _connections(node: NodeControl) -> frozenset[str]:
 
 def _peers(listed: str) -> frozenset[str]:
     return frozenset(line.split()[3] for line in listed.splitlines() if line.strip())
-
-
-def _are_gone(node: NodeControl, before: frozenset[str] | None) -> Proof:
-    if before is None:
-        return Proof(False, {}, "its process did not run")
-    if not before:
-        return Proof(False, {"connections": 0}, "no client was connected")
-    state = node.state()
-    left = before & _connections(node) if state["Running"] and not state["Paused"] else frozenset()
-    evidence = {"connections": len(before - left)}
-    return Proof(not left, evidence, f"{len(left)} of {len(before)} connections go on" if left else "")

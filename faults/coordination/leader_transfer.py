@@ -170,26 +170,23 @@ class SessionExpiry(Fault):
         cluster.expire_session(now.session)
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        return _registered_anew(cluster, node, self._noted(cluster).get(node.name))
+        before = self._noted(cluster).get(node.name)
+        if before is None:
+            return Proof(False, {}, "it was not registered")
+        state, now = node.state(), cluster.registration(node.number)
+        if not runs_on(state, before["Pid"]):
+            return Proof(False, {}, "its process ended")
+        if now is None:
+            return Proof(False, {}, "its registration is gone, and it has not registered again")
+        evidence = {
+            "broker_epoch": [before["broker_epoch"], now.broker_epoch],
+            "session": [hex(session & 0xFFFFFFFFFFFFFFFF) for session in (before["session"], now.session)],
+            "Pid": state["Pid"],
+        }
+        if now.session == before["session"] or now.broker_epoch <= before["broker_epoch"]:
+            return Proof(False, evidence, "its session goes on")
+        return Proof(True, evidence)
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Wait until the running targets are registered: brokers register anew by themselves."""
         cluster.await_registered([node for node in nodes if node.is_running()])
-
-
-def _registered_anew(cluster: ClusterControl, node: NodeControl, before: Mapping[str, Any] | None) -> Proof:
-    if before is None:
-        return Proof(False, {}, "it was not registered")
-    state, now = node.state(), cluster.registration(node.number)
-    if not runs_on(state, before["Pid"]):
-        return Proof(False, {}, "its process ended")
-    if now is None:
-        return Proof(False, {}, "its registration is gone, and it has not registered again")
-    evidence = {
-        "broker_epoch": [before["broker_epoch"], now.broker_epoch],
-        "session": [hex(session & 0xFFFFFFFFFFFFFFFF) for session in (before["session"], now.session)],
-        "Pid": state["Pid"],
-    }
-    if now.session == before["session"] or now.broker_epoch <= before["broker_epoch"]:
-        return Proof(False, evidence, "its session goes on")
-    return Proof(True, evidence)

@@ -64,7 +64,19 @@ class ClusterOfRuns:
 
     def run(self, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
         """Run an experiment, and delete its topics."""
-        cluster = self._whole_cluster(experiment)
+        layout = experiment.layout
+        has = None if self._cluster is None else self._cluster.spec
+        if has is not None and (
+            has.lacks(layout) or (has.versions, has.metadata_mode) != (layout.versions, layout.metadata_mode)
+        ):
+            # Schedules so far broke no disks, acted on no requests, moved no clocks, or were for other brokers.
+            self._discard()
+        if self._cluster is None:
+            run_id = f"{self.name}-{secrets.token_hex(4)}"
+            self._cluster = self._stack.enter_context(Cluster(layout, run_id=run_id))
+        else:
+            restore(self._cluster)
+        cluster = self._cluster
         try:
             result = run_experiment(
                 experiment,
@@ -79,21 +91,6 @@ class ClusterOfRuns:
             raise
         delete_topics(cluster, [lane.topic_name for _, lane, _ in experiment.lanes()])
         return result
-
-    def _whole_cluster(self, experiment: Experiment) -> Cluster:
-        layout = experiment.layout
-        has = None if self._cluster is None else self._cluster.spec
-        if has is not None and (
-            has.lacks(layout) or (has.versions, has.metadata_mode) != (layout.versions, layout.metadata_mode)
-        ):
-            # Schedules so far broke no disks, acted on no requests, moved no clocks, or were for other brokers.
-            self._discard()
-        if self._cluster is None:
-            run_id = f"{self.name}-{secrets.token_hex(4)}"
-            self._cluster = self._stack.enter_context(Cluster(layout, run_id=run_id))
-        else:
-            restore(self._cluster)
-        return self._cluster
 
     def _discard(self) -> None:
         self._cluster = None

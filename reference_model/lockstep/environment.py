@@ -51,7 +51,6 @@ from kafka_chaos.reference_model.lockstep.state import (
     ClusterState,
     LeaderAndIsr,
     Produce,
-    Replica,
 )
 from kafka_chaos.reference_model.protocol.isr import refuses_append
 
@@ -69,19 +68,17 @@ def apply_retention(state: ClusterState, config: ClusterConfig, expired_below: i
     """
     for replica in state.replicas:
         if replica.runs:
-            state = state.with_replica(_deleted(replica, expired_below))
+            active = replica.log_end if expired_below is None else replica.active_segment
+            limit = replica.log_end if expired_below is None else expired_below
+            start = max(replica.log_start, min(limit, active, replica.high_watermark))
+            kept = tuple(entry for entry in replica.log if entry.offset >= start)
+            known = [line for line in replica.epochs if line[1] <= start]
+            later = tuple(line for line in replica.epochs if line[1] > start)
+            epochs = ((known[-1][0], start), *later) if known else later
+            state = state.with_replica(
+                replica._replace(log=kept, log_start=start, active_segment=active, epochs=epochs)
+            )
     return state
-
-
-def _deleted(replica: Replica, expired_below: int | None) -> Replica:
-    active = replica.log_end if expired_below is None else replica.active_segment
-    limit = replica.log_end if expired_below is None else expired_below
-    start = max(replica.log_start, min(limit, active, replica.high_watermark))
-    kept = tuple(entry for entry in replica.log if entry.offset >= start)
-    known = [line for line in replica.epochs if line[1] <= start]
-    later = tuple(line for line in replica.epochs if line[1] > start)
-    epochs = ((known[-1][0], start), *later) if known else later
-    return replica._replace(log=kept, log_start=start, active_segment=active, epochs=epochs)
 
 
 def compact(state: ClusterState, config: ClusterConfig, *, drop_tombstones: bool = False) -> ClusterState:
@@ -91,21 +88,19 @@ def compact(state: ClusterState, config: ClusterConfig, *, drop_tombstones: bool
     """
     for replica in state.replicas:
         if replica.runs:
-            state = state.with_replica(_compacted(replica, drop_tombstones))
+            cleanable = min(replica.active_segment, replica.high_watermark)
+            last = {
+                entry.key: entry.offset for entry in replica.log if entry.key is not None and entry.offset < cleanable
+            }
+            kept = tuple(
+                entry
+                for entry in replica.log
+                if entry.offset >= cleanable
+                or entry.key is None
+                or (last[entry.key] == entry.offset and not (entry.tombstone and drop_tombstones))
+            )
+            state = state.with_replica(replica._replace(log=kept))
     return state
-
-
-def _compacted(replica: Replica, drop_tombstones: bool) -> Replica:
-    cleanable = min(replica.active_segment, replica.high_watermark)
-    last = {entry.key: entry.offset for entry in replica.log if entry.key is not None and entry.offset < cleanable}
-    kept = tuple(
-        entry
-        for entry in replica.log
-        if entry.offset >= cleanable
-        or entry.key is None
-        or (last[entry.key] == entry.offset and not (entry.tombstone and drop_tombstones))
-    )
-    return replica._replace(log=kept)
 
 
 CHANNELS = (REPLICATION, HELD, CONTROL, CLIENTS, QUORUM)

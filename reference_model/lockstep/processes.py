@@ -13,7 +13,6 @@ from kafka_chaos.reference_model.lockstep.state import (
     OFFLINE,
     ClusterConfig,
     ClusterState,
-    LeaderAndIsr,
     Replica,
 )
 
@@ -74,12 +73,8 @@ def _down(state: ClusterState, broker: int, log_end: int) -> ClusterState:
     stopped = replica._replace(
         up=False, frozen=False, cleanly=False, role=_role_after(replica), fetched=(), parked=False
     )
-    return state.with_replica(stopped)._replace(requests=_requests_left(state, broker))
-
-
-def _requests_left(state: ClusterState, broker: int) -> tuple[LeaderAndIsr, ...]:
-    """The requests that are still on their way when a process ends: not those to it, and of its own, if it was the
-    controller, what each broker has in its socket already: one at a time is sent, and none through a cut."""
+    # Requests are still on their way when a process ends: not those to it, and of its own, if it was the
+    # controller, what each broker has in its socket already: one at a time is sent, and none through a cut.
     left, sent_to = [], set()
     for request in state.requests:
         if request.controller == broker:
@@ -88,7 +83,7 @@ def _requests_left(state: ClusterState, broker: int) -> tuple[LeaderAndIsr, ...]
             sent_to.add(request.to)
         if request.to != broker:
             left.append(request)
-    return tuple(left)
+    return state.with_replica(stopped)._replace(requests=tuple(left))
 
 
 def _role_after(replica: Replica) -> str:

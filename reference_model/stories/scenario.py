@@ -131,7 +131,15 @@ class _Writer:
         if end is None or self._story_records(end) != self.story.log(self.story.end, end):
             raise UnplayableStory(f"{self.story.sentences[-1]} But the scenario's steps leave another log")
         self.steps.append({"expect": "The log is the story's", f"log({end})": list(self.logs[end])})
-        self._bring_back()
+        for broker, back in list(self.away.items()):
+            if back == "start":
+                self._start(broker)
+            else:
+                self.steps.append({back: broker})
+        self.away.clear()
+        for follower, leader in sorted(self.cuts):
+            self.steps.append({"heal": [follower, leader]})
+        self.steps.append({"expect": "In the end all replicas are equal", "logs are equal": True})
         return self.steps
 
     # --- Records ---------------------------------------------------------------------------------------------------
@@ -306,17 +314,6 @@ class _Writer:
     def _leave(self, broker: int, step: Mapping[str, Any], *, back: str) -> None:
         self.away[broker] = back
         self.steps.append(dict(step))
-
-    def _bring_back(self) -> None:
-        for broker, back in list(self.away.items()):
-            if back == "start":
-                self._start(broker)
-            else:
-                self.steps.append({back: broker})
-        self.away.clear()
-        for follower, leader in sorted(self.cuts):
-            self.steps.append({"heal": [follower, leader]})
-        self.steps.append({"expect": "In the end all replicas are equal", "logs are equal": True})
 
     # --- What brokers then have ------------------------------------------------------------------------------------
 

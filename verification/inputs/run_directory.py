@@ -131,7 +131,19 @@ def open_run(path: str | RunPath) -> RunDirectory:
     root = run_path(path)
     if not root.is_dir():
         raise RunDirectoryError(root, "no such directory, expected a run directory")
-    _require_plain_names(root)
+    # An entry that is a part of the run but for its name, where that part is missing, would be read by nobody.
+    entries = listed(root, "*")
+    missing = [part for part in _PARTS if part not in {entry.name for entry in entries}]
+    for entry in entries:
+        bare = entry.name.lower().lstrip("._")
+        for part in missing:
+            begun = "" if part in TABLES else "(.*[.~_ -])?"
+            extended = re.fullmatch(rf"{begun}{re.escape(part)}([.~_ -].*)?", bare)
+            is_like = extended or _is_in_another_form(bare, part) or get_close_matches(bare, [part], 1, _CLOSE)
+            is_unfinished = re.fullmatch(rf"\.{re.escape(part)}\.[0-9a-f]{{8}}\.part", entry.name)
+            holds_rows = part not in TABLES or entry.is_dir() or bare.endswith(".parquet")
+            if is_like and holds_rows and not is_unfinished:
+                raise RunDirectoryError(entry, f"looks like {part}, which is missing: rename it, or remove it")
     lanes = read_lanes(root / LANES_FILE)
     tables = read_tables(root)
     require_tables(root, lanes, tables)
@@ -150,22 +162,6 @@ def with_documents(run: RunDirectory, folder: RunPath) -> RunDirectory:
         groups=read_groups(folder / GROUPS_FILE, run.lanes),
         timings=read_timings(folder / TIMINGS_FILE, run.lanes),
     )
-
-
-def _require_plain_names(root: RunPath) -> None:
-    """Refuse an entry that is a part of the run but for its name, where that part is missing: nobody would read it."""
-    entries = listed(root, "*")
-    missing = [part for part in _PARTS if part not in {entry.name for entry in entries}]
-    for entry in entries:
-        bare = entry.name.lower().lstrip("._")
-        for part in missing:
-            begun = "" if part in TABLES else "(.*[.~_ -])?"
-            extended = re.fullmatch(rf"{begun}{re.escape(part)}([.~_ -].*)?", bare)
-            is_like = extended or _is_in_another_form(bare, part) or get_close_matches(bare, [part], 1, _CLOSE)
-            is_unfinished = re.fullmatch(rf"\.{re.escape(part)}\.[0-9a-f]{{8}}\.part", entry.name)
-            holds_rows = part not in TABLES or entry.is_dir() or bare.endswith(".parquet")
-            if is_like and holds_rows and not is_unfinished:
-                raise RunDirectoryError(entry, f"looks like {part}, which is missing: rename it, or remove it")
 
 
 def _is_in_another_form(name: str, part: str) -> bool:

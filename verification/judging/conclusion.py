@@ -11,7 +11,6 @@ from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
@@ -45,7 +44,18 @@ def concluded(
     run: RunDirectory, examined: Examined, predictions: Mapping[str, LanePrediction], engine: Engine
 ) -> RunVerdict:
     """The verdict on what an engine found."""
-    tables = _as_read(run, examined)
+    # Every table that the run has, with its rows by footer and the rows that the engine read.
+    facts = examined.facts
+    counted = {
+        "produced": sum(lane.total("produced") for lane in facts.values()),
+        "consumed": sum(lane.total("consumed") for lane in facts.values()),
+        "log": sum(lane.total("stored") for lane in facts.values()),
+        "replicas": sum(lane.replica_rows for lane in facts.values()),
+        "transactions": sum(lane.transactions.transactions for lane in facts.values() if lane.transactions),
+        "assignments": sum(lane.transactions.assignments for lane in facts.values() if lane.transactions),
+        **examined.of_groups,
+    }
+    tables = {name: run.tables[name].ledger(name, rows) for name, rows in counted.items() if run.has(name)}
     missing = unread(run, tables)
     lanes = tuple(
         judge(
@@ -74,18 +84,3 @@ def _lost_input(lane: Lane, examined: Examined) -> int:
     """How many records the source of the lane's loop, if it has one, lost after they had been read."""
     seen = None if lane.loop is None else examined.observed.get((lane.loop.source, Anomaly.TRUNCATED_READ))
     return 0 if seen is None else seen.count
-
-
-def _as_read(run: RunDirectory, examined: Examined) -> dict[str, TableLedger]:
-    """Every table that the run has, with its rows by footer and the rows that the engine read."""
-    facts = examined.facts
-    counted = {
-        "produced": sum(lane.total("produced") for lane in facts.values()),
-        "consumed": sum(lane.total("consumed") for lane in facts.values()),
-        "log": sum(lane.total("stored") for lane in facts.values()),
-        "replicas": sum(lane.replica_rows for lane in facts.values()),
-        "transactions": sum(lane.transactions.transactions for lane in facts.values() if lane.transactions),
-        "assignments": sum(lane.transactions.assignments for lane in facts.values() if lane.transactions),
-        **examined.of_groups,
-    }
-    return {name: run.tables[name].ledger(name, rows) for name, rows in counted.items() if run.has(name)}

@@ -109,11 +109,15 @@ def read_evidence(run_dir: Path) -> Evidence:
     }
     missing += [f"{name}/: no {lack}" for name, lack in lacks.items() if not tables[name]]
     events = tuple(_read_events(_optional_text(run_dir / EVENTS_FILE, missing).splitlines(), missing))
+    # A lane's `client` is as its processes reported it, or else as lanes.json declares it.
+    declared = {name: named(lane["client"]) for name, lane in lanes.items() if isinstance(lane.get("client"), Mapping)}
+    started = [event for event in events if isinstance(event, ClientStarted)]
+    clients = declared | {event.lane: f"{event.client} {event.version}" for event in started}
     return Evidence(
         path=run_dir,
         verdict=verdict,
         judged=judged,
-        lanes=_with_clients(lanes, events),
+        lanes={name: {**lane, "client": clients[name]} if name in clients else lane for name, lane in lanes.items()},
         predicted=as_dict(prediction.get("lanes")),
         experiment=_optional_object(experiment_file, text, parsed_yaml, missing),
         experiment_text=text,
@@ -123,14 +127,6 @@ def read_evidence(run_dir: Path) -> Evidence:
         cross_check=as_dict(document.get("cross_check") or document.get("second_look")),  # Its former name.
         missing=tuple(missing),
     )
-
-
-def _with_clients(lanes: Mapping[str, Mapping[str, Any]], events: Iterable[Event]) -> dict[str, Mapping[str, Any]]:
-    """The lanes, each with its `client`: as its processes reported it, or else as lanes.json declares it."""
-    declared = {name: named(lane["client"]) for name, lane in lanes.items() if isinstance(lane.get("client"), Mapping)}
-    started = [event for event in events if isinstance(event, ClientStarted)]
-    clients = declared | {event.lane: f"{event.client} {event.version}" for event in started}
-    return {name: {**lane, "client": clients[name]} if name in clients else lane for name, lane in lanes.items()}
 
 
 def read_verdict(path: Path) -> tuple[Verdict, dict[str, Mapping[str, Any]], Mapping[str, Any]]:

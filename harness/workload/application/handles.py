@@ -105,11 +105,6 @@ class ProducerHandle(Handle):
                         f"{key}: the lane {self.lane} has {name}={wanted}, and its prediction holds for that only: "
                         f"give it to the lane, as lane({self.lane!r}, {name}=…)"
                     )
-        self._check_transactions(given)
-        _check_known("producer", self._lane, given)
-        return self._recorder.client({**self._recorder.configs, **given})
-
-    def _check_transactions(self, given: Mapping[str, object]) -> None:
         settings = self._lane.transactional
         if "transactional.id" in given and settings is None:
             raise UsageFailure(
@@ -122,6 +117,8 @@ class ProducerHandle(Handle):
                 f"transaction.timeout.ms: the lane {self.lane} has timeout_ms={settings.timeout_ms}, and its "
                 f"prediction holds for that only: give it to the lane, as transactional={{'timeout_ms': ...}}"
             )
+        _check_known("producer", self._lane, given)
+        return self._recorder.client({**self._recorder.configs, **given})
 
 
 class ConsumerHandle(Handle):

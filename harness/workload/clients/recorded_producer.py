@@ -83,7 +83,32 @@ class RecordedProducer(LaneProducer):
         done = 0
         while done < count:
             batch = min(_BATCH, count - done)
-            accepted = self._send_batch(batch)
+            first = self.rows.sent
+            self.rows.reserve(first + batch)
+            values = self._codec.encode_many(self.producer_id, first, batch)
+            if self._known > self._partitions.count:
+                with self.rows.lock:
+                    self._partitions.grow(self._known, first)
+            produce, topic, delivered = self.client.produce, self._topic, self._delivered
+            partitions, to = self._partitions.count, self._partitions.first
+            now_ns = time.monotonic_ns
+            seq = first
+            chunk = self.rows.chunk_of(seq)
+            for value in values:
+                row = seq % CHUNK
+                if row == 0 and seq != first:
+                    chunk = self.rows.chunk_of(seq)
+                chunk.invoke_ns[row] = now_ns()
+                try:
+                    produce(topic, value, None, to + seq % partitions, delivered)
+                except BufferError:
+                    break
+                except KafkaException as error:
+                    self.rows.settle(seq, outcome_of_refusal(), error.args[0].name())
+                    self.rows.pass_on()
+                seq += 1
+            self.rows.sent = seq
+            accepted = seq - first
             done += accepted
             if accepted < batch:
                 break
@@ -122,34 +147,6 @@ class RecordedProducer(LaneProducer):
             while len(self.client) and time.monotonic() < deadline:
                 self.poll(0.1)
         return left
-
-    def _send_batch(self, count: int) -> int:
-        first = self.rows.sent
-        self.rows.reserve(first + count)
-        values = self._codec.encode_many(self.producer_id, first, count)
-        if self._known > self._partitions.count:
-            with self.rows.lock:
-                self._partitions.grow(self._known, first)
-        produce, topic, delivered = self.client.produce, self._topic, self._delivered
-        partitions, to = self._partitions.count, self._partitions.first
-        now_ns = time.monotonic_ns
-        seq = first
-        chunk = self.rows.chunk_of(seq)
-        for value in values:
-            row = seq % CHUNK
-            if row == 0 and seq != first:
-                chunk = self.rows.chunk_of(seq)
-            chunk.invoke_ns[row] = now_ns()
-            try:
-                produce(topic, value, None, to + seq % partitions, delivered)
-            except BufferError:
-                break
-            except KafkaException as error:
-                self.rows.settle(seq, outcome_of_refusal(), error.args[0].name())
-                self.rows.pass_on()
-            seq += 1
-        self.rows.sent = seq
-        return seq - first
 
     def _delivery_callback(self) -> Callable[[KafkaError | None, Any], None]:
         """The function that is called for every record.

@@ -127,33 +127,30 @@ class _Incarnations:
     def _run(self) -> None:
         try:
             self._current = self._begin()
-            self._write_paced()
+            start = time.monotonic()
+            size, written = self.settings.size, 0
+            while self._sending.is_set() and self._current is not None:
+                due = int((time.monotonic() - start) * self.rate) - written
+                # The first transaction is written at once: lanes wait for each other's first acknowledgement.
+                if written and due < size:
+                    self._current.records.poll(min((size - due) / self.rate, _TICK))
+                    continue
+                try:
+                    if self.restarts and time.monotonic() - start >= self.restarts[0]:
+                        self.restarts.pop(0)
+                        written += size
+                        self._kill(self._current)
+                    else:
+                        count = max(size, min(due, _MOST_TOGETHER) // size * size)
+                        written += count
+                        self._write(self._current, count)
+                except ProducerLost as lost:
+                    self.load.on_notice(f"{self.id}: producer {self._current.records.producer_id} is lost: {lost}")
+                    self._uncertain += self._current.abandon()
+                    self._current = self._begin()
         finally:
             if self._current is not None:
                 self._uncertain += self._current.abandon()
-
-    def _write_paced(self) -> None:
-        start = time.monotonic()
-        size, written = self.settings.size, 0
-        while self._sending.is_set() and self._current is not None:
-            due = int((time.monotonic() - start) * self.rate) - written
-            # The first transaction is written at once: lanes wait for each other's first acknowledgement.
-            if written and due < size:
-                self._current.records.poll(min((size - due) / self.rate, _TICK))
-                continue
-            try:
-                if self.restarts and time.monotonic() - start >= self.restarts[0]:
-                    self.restarts.pop(0)
-                    written += size
-                    self._kill(self._current)
-                else:
-                    count = max(size, min(due, _MOST_TOGETHER) // size * size)
-                    written += count
-                    self._write(self._current, count)
-            except ProducerLost as lost:
-                self.load.on_notice(f"{self.id}: producer {self._current.records.producer_id} is lost: {lost}")
-                self._uncertain += self._current.abandon()
-                self._current = self._begin()
 
     def _write(self, producer: TransactionalProducer[LaneProducer], count: int) -> None:
         """One transaction of `count` records, committed or aborted.
