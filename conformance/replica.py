@@ -5,15 +5,13 @@ are the checkpointed ones, which lag behind (`replica.high.watermark.checkpoint.
 `log.flush.offset.checkpoint.interval.ms`); the log itself is complete up to what the broker has written.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
+from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.files import (
     BROKER_FILES,
     HIGH_WATERMARKS,
@@ -25,9 +23,6 @@ from kafka_chaos.harness.cluster.storage.files import (
     stream_files,
 )
 from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, read_segment, records_of
-
-if TYPE_CHECKING:
-    from kafka_chaos.harness.cluster.node import Node
 
 _WANTED = re.compile(rf"{'|'.join(BROKER_FILES)}|[^/]+/(\d{{20}}\.log|{LEADER_EPOCHS})")
 

@@ -6,11 +6,9 @@ principal, not by the address or listener. All clients of a PLAINTEXT listener a
 lists also name hosts: ClusterAction is allowed to the brokers' addresses alone, and everything else to everybody.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -26,10 +24,8 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.wire.messages import UNKNOWN_BROKER_EPOCH, LeaderAndIsrRequest, StopReplicaRequest
 from kafka_chaos.harness.cluster.broker.client import BrokerClient, error_name
+from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.signals import new_client
-
-if TYPE_CHECKING:
-    from kafka_chaos.harness.cluster.cluster import Cluster
 
 
 def leader_and_isr(

@@ -5,12 +5,9 @@ A loss of power takes only what it can take: whole batches from the end of the n
 recovers the log: indexes are rebuilt there, the leader epochs cut to the log's new end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.conformance.scenario.lockstep import LockStep
@@ -26,9 +23,6 @@ from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
 from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, QUORUM, REPLICATION
 from kafka_chaos.reference_model.lockstep.stepping import Step
-
-if TYPE_CHECKING:
-    from kafka_chaos.harness.cluster.node import Node
 
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 Channel = tuple[str, int, int]

@@ -5,8 +5,6 @@ a fault took effect: each step of the scenario is one. The lanes are judged as t
 model predicts for them under `faults`.
 """
 
-from __future__ import annotations
-
 import secrets
 import tempfile
 import threading
@@ -14,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.contract.anomalies import Anomaly
@@ -26,9 +24,7 @@ from kafka_chaos.harness.run.directory import RunDirectoryWriter
 from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
-
-if TYPE_CHECKING:
-    from kafka_chaos.verification import RunVerdict
+from kafka_chaos.verification import RunVerdict
 
 LANES = (
     LaneSpec(lane="idempotent", partitions=3, min_insync_replicas=2, acks="all", idempotence=True),

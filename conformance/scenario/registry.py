@@ -5,8 +5,6 @@ run and documented, and where the documents and the brokers differ. Its YAML fil
 which are checked before any cluster starts: their keys, their clusters, and every step.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import tomllib
@@ -15,20 +13,17 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage
 from kafka_chaos.conformance.scenario.observed import OBSERVED_BY
-from kafka_chaos.conformance.scenario.play import Topic
+from kafka_chaos.conformance.scenario.play import Play, Topic
 from kafka_chaos.conformance.scenario.script import OBSERVING, OF_ACTS, PLACE, WHEN, filled
 from kafka_chaos.conformance.scenario.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
-
-if TYPE_CHECKING:
-    from kafka_chaos.conformance.scenario.play import Play
 
 _OF_ACTS = OF_ACTS | {"for", "controller", "load"} | {field.name for field in fields(Topic)}
 _OF_CLUSTERS = {field.name for field in fields(ClusterProfile)}

@@ -1,15 +1,14 @@
 """The steps of scenarios in which nodes come back with another version of Kafka, or migrate from ZooKeeper to KRaft."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka_chaos.conformance.migration import MigratingMetadata, Migration
 from kafka_chaos.conformance.scenario.fault_steps import FaultSteps
+from kafka_chaos.conformance.scenario.load import Load
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.waiting import wait_until
@@ -17,9 +16,6 @@ from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLL
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.reference_model.lockstep.cluster_model import step
-
-if TYPE_CHECKING:
-    from kafka_chaos.conformance.scenario.load import Load
 
 _TAKES_OVER = "to DUAL_WRITE state"
 

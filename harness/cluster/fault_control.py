@@ -1,12 +1,10 @@
 """The cluster as faults see it: containers by id, roles from the metadata that clients get."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
@@ -21,9 +19,7 @@ from kafka_chaos.harness.cluster.broker.client import BrokerClient, CoordinatorK
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
-
-if TYPE_CHECKING:
-    from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
 _DEPOSED_TIMEOUT = 10.0
 _PATIENCE = 10.0

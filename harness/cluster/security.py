@@ -6,20 +6,15 @@ containers' files, and in files of mode 0600 in a folder of mode 0700; the metad
 They never become part of an environment variable, a command line, a log or a run directory.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.command.files import text_in
+from kafka_chaos.harness.cluster.containers.image import Scratch
 from kafka_chaos.harness.cluster.containers.labels import SecretFolder
-
-if TYPE_CHECKING:
-    from kafka_chaos.harness.cluster.containers.image import Scratch
-    from kafka_chaos.harness.cluster.node import Node
+from kafka_chaos.harness.cluster.node import Node
 
 PLAINTEXT, SASL_SSL, MTLS = "plaintext", "sasl_ssl", "mtls"
 SECURITY_MODES = (PLAINTEXT, SASL_SSL, MTLS)

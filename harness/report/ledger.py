@@ -4,20 +4,17 @@ Guarantee: what the ledger does not have is shown as unknown, never as 0, and so
 version's form. A verdict without a ledger has no table.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from pydantic import TypeAdapter
 
 from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.harness.report.inputs.evidence import Evidence
 from kafka_chaos.harness.report.pages import join
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 COLUMNS = {
     "Acknowledged records judged": "acknowledged records whose fate the evidence shows",
@@ -72,8 +69,6 @@ class Ledger:
 
 def ledger_of(evidence: Evidence) -> Ledger | None:
     """The ledger of a verdict; None where it was written without one."""
-    from pydantic import TypeAdapter
-
     reader, of_tables = TypeAdapter(contract.Ledger), TypeAdapter(contract.TableLedger)
     ledgers = {lane: _read(reader, entry["ledger"]) for lane, entry in evidence.judged.items() if entry.get("ledger")}
     if not ledgers:

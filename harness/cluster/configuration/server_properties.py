@@ -3,21 +3,16 @@
 A default that a version of Kafka does not have is not written for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.lane.configuration import config_text
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS, known_keys
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
+from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.security import PLAINTEXT
-
-if TYPE_CHECKING:
-    from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-    from kafka_chaos.harness.cluster.node import Node
 
 REPLICATION_PORT = 9092
 CONTROL_PORT = 9091

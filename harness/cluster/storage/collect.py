@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from kafka_chaos.contract.identity import UNDECODABLE
 from kafka_chaos.contract.lane.transactions import ABORT, COMMIT, RECORD_KINDS
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
+from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.files import (
     BROKER_FILES,
     HIGH_WATERMARKS,
@@ -44,9 +45,6 @@ from kafka_chaos.harness.cluster.storage.files import (
 )
 from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader, joined
 from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, read_segment
-
-if TYPE_CHECKING:
-    from kafka_chaos.harness.cluster.node import Node
 
 _NOBODY, _NO_SEQ = UNDECODABLE
 _MARKERS = {0: ABORT, 1: COMMIT}

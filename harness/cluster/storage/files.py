@@ -9,19 +9,14 @@ line. An empty file holds nothing: Kafka makes the files empty and fills them at
 (0), the number of entries, then one per line (org.apache.kafka.server.common.CheckpointFile).
 """
 
-from __future__ import annotations
-
 import re
 import tarfile
 from collections.abc import Iterable, Iterator
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
 from kafka_chaos.harness.cluster.containers.engine import Pipe, docker_client
-
-if TYPE_CHECKING:
-    from kafka_chaos.harness.cluster.node import Node
-
+from kafka_chaos.harness.cluster.node import Node
 
 _EXCLUDED = tuple(f"--exclude=*.{ending}" for ending in ("index", "timeindex", "txnindex", "snapshot", "deleted"))
 _TAR = 'cd "$1" && shift && exec tar --ignore-failed-read -cf - ' + " ".join(f"'{x}'" for x in _EXCLUDED) + ' -- "$@"'
