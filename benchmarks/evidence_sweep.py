@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.run_directory import DOCUMENTS, MANIFEST_FILE, RunDirectoryError
-from kafka_chaos.harness.workload.history.manifest import write_manifest
+from kafka_chaos.harness.workload.history.writer import write_manifest
 from kafka_chaos.verification import verify
 
 CHANGED = (*DOCUMENTS, MANIFEST_FILE)

@@ -152,7 +152,7 @@ def cost_of_high_watermarks(records: int) -> dict[str, object]:
     # Not above: an older checkout that is measured with `--against` has no such recorder.
     from kafka_chaos.harness.event_bus import EventBus
     from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-    from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
+    from kafka_chaos.harness.run.observing.monitor import HighWatermarkRecorder
 
     lanes = [LaneSpec(lane=f"lane-{number}", partitions=2) for number in range(11)]
     lanes.append(LaneSpec(lane="recorded", partitions=PARTITIONS))

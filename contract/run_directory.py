@@ -1,9 +1,12 @@
-"""The run directory: the names of its files, and the error for one that breaks the contract."""
+"""The run directory: the names of its files, the error for one that breaks the contract, and
+manifest.json: what a run has left, file by file, so that a file that is missing, added or changed is noticed."""
 
+import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, BinaryIO
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.events import LaneJudged, RunEnded, Step, StepProgress, type_name
 from kafka_chaos.contract.lane.lanes import Lane
 
 FORMAT_VERSION = 1
@@ -55,3 +58,17 @@ class RunDirectoryError(UsageFailure, ValueError):
         self.problem = problem
         place = self.path if column is None else f"{self.path}: {column}"
         super().__init__(f"{place}: {problem}")
+
+
+LATER_EVENTS = frozenset(map(type_name, (Step, StepProgress, LaneJudged, RunEnded)))
+"""The events that a run emits once its manifest is written: none of them is evidence."""
+_PIECE = 1 << 20
+
+
+def sha256_of(content: BinaryIO, size: int) -> str:
+    """The SHA-256, in hexadecimal, of the first `size` bytes; of all, where there are fewer."""
+    digest = hashlib.sha256()
+    while size > 0 and (piece := content.read(min(_PIECE, size))):
+        digest.update(piece)
+        size -= len(piece)
+    return digest.hexdigest()

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification import schemas
 from kafka_chaos.verification.checker import judged_by_spark
+from kafka_chaos.verification.engines.spark_engine import SCHEMAS
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, run_path
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, require_tables, with_documents
 from kafka_chaos.verification.inputs.tables import Table
@@ -67,7 +67,7 @@ def verify_frames(
 
 def _checked(name: str, frame: DataFrame) -> DataFrame:
     """The contract's columns of a table, with null for those that may be missing and are."""
-    wanted = schemas.TABLES[name]
+    wanted = SCHEMAS[name]
     types = {field.name: field.dataType for field in frame.schema.fields}
     columns = []
     for column, field in zip(TABLES[name], wanted.fields, strict=True):

@@ -13,8 +13,7 @@ from markupsafe import Markup
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.events import LeaderElected, LogTruncated
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
-from kafka_chaos.harness.report.inputs.ranges import FindingRange
-from kafka_chaos.harness.report.inputs.series import Series
+from kafka_chaos.harness.report.inputs.series import FindingRange, Series
 from kafka_chaos.harness.report.pages import join, label, shapes
 from kafka_chaos.harness.report.svg import Scale, even_ticks
 from kafka_chaos.harness.report.timeline.events import TimelineEvents

@@ -20,9 +20,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.lockstep_phase import LockstepRun
 from kafka_chaos.harness.run.observing.collection import await_replicated
-from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
-from kafka_chaos.harness.run.observing.monitor import Monitor
-from kafka_chaos.harness.run.observing.pauses import PauseWatch
+from kafka_chaos.harness.run.observing.monitor import HighWatermarkRecorder, Monitor, PauseWatch
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.load import PhaseLoad
 

@@ -26,7 +26,7 @@ from kafka_chaos.harness.event_bus import EventBus, EventFile, Listener
 from kafka_chaos.harness.experiment.file import dump_experiment
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 from kafka_chaos.harness.run.directory import RunDirectoryWriter, new_run_id, versions
-from kafka_chaos.harness.workload.history.manifest import complete_history
+from kafka_chaos.harness.workload.history.writer import complete_history
 from kafka_chaos.reference_model import Lane, predict_cached
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
-from kafka_chaos.verification import schemas
+from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, Row
 from kafka_chaos.verification.inputs.file_systems.storage import RunPath, exact, write_parquet
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -26,6 +26,12 @@ _SOURCE = re.compile(r"\b(FROM|JOIN) (`?)(\w+)\2")
 """A table in a statement."""
 MOST_BROADCAST_ROWS = 200_000
 """A table of so many rows is sent to all tasks as a whole."""
+_FIELD_TYPES: dict[str, DataType] = {"string": StringType(), "int32": IntegerType(), "int64": LongType()}
+SCHEMAS = {
+    name: StructType([StructField(column.name, _FIELD_TYPES[column.type]) for column in columns])
+    for name, columns in TABLES.items()
+}
+"""The contract's tables as Spark schemas."""
 _TYPES = {pa.string(): "STRING", pa.int32(): "INT", pa.int64(): "BIGINT"}
 
 
@@ -53,7 +59,7 @@ class Spark:
 
     def read(self) -> None:
         """Read the tables of the run."""
-        for name, schema in schemas.TABLES.items():
+        for name, schema in SCHEMAS.items():
             frame = self._frames.get(name)
             if frame is None:
                 frame = self._files(self.run.tables[name].files, schema)

@@ -10,8 +10,14 @@ from typing import Any
 
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.command.errors import quoted
-from kafka_chaos.contract.manifest import LATER_EVENTS
-from kafka_chaos.contract.run_directory import DOCUMENTS, EVENTS_FILE, EXPERIMENT_FILE, MANIFEST_FILE, RunDirectoryError
+from kafka_chaos.contract.run_directory import (
+    DOCUMENTS,
+    EVENTS_FILE,
+    EXPERIMENT_FILE,
+    LATER_EVENTS,
+    MANIFEST_FILE,
+    RunDirectoryError,
+)
 from kafka_chaos.verification.inputs.documents.reading import (
     expect,
     is_given,

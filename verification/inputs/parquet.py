@@ -1,7 +1,7 @@
 """Checks the tables of a run directory: every column's name, type and nullability.
 
-Guarantee: Spark can read a file that passes `check_parquet` under the explicit schema of `schemas.py`, without a silent
-null column, a silent cast or a late failure. Every other file is refused, with file and column.
+Guarantee: Spark can read a file that passes `check_parquet` under its explicit schema (`spark_engine.SCHEMAS`), without
+a silent null column, a silent cast or a late failure. Every other file is refused, with file and column.
 """
 
 from __future__ import annotations

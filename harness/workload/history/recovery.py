@@ -17,9 +17,14 @@ import pyarrow.parquet as pq
 from kafka_chaos.contract.columns import ASSIGNMENTS, TABLES, TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.files import UNFINISHED
 from kafka_chaos.contract.lane.transactions import IN_DOUBT
-from kafka_chaos.harness.workload.history.manifest import complete_history
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, reservations_in
-from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, delete_gathered, last_number, write_parquet
+from kafka_chaos.harness.workload.history.writer import (
+    PRODUCED_SCHEMA,
+    complete_history,
+    delete_gathered,
+    last_number,
+    write_parquet,
+)
 
 
 def recover(run_directory: Path) -> int:

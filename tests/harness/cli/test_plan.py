@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.faults import registry
 from kafka_chaos.faults.process.ended import Kill
-from kafka_chaos.harness.cli.faults_command import faults_command
+from kafka_chaos.harness.cli.kinds_command import faults_command
 from kafka_chaos.harness.cli.plan_command import plan_command
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.run.runner import require_available

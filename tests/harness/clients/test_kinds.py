@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
-from kafka_chaos.harness.cli.clients_command import clients_command
+from kafka_chaos.harness.cli.kinds_command import clients_command
 from kafka_chaos.harness.clients import fetching
 from kafka_chaos.harness.clients.fetching import ADAPTERS
 from kafka_chaos.harness.clients.kinds import KINDS, ChosenClient, chosen, fetched

@@ -9,12 +9,13 @@ import activity_runs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.harness.report.inputs.ranges import RANGES, FindingRange
 from kafka_chaos.harness.report.inputs.series import (
     BUCKETS,
     ERRORS,
     LATENCY_STEP,
+    RANGES,
     SLOT_NS,
+    FindingRange,
     Gap,
     LaneSeries,
     Span,

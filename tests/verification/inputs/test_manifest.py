@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.harness.workload.history.manifest import write_manifest
+from kafka_chaos.harness.workload.history.writer import write_manifest
 from kafka_chaos.verification.closure.resolve import resolved
 from kafka_chaos.verification.inputs.manifest import not_as_written
 from kafka_chaos.verification.inputs.run_directory import open_run

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure
-from kafka_chaos.contract.manifest import sha256_of
+from kafka_chaos.contract.run_directory import sha256_of
 
 _PLACE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
 _SCHEMES = {"s3a": "s3", "s3n": "s3"}

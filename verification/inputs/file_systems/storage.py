@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, cast
 
 from kafka_chaos.contract.command.files import write_whole
-from kafka_chaos.contract.manifest import sha256_of
+from kafka_chaos.contract.run_directory import sha256_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,10 +18,9 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.run.observing import collection, pauses
+from kafka_chaos.harness.run.observing import collection, monitor
 from kafka_chaos.harness.run.observing.collection import leader_ends
-from kafka_chaos.harness.run.observing.high_watermarks import HighWatermarkRecorder
-from kafka_chaos.harness.run.observing.pauses import PauseWatch, waited
+from kafka_chaos.harness.run.observing.monitor import HighWatermarkRecorder, PauseWatch, waited
 
 
 def test_brokers_that_do_not_answer_report_nothing_and_the_block_ends_soon() -> None:
@@ -116,8 +115,8 @@ def told_of(monkeypatch: pytest.MonkeyPatch, moments: list[float], waits: list[d
         return moment
 
     clock: Any = SimpleNamespace(monotonic=now)
-    monkeypatch.setattr(pauses, "time", clock)
-    monkeypatch.setattr(pauses, "waited", lambda: next(of_intervals, {}))
+    monkeypatch.setattr(monitor, "time", clock)
+    monkeypatch.setattr(monitor, "waited", lambda: next(of_intervals, {}))
     watch = PauseWatch(EventBus(told.append))
     stop: Any = SimpleNamespace(wait=lambda _: over.is_set(), set=over.set)
     monkeypatch.setattr(watch, "stop", stop)
