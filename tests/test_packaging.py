@@ -19,7 +19,6 @@ LINKS = sorted(path.name for path in (ROOT / "kafka_chaos").iterdir() if path.is
 PACKAGES = sorted(
     path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name not in ("kafka_chaos", "tests")
 )
-OURS = {*LINKS, *PACKAGES, "tests", "benchmarks", "docs"}
 DIST = os.environ.get("KAFKA_CHAOS_DIST")
 """A folder with archives that are already built: `make package` tests the ones to be published. Else they are built."""
 
@@ -110,9 +109,3 @@ def test_the_checkout_has_a_link_for_every_package() -> None:
     for name in LINKS:
         assert (ROOT / "kafka_chaos" / name).readlink() == Path("..") / name
         assert (ROOT / name).is_dir()
-
-
-def test_the_command_line_imports_nothing_heavy_before_it_has_to() -> None:
-    heavy = ("pyspark", "pyarrow", "docker", "confluent_kafka", "testcontainers", "pydantic")
-    program = f"import sys, kafka_chaos.harness.cli.main; print([name for name in {heavy} if name in sys.modules])"
-    assert run(sys.executable, "-c", program).strip() == "[]"

@@ -48,7 +48,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("module", ["kafka_chaos", PLUGIN])
+@pytest.mark.parametrize("module", ["kafka_chaos", "kafka_chaos.harness.cli.main", PLUGIN])
 def test_an_import_brings_in_nothing_heavy(module: str) -> None:
     program = f"import sys, {module}; print(*[name for name in {HEAVY} if name in sys.modules])"
     assert python("-c", program).split() == []

@@ -10,7 +10,6 @@ import pytest
 from docker.errors import APIError
 
 from kafka_chaos.contract.command.errors import WaitTimeout
-from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.containers.cleanup import remove_run
 from kafka_chaos.harness.cluster.containers.engine import (
     CANNOT_EXECUTE,
@@ -137,31 +136,3 @@ def test_another_refusal_is_not_asked_again() -> None:
     with pytest.raises(APIError, match="no such container"):
         freeze(stubborn)
     assert stubborn.asked == 1
-
-
-WRITING = "for i in 1 2 3 4; do (while :; do dd if=/dev/zero of=/tmp/$i bs=4M count=8 conv=fsync 2>&-; done) & done"
-
-
-@pytest.mark.slow
-def test_a_container_is_frozen_whatever_its_processes_wait_for(container: Any) -> None:
-    """With cgroup version 1, one of ten of these is refused at first: a process is just waiting for its disk."""
-    container.exec_run(["sh", "-c", f"{WRITING}; wait"], detach=True)
-
-    def is_paused() -> bool:
-        container.reload()
-        return bool(container.status == "paused")
-
-    def thaw() -> bool:
-        # The engine hears late of what happened, and then of what happened next.
-        try:
-            container.unpause()
-        except APIError as error:
-            if "is not paused" not in str(error.explanation):
-                raise
-            return False
-        return True
-
-    for _ in range(40):
-        freeze(container)
-        wait_until(is_paused, "the engine to report a frozen container", timeout=10)
-        wait_until(thaw, "the container to be thawed", timeout=10)

@@ -1,4 +1,3 @@
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -29,9 +28,11 @@ the largest offset in the log is 39 (UnifiedLog)
 """
 
 
-def events_of(lines: Iterable[str], **given: Any) -> list[Event]:
-    """A log's events but for the states of partitions."""
-    return [event for event in read_broker_log(lines, **given) if not isinstance(event, PartitionChanged)]
+def events_of(log: str, *, broker: int = 3, **given: Any) -> list[Event]:
+    """The events of lane orders in a broker's log, but for the states of partitions."""
+    given = {"lanes": {"orders"}, "monotonic_at_epoch_ns": 0, **given}
+    found = read_broker_log(log.splitlines(), broker=broker, **given)
+    return [event for event in found if not isinstance(event, PartitionChanged)]
 
 
 def states_of(log: str) -> list[tuple[int, int, tuple[int, ...] | None]]:
@@ -39,20 +40,6 @@ def states_of(log: str) -> list[tuple[int, int, tuple[int, ...] | None]]:
     return [
         (event.partition, event.partition_epoch, event.isr) for event in found if isinstance(event, PartitionChanged)
     ]
-
-
-def test_elections_and_truncations_of_the_lanes_become_events() -> None:
-    events = list(events_of(LOG.splitlines(), broker=1, lanes={"orders"}, monotonic_at_epoch_ns=-1_000))
-    elected, truncated = events
-    assert isinstance(elected, LeaderElected)
-    assert (elected.lane, elected.partition, elected.leader_epoch, elected.start_offset, elected.isr) == (
-        "orders", 0, 2, 57, (1, 2),
-    )  # fmt: skip
-    assert isinstance(truncated, LogTruncated)
-    assert (truncated.lane, truncated.offset, truncated.broker) == ("orders", 40, 1)
-    assert "due to leader epoch and offset" in truncated.reason
-    assert truncated.ts_ns - elected.ts_ns == (19_000 + 556) * 1_000_000
-    assert elected.ts_ns == 1795243076_203_000_000 - 1_000
 
 
 FOLLOWER_LOG = """\
@@ -66,24 +53,6 @@ LEADS = """\
 [2026-11-22 03:33:49,300] INFO [Broker id=1] Leader orders-0 with topic id None starts at leader epoch 2 from offset \
 24828 with partition epoch 3, high watermark 55, ISR [1,2], adding replicas [] and removing replicas [] . (logger)
 """
-
-
-def test_a_truncation_drops_what_the_new_follower_held() -> None:
-    first, second = events_of(FOLLOWER_LOG.splitlines(), broker=1, lanes={"orders"}, monotonic_at_epoch_ns=0)
-    assert isinstance(first, LogTruncated)
-    assert isinstance(second, LogTruncated)
-    assert (first.offset, first.log_end) == (6985, 24828)
-    assert (second.offset, second.log_end) == (6980, None)
-
-
-def test_what_a_broker_held_before_it_led_does_not_bound_a_later_truncation() -> None:
-    follows, *rest = FOLLOWER_LOG.splitlines()
-    lines = [follows, *LEADS.splitlines(), *rest]
-    cut = list(events_of(lines, broker=1, lanes={"orders"}, monotonic_at_epoch_ns=0))[1]
-    assert isinstance(cut, LogTruncated)
-    assert cut.log_end is None
-
-
 CONTROLLER_LOG = """\
 [2026-11-21 22:13:11,516] INFO [Controller id=3 epoch=1] Partition orders-0 state changed to (Leader:-1,ISR:2,\
 LeaderRecoveryState:RECOVERED,LeaderEpoch:1,ZkVersion:1,ControllerEpoch:1) after removing replica 2 from the ISR as \
@@ -92,15 +61,6 @@ part of transition to OfflineReplica (logger)
 LeaderRecoveryState:RECOVERED,LeaderEpoch:1,ZkVersion:1,ControllerEpoch:1) after removing replica 1 from the ISR as \
 part of transition to OfflineReplica (logger)
 """
-
-
-def test_an_epoch_that_nobody_leads_becomes_an_event() -> None:
-    (event,) = events_of(CONTROLLER_LOG.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=7)
-    assert event == PartitionOffline(
-        ts_ns=1795299191_516_000_000 + 7, controller=3, lane="orders", partition=0, leader_epoch=1
-    )
-
-
 KRAFT_LOG = """\
 [2026-11-22 02:31:19,100] DEBUG [QuorumController id=3] partition change for orders-0 with topic ID \
 ofTKEK2TTuy3O_ujt_8teg: isr: [1] -> [], leader: 1 -> -1, leaderEpoch: 2 -> 3, partitionEpoch: 4 -> 5 \
@@ -112,16 +72,6 @@ ofTKEK2TTuy3O_ujt_8teg: isr: [1, 2] -> [2], leader: 1 -> 2, leaderEpoch: 2 -> 3,
 leader epoch 3 from offset 1911 with partition epoch 5, high watermark 1911, ISR [3,2], adding replicas [] and \
 removing replicas [] . Previous leader Some(1) and previous leader epoch was 2. (logger)
 """
-
-
-def test_in_kraft_mode_too_elections_and_epochs_without_a_leader_become_events() -> None:
-    offline, elected = events_of(KRAFT_LOG.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
-    assert isinstance(offline, PartitionOffline)
-    assert (offline.controller, offline.partition, offline.leader_epoch) == (3, 0, 3)
-    assert isinstance(elected, LeaderElected)
-    assert (elected.partition, elected.leader_epoch, elected.isr) == (1, 3, (3, 2))
-
-
 LOG_OF_2_4 = """\
 [2026-11-22 15:03:33,822] TRACE [Broker id=3] Received LeaderAndIsr request LeaderAndIsrPartitionState(topicName=\
 'orders', partitionIndex=0, controllerEpoch=2, leader=3, leaderEpoch=2, isr=[3, 2], zkVersion=2, replicas=[1, 2, 3], \
@@ -146,20 +96,64 @@ leaderEpoch=2, isr=3,2, zkVersion=0, replicas=1,2,3) correlation id 14 from cont
 [2026-11-22 15:09:36,884] INFO Partition [orders,0] on broker 1: orders-0 starts at Leader Epoch 2 from offset 1488. \
 Previous Leader Epoch was: -1 (Partition)
 """
+FOLLOWS, FIRST_CUT, _ = FOLLOWER_LOG.splitlines(keepends=True)
+BEFORE_1_0 = "[2026-11-22 15:05:44,137] INFO Truncating log orders-0 to offset 592. (Log)\n"
+ELECTED = (LeaderElected, {"leader_epoch": 2, "start_offset": 1488, "isr": (3, 2)})
 
 
-@pytest.mark.parametrize("log", [LOG_OF_2_4, LOG_OF_1_0, LOG_OF_0_11], ids=["2.4", "1.0", "0.11"])
-def test_before_2_8_the_isr_of_an_election_comes_from_the_request(log: str) -> None:
-    (elected,) = events_of(log.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
-    assert isinstance(elected, LeaderElected)
-    assert (elected.leader_epoch, elected.start_offset, elected.isr) == (2, 1488, (3, 2))
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (
+            LOG,
+            [
+                (LeaderElected, {"lane": "orders", "partition": 0, "leader_epoch": 2, "isr": (1, 2)}),
+                (LogTruncated, {"lane": "orders", "broker": 3, "offset": 40}),
+            ],
+        ),
+        (
+            FOLLOWER_LOG,
+            [(LogTruncated, {"offset": 6985, "log_end": 24828}), (LogTruncated, {"offset": 6980, "log_end": None})],
+        ),
+        (
+            FOLLOWS + LEADS + FIRST_CUT,
+            [(LeaderElected, {"leader_epoch": 2}), (LogTruncated, {"offset": 6985, "log_end": None})],
+        ),
+        (CONTROLLER_LOG, [(PartitionOffline, {"controller": 3, "partition": 0, "leader_epoch": 1})]),
+        (
+            KRAFT_LOG,
+            [
+                (PartitionOffline, {"controller": 3, "partition": 0, "leader_epoch": 3}),
+                (LeaderElected, {"partition": 1, "leader_epoch": 3, "isr": (3, 2)}),
+            ],
+        ),
+        # Before 2.8 the ISR of an election is in the request alone.
+        (LOG_OF_2_4, [ELECTED]),
+        (LOG_OF_1_0, [ELECTED]),
+        (LOG_OF_0_11, [ELECTED]),
+        (BEFORE_1_0, [(LogTruncated, {"lane": "orders", "partition": 0, "offset": 592})]),
+    ],
+    ids=[
+        *("elections and truncations", "a truncation drops what the new follower held"),
+        *("what was held before it led bounds no later truncation", "nobody leads", "KRaft"),
+        *("2.4", "1.0", "0.11", "truncations before 1.0"),
+    ],
+)
+def test_lines_about_the_lanes_become_events(log: str, expected: list[tuple[type[Event], dict[str, Any]]]) -> None:
+    found = events_of(log)
+    told = [
+        (type(event), {name: getattr(event, name) for name in fields})
+        for event, (_, fields) in zip(found, expected, strict=True)
+    ]
+    assert told == expected
 
 
-def test_before_1_0_truncations_have_other_words() -> None:
-    log = "[2026-11-22 15:05:44,137] INFO Truncating log orders-0 to offset 592. (Log)"
-    (cut,) = read_broker_log([log], broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
-    assert isinstance(cut, LogTruncated)
-    assert (cut.lane, cut.partition, cut.offset) == ("orders", 0, 592)
+def test_events_have_the_times_of_their_lines_and_truncations_their_reason() -> None:
+    elected, truncated = events_of(LOG, monotonic_at_epoch_ns=-1_000)
+    assert elected.ts_ns == 1795243076_203_000_000 - 1_000
+    assert truncated.ts_ns - elected.ts_ns == (19_000 + 556) * 1_000_000
+    assert isinstance(truncated, LogTruncated)
+    assert "due to leader epoch and offset" in truncated.reason
 
 
 STATES_WITH_ZOOKEEPER = """\
@@ -209,14 +203,14 @@ BLOCKED = [
 def test_a_coordinator_that_refuses_the_next_state_of_a_transactional_id_says_so() -> None:
     lanes = {f"payments-{number}": "payments" for number in range(2)}
     of: dict[str, Any] = {"broker": 1, "lanes": (), "transactional_ids": lanes}
-    (blocked,) = events_of(BLOCKED, **of, monotonic_at_epoch_ns=-1_000)
+    (blocked,) = events_of("\n".join(BLOCKED), **of, monotonic_at_epoch_ns=-1_000)
     assert isinstance(blocked, DefectPrecondition)
     assert (blocked.defect, blocked.lane, blocked.transactional_id, blocked.broker) == (
         "KAFKA-8803", "payments", "payments-0", 1,
     )  # fmt: skip
     assert blocked.ts_ns == 1795848520_081_000_000 - 1_000
     assert "failed transition to state TxnTransitMetadata(producerId=1003" in blocked.evidence
-    assert not events_of(LOG.splitlines(), **of, monotonic_at_epoch_ns=0)
+    assert not events_of(LOG, **of)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Ctrl-C at different moments of a run: it ends at once, says so, and nothing of it is left."""
 
-import contextlib
 import json
 import signal
 import subprocess
@@ -20,8 +19,6 @@ pytestmark = [pytest.mark.cluster]
 SMALL = Path(__file__).with_name("small.yaml")
 FROZEN_DISK = Path(__file__).with_name("frozen_disk.yaml")
 
-LATEST = 30.0
-"""Seconds into a run in which the last moment lies; such a run was measured to take 33."""
 
 MOMENTS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "while containers are started": lambda event: event.get("text", "").startswith("starting"),
@@ -70,43 +67,11 @@ def test_a_frozen_disk_does_not_hold_up_an_interrupt(tmp_path: Path) -> None:
     assert not (tmp_path / run_id / "disks").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(40))
-def test_at_no_moment_an_interrupt_is_lost_or_misread(number: int, tmp_path: Path) -> None:
-    """SIGINT, SIGTERM and SIGHUP in turn, at moments that are spread evenly over a run."""
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    with started(tmp_path) as process:
-        assert process.stdout is not None
-        event = json.loads(process.stdout.readline())
-        assert event["type"] == "run_started"
-        run_dir = tmp_path / event["run_id"]
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=number * LATEST / 40)
-        if process.poll() is not None:
-            # On a fast machine the run has ended before the last moments: then with a verdict, and nothing is left.
-            assert process.returncode in (0, 1, 2)
-            assert left_of(run_dir.name) == []
-            return
-        process.send_signal(signals[number % len(signals)])
-        printed, errors = process.communicate(timeout=60)
-    if process.returncode in (0, 1, 2):
-        # The signal came while the process was ending: it had printed its verdict, which keeps its exit code.
-        assert "verdict" in json.loads(printed.splitlines()[-1])
-        assert left_of(run_dir.name) == []
-        return
-    check_ended(process, errors, run_dir, has_started=run_says(run_dir, "cluster_ready"))
-
-
 def started(out: Path, experiment: Path = SMALL) -> subprocess.Popen[str]:
     run = [sys.executable, "-m", "kafka_chaos.harness.cli.main", "run", str(experiment), "--out", str(out), "--json"]
     return subprocess.Popen(
         [*NOT_IGNORING, *run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-
-
-def run_says(run_dir: Path, event_type: str) -> bool:
-    lines = (run_dir / "events.jsonl").read_text().splitlines()
-    return any(json.loads(line)["type"] == event_type for line in lines)
 
 
 def check_ended(process: subprocess.Popen[str], errors: str, run_dir: Path, *, has_started: bool) -> None:

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.xdist_group("transactions")
 """In one process, which searches once for what the known defects show."""
 
 ALL = frozenset(A)
-LATE_END = replace(V1, late=V1.late | {Kind.END})
 
 
 @pytest.mark.slow
@@ -39,36 +38,6 @@ def test_producers_beside_each_other_are_not_isolated(partitions: int) -> None:
 
     assert asked(2).stories.keys() == {A.DEPENDENCY_CYCLE}
     assert (asked(1).complete, asked(1).stories) == (True, {})
-
-
-@pytest.mark.slow
-def test_a_late_end_ends_the_next_transaction() -> None:
-    """KAFKA-17754."""
-    stories = TRANSACTIONS.stories({A.TORN_TRANSACTION, A.ABORTED_READ}, Setup(LATE_END))
-    torn = stories[A.TORN_TRANSACTION]
-    assert (
-        "Incarnation 1 of the producer asks to abort transaction 1; the request is late, and no answer comes." in torn
-    )
-    taken = torn.index("The late request to abort transaction 1 arrives at the coordinator and is taken.")
-    assert torn.index("Incarnation 1 of the producer sends record 1 of transaction 2 to partition 0.") < taken
-    assert torn[-1].endswith(
-        "transaction 1: it was aborted; transaction 2: its commit was acknowledged; "
-        "a read_committed consumer was given record 2 of transaction 2."
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("several", "shows"),
-    [(False, {A.ABORTED_READ, A.LOST_TRANSACTION}), (True, {A.ABORTED_READ, A.LOST_TRANSACTION, A.TORN_TRANSACTION})],
-    ids=["one record", "two records"],
-)
-def test_two_late_requests_lose_a_transaction_that_was_acknowledged(several: bool, shows: set[A]) -> None:
-    stories = stories_with(LATE_END, 1 + several, 1 + several)
-    assert stories.keys() == shows
-    story = stories[A.LOST_TRANSACTION]
-    assert len([sentence for sentence in story if sentence.startswith("The late request")]) == 2
-    assert "transaction 2: its commit was acknowledged; a read_committed consumer was given nothing." in story[-1]
 
 
 @pytest.mark.slow

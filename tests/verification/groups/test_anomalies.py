@@ -15,7 +15,6 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.verification import verify_frames
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.spark import tuning
 from tests.verification.oracle.groups import FOUND
 from tests.verification.samples.engines import Verified, counted, verified_by_both
 from tests.verification.samples.planted_groups import PLANTS, Histories, Plant, clean, expected
@@ -73,19 +72,6 @@ def assert_agreement(folder: Path, spark: Any, seeds: range, steps: int = 40) ->
 def test_agreement_on_random_runs(tmp_path: Path, spark: Any) -> None:
     found = assert_agreement(tmp_path, spark, range(12), steps=120)
     assert all(found[anomaly] for anomaly in GroupAnomaly), found
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.timeout(900)
-def test_agreement_on_runs_that_spark_takes_for_large(
-    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tuning, "SMALL", 100)
-    monkeypatch.setattr(tuning, "LARGE", 200)
-    found = assert_agreement(tmp_path, spark, range(20, 24), steps=200)
-    assert found[GroupAnomaly.SKIPPED_AFTER_REBALANCE]
-    assert found[GroupAnomaly.NOT_PROCESSED]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 from kafka_chaos.verification import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction
 from kafka_chaos.verification.inputs.run_directory import open_run
-from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows, rows_of
 
 
@@ -190,34 +189,6 @@ def test_other_names_are_left_alone(run_dir: Path, name: str) -> None:
     path = run_dir / name
     path.mkdir() if name.endswith("/") else path.write_text("")
     open_run(run_dir)
-
-
-def contents(run_dir: Path) -> set[str]:
-    return {str(path.relative_to(run_dir)) for path in run_dir.rglob("*")}
-
-
-@pytest.mark.parametrize(
-    ("spoil", "column", "message"),
-    [
-        (lambda rows: rows.send(3, None, "info"), "seq", "seq 3 occurs twice"),
-        (lambda rows: rows.send(50, None, "perhaps"), "outcome", "'perhaps'"),
-        (lambda rows: rows.read(4, 4, lane="b"), "lane", "'b' is not in lanes.json"),
-        (lambda rows: rows.store(40, 4, lane="b"), "lane", "'b' is not in lanes.json"),
-        (lambda rows: rows.send(40, 4, lane="b"), "lane", "'b' is not in lanes.json"),
-    ],
-)
-def test_stray_values_are_refused_and_nothing_is_written(
-    tmp_path: Path, verified: Verified, spoil: Callable[[Rows], Rows], column: str, message: str
-) -> None:
-    rows = rows_of(10)
-    spoil(rows)
-    run_dir = rows.write(tmp_path / "run", files=2)
-    before = contents(run_dir)
-    with pytest.raises(RunDirectoryError, match=message) as refusal:
-        verified(run_dir)
-    assert refusal.value.column == column
-    assert refusal.value.path.endswith(".parquet")
-    assert contents(run_dir) == before
 
 
 @pytest.mark.parametrize("missing", ["transactions", "assignments"])

@@ -11,7 +11,6 @@ import pytest
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import by_statements, verify
-from kafka_chaos.verification.spark import tuning
 from tests.verification.oracle.rows import LaneHistory, case_order
 from tests.verification.samples.engines import Verified, counted, verified_by_both
 from tests.verification.samples.planted_transactions import PLANTS, clean, dependency_cycle, hanging_transaction
@@ -101,19 +100,6 @@ def test_agreement_without_a_log(tmp_path: Path, spark: Any) -> None:
     found = assert_agreement(lanes, tmp_path / "run", spark)
     wanted = ("lost_write", "unseen", "skipped_poll", "duplicate", "inconsistent_offset", "aborted_read")
     assert all(found[anomaly] for anomaly in wanted), found
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_agreement_on_lanes_that_spark_takes_for_large(
-    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tuning, "SMALL", 100)
-    monkeypatch.setattr(tuning, "LARGE", 200)
-    random = Random(31)
-    lanes = {f"lane-{i}": random_transactions(random, steps=200) for i in range(60)}
-    found = assert_agreement(lanes, tmp_path / "run", spark)
-    assert all(found[anomaly] for anomaly in TransactionAnomaly), found
 
 
 def test_tables_that_lack_what_others_name_leave_the_lane_unknown(tmp_path: Path, verified: Verified) -> None:

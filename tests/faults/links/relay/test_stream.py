@@ -72,15 +72,6 @@ def test_a_large_frame_is_asked_about_again_once_it_is_whole() -> None:
     assert len(passing.asked) == 2
 
 
-@pytest.mark.parametrize("piece", [1, 5, 1000])
-def test_what_is_lost_takes_all_behind_it_along(piece: int) -> None:
-    passing = Passing(lambda frame: Fate.LOSE if frame == b"b" else Fate.PASS)
-    passing.feed(framed(b"a") + framed(b"b") + framed(b"a"), piece)
-    assert passing.passed == framed(b"a")
-    assert passing.stream.ended
-    assert not passing.finished
-
-
 @pytest.mark.parametrize("piece", [1, 5, 1 << 20])
 def test_the_last_one_passes_to_its_end(piece: int) -> None:
     last = framed(b"b" * (2 * HEAD))

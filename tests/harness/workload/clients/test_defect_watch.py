@@ -58,62 +58,58 @@ def told_by(*lines: str, **more: Any) -> list[Any]:
     return told
 
 
-def test_each_renewal_after_a_time_out_is_told() -> None:
-    """A record of the second one was not sent yet when the first one came."""
-    event, again = told_by("Acquired PID{Id:1,Epoch:0}", TIMED_OUT, TIMED_OUT)
-    assert replace(again, ts_ns=event.ts_ns) == event
-    assert (event.defect, event.lane, event.producer_id) == ("librdkafka-4953", "a", 3)
-    assert event.evidence == "librdkafka renews the producer epoch: 250 message(s) timed out on t [0]"
-    assert event.to_json()["type"] == "defect_precondition"
+RENEWED, LOST = ("librdkafka-4953", None, None), "KAFKA-15591"
 
 
-def test_messages_acknowledged_because_of_a_later_one_are_told_for_each_partition() -> None:
-    first, second = told_by(IMPLIED.format("t [0] 1", "1..1"), IMPLIED.format("t [3] 20", "1..20"), TIMED_OUT)[:2]
-    assert (first.defect, first.lane, first.producer_id) == ("KAFKA-15591", "a", 3)
-    assert (first.partition, first.messages, second.partition, second.messages) == (0, 1, 3, 20)
-    assert first.evidence == (
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        # A record of the second renewal was not sent yet when the first one came.
+        (["Acquired PID{Id:1,Epoch:0}", TIMED_OUT, TIMED_OUT], [RENEWED, RENEWED]),
+        (
+            [IMPLIED.format("t [0] 1", "1..1"), IMPLIED.format("t [3] 20", "1..20"), TIMED_OUT],
+            [(LOST, 0, 1), (LOST, 3, 20), RENEWED],
+        ),
+        # Of a producer that brokers know, and with a gap: acknowledged without an offset, which is no defect.
+        ([IMPLIED.format("t [2] 3", "4..6")], [(None, 2, 3)]),
+        ([IMPLIED.format("t [2] 2", "1..3")], [(None, 2, 2)]),
+        ([IMPLIED.format("t [2] 1", "1..11")], [(None, 2, 1)]),
+        ([DUPLICATE.format("t [2] with 5")], [(None, 2, 5)]),
+        ([IMPLIED.format("other-t [0] 1", "1..1"), DUPLICATE.format("other-t [0] with 1")], []),
+        (
+            [
+                f"{DRAIN}with in-flight requests: unknown producer id",
+                "t [0] beginning partition drain: drain before retrying",
+                "250 message(s) timed out on t [0]",
+                "All partitions drained, bumped epoch to PID{Id:1,Epoch:1}",
+            ],
+            [],
+        ),
+    ],
+)
+def test_lines_of_librdkafka_tell_of_defects_and_of_acknowledgements_without_an_offset(
+    lines: list[str], told: list[tuple[str | None, int | None, int | None]]
+) -> None:
+    events = told_by(*lines)
+    assert {(event.lane, event.producer_id) for event in events} <= {("a", 3)}
+    assert [(getattr(event, "defect", None), event.partition, event.messages) for event in events] == told
+
+
+def test_what_is_told_names_its_evidence() -> None:
+    implied, renewed = told_by(IMPLIED.format("t [0] 1", "1..1"), TIMED_OUT)
+    assert renewed.evidence == "librdkafka renews the producer epoch: 250 message(s) timed out on t [0]"
+    assert implied.evidence == (
         "librdkafka: t [0] 1 message(s) implicitly acked by subsequent batch success (msgids 1..1, last acked 21)"
     )
 
 
-@pytest.mark.parametrize(
-    ("line", "messages"),
-    [
-        # Of a producer that brokers know, and with a gap.
-        (IMPLIED.format("t [2] 3", "4..6"), 3),
-        (IMPLIED.format("t [2] 2", "1..3"), 2),
-        (IMPLIED.format("t [2] 1", "1..11"), 1),
-        (DUPLICATE.format("t [2] with 5"), 5),
-    ],
-)
-def test_other_acknowledgements_without_an_offset_are_no_defect(line: str, messages: int) -> None:
-    (event,) = told_by(line)
-    assert isinstance(event, AcknowledgedWithoutOffset)
-    assert (event.lane, event.producer_id, event.partition, event.messages) == ("a", 3, 2, messages)
-    assert "t [2] " in event.evidence
-
-
 def test_a_transactional_producer_tells_of_acknowledgements_without_an_offset_alone() -> None:
-    first, second = told_by(
-        IMPLIED.format("t [0] 1", "1..1"), DUPLICATE.format("t [2] with 5"), TIMED_OUT, **{"transactional.id": "x"}
-    )
-    assert all(isinstance(event, AcknowledgedWithoutOffset) for event in (first, second))
-    assert (first.partition, first.messages, second.partition, second.messages) == (0, 1, 2, 5)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        IMPLIED.format("other-t [0] 1", "1..1"),
-        DUPLICATE.format("other-t [0] with 1"),
-        f"{DRAIN}with in-flight requests: unknown producer id",
-        "t [0] beginning partition drain: drain before retrying",
-        "250 message(s) timed out on t [0]",
-        "All partitions drained, bumped epoch to PID{Id:1,Epoch:1}",
-    ],
-)
-def test_other_lines_tell_nothing(line: str) -> None:
-    assert told_by(line) == []
+    lines = IMPLIED.format("t [0] 1", "1..1"), DUPLICATE.format("t [2] with 5"), TIMED_OUT
+    events = told_by(*lines, **{"transactional.id": "x"})
+    assert [(type(event), event.partition, event.messages) for event in events] == [
+        (AcknowledgedWithoutOffset, 0, 1),
+        (AcknowledgedWithoutOffset, 2, 5),
+    ]
 
 
 @pytest.mark.parametrize(
