@@ -48,9 +48,11 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("module", ["kafka_chaos", "kafka_chaos.harness.cli.main", PLUGIN])
-def test_an_import_brings_in_nothing_heavy(module: str) -> None:
-    program = f"import sys, {module}; print(*[name for name in {HEAVY} if name in sys.modules])"
+@pytest.mark.parametrize(
+    ("module", "may"), [("kafka_chaos", ()), (PLUGIN, ()), ("kafka_chaos.harness.cli.main", ("click",))]
+)
+def test_an_import_brings_in_nothing_heavy(module: str, may: tuple[str, ...]) -> None:
+    program = f"import sys, {module}; print(*[name for name in {HEAVY} if name in sys.modules and name not in {may}])"
     assert python("-c", program).split() == []
 
 

@@ -4,12 +4,10 @@ when nothing happened.
 
 import pytest
 
-from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.cluster import Leadership, Registration
 from kafka_chaos.faults.coordination.leader_transfer import ControllerMove, LeaderTransfer, SessionExpiry
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import password_of
-from kafka_chaos.harness.experiment.file import parse_experiment
 from tests.faults.fakes import FakeCluster, hit_by, hit_twice_by
 
 ORDERS, OFFSETS = ("topic-of-orders", 0), ("__consumer_offsets", 0)
@@ -83,27 +81,6 @@ def test_a_partition_that_stays_is_named() -> None:
     cluster.brokers[2].paused = True
     fault, nodes = injected(cluster)
     assert fault.proof(cluster, nodes).reason == "broker-1: topic-of-orders-0 did not move"
-
-
-KRAFT = "{metadata_mode: kraft}"
-
-
-@pytest.mark.parametrize(
-    ("fault", "cluster", "expected"),
-    [
-        ("leader-transfer, target: leader(orders)", "{kafka_version: 2.0.0}", "expected Kafka 2.4 or later"),
-        ("leader-transfer, target: zookeeper", "{}", "leader-transfer hits brokers, and no other server"),
-        ("leader-transfer, target: leader(orders), lane: ordres", "{}", "there is no lane ordres"),
-        ("controller-move, target: controller", KRAFT, "pause it, isolate it or kill it"),
-        ("controller-move, target: 'zookeeper:1'", "{}", "controller-move hits brokers, and no other server"),
-        ("session-expiry, target: 'broker:1'", KRAFT, "hold their heartbeats"),
-        ("session-expiry, target: zookeeper", "{}", "session-expiry hits brokers, and no other server"),
-    ],
-)
-def test_an_experiment_that_can_not_have_it_is_refused(fault: str, cluster: str, expected: str) -> None:
-    text = f"name: moved\ncluster: {cluster}\nlanes: [{{lane: orders}}]\nschedule: [{{fault: {fault}, at: 1}}]\n"
-    with pytest.raises(UsageFailure, match=expected):
-        parse_experiment(text, "moved.yaml")
 
 
 FAULT = ControllerMove(target=Target.parse("controller"))

@@ -1,8 +1,5 @@
 """Which partitions are added, who leads them, what the proof demands, and what lanes and predictions become."""
 
-import pytest
-
-from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.cluster import Leadership
 from kafka_chaos.faults.coordination.reassignment import PartitionGrowth
 from kafka_chaos.faults.fault import Nodes
@@ -99,22 +96,3 @@ def test_a_quorum_is_not_lost_by_it() -> None:
         cluster="{metadata_mode: kraft, kafka_version: 4.3.1}",
     )
     assert [lane.faults for _, _, lane in found.lanes()] == [("kill",)]
-
-
-LOOP = "{lane: orders}, {lane: doubled, loop: {source: orders}}"
-
-
-@pytest.mark.parametrize(
-    ("keys", "lanes", "cluster", "expected"),
-    [
-        ("", "{lane: orders}", "{kafka_version: 0.11.0.3}", "expected Kafka 1.0 or later"),
-        (", add: 0", "{lane: orders}", "{}", "expected at least 1, got 0"),
-        (", add: 1000", "{lane: orders}", "{}", "would have 1001 partitions: expected 1000 at most"),
-        (", lane: ordres", "{lane: orders}", "{}", "there is no lane ordres"),
-        ("", LOOP, "{}", "the loop of lane doubled writes to the partitions that its topic begins with"),
-    ],
-)
-def test_an_experiment_that_can_not_have_it_is_refused(keys: str, lanes: str, cluster: str, expected: str) -> None:
-    with pytest.raises(UsageFailure) as refused:
-        experiment(f"{{fault: partition-growth, target: all, at: 1{keys}}}", lanes, cluster)
-    assert expected in str(refused.value)

@@ -1,20 +1,13 @@
 """Which replicas move, to whom, what the proof demands, and which experiments are refused."""
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
-from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.faults.cluster import Leadership
 from kafka_chaos.faults.coordination.reassignment import Reassignment
 from kafka_chaos.faults.fault import Nodes
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.reference_model.predict.cache import predict_cached
 from tests.faults.fakes import FakeCluster, FakeNode
 
 ORDERS, MORE, PAYMENTS = ("topic-of-orders", 0), ("topic-of-orders", 1), ("topic-of-payments", 0)
@@ -156,34 +149,6 @@ def faults_of(*args: str, **kwargs: str) -> dict[str, tuple[str, ...]]:
     return {lane.lane: lane.faults for _, _, lane in experiment(*args, **kwargs).lanes()}
 
 
-@pytest.mark.parametrize(
-    ("fault", "lanes", "cluster", "expected"),
-    [
-        ("target: leader(orders)", "{lane: orders}", "{brokers: 4, kafka_version: 2.0.0}", "expected Kafka 2.4 or"),
-        ("target: zookeeper", "{lane: orders}", "{brokers: 4}", "hits brokers, and no other server"),
-        ("target: leader(orders), lane: ordres", "{lane: orders}", "{brokers: 4}", "there is no lane ordres"),
-        ("target: leader(orders)", "{lane: orders}", "{}", "the 3 replicas of lane orders have no place on the 3 brok"),
-        ("target: 'brokers:1,2'", "{lane: orders}", "{brokers: 4}", "expected 5 brokers, or another lane"),
-        (
-            "target: broker:1",
-            "{lane: orders, replication_factor: 1}",
-            "{brokers: 4}",
-            "orders has one replica, and two",
-        ),
-        (
-            "target: broker:1",
-            "{lane: orders, min_insync_replicas: 3, unclean_leader_election: true}",
-            "{brokers: 4}",
-            "expected min_insync_replicas below replication_factor",
-        ),
-    ],
-)
-def test_an_experiment_that_can_not_have_it_is_refused(fault: str, lanes: str, cluster: str, expected: str) -> None:
-    with pytest.raises(UsageFailure) as refused:
-        experiment(f"fault: reassignment, {fault}", lanes, cluster)
-    assert expected in str(refused.value)
-
-
 def test_while_a_replica_moves_a_fault_may_hit_one_more() -> None:
     lanes = "{lane: orders}, {lane: stays}"
     faults = faults_of(
@@ -197,27 +162,3 @@ def test_a_quorum_is_not_lost_by_it() -> None:
     during = ", {fault: kill, target: broker:1, at: 0.5, duration: 5}"
     found = faults_of("fault: reassignment, target: 'broker:2'", cluster=kraft, more=during)
     assert found == {"orders": ("kill", "session-expiry")}
-
-
-ZOOKEEPER = {"kafka_version": "3.9.1", "metadata_mode": "zookeeper"}
-KRAFT = {"kafka_version": "4.3.1", "metadata_mode": "kraft"}
-
-
-def lane(**keys: Any) -> Lane:
-    return Lane(**{"lane": "orders", "replication_factor": 2, "faults": ("session-expiry",), **ZOOKEEPER, **keys})
-
-
-def statuses(of: Lane) -> dict[Anomaly, Status]:
-    return {anomaly: answer.status for anomaly, answer in predict_cached(of).anomalies.items()}
-
-
-def with_one_more(of: Lane) -> Lane:
-    return replace(of, replication_factor=of.replication_factor + 1)
-
-
-@pytest.mark.parametrize("unclean", [False, True])
-@pytest.mark.parametrize("mode", [ZOOKEEPER, KRAFT], ids=["zookeeper", "kraft"])
-@pytest.mark.parametrize("client", [{"acks": "0"}, {"acks": "1"}, {}, {"idempotence": True}], ids=str)
-def test_one_replica_more_changes_no_answer(client: dict[str, Any], mode: dict[str, str], unclean: bool) -> None:
-    moved = lane(**client, **mode, unclean_leader_election=unclean)
-    assert statuses(moved) == statuses(with_one_more(moved))

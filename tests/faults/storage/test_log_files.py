@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault, build
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.target import Target
-from kafka_chaos.harness.experiment.file import parse_experiment
 from tests.faults.fakes import FakeCluster, FakeNode
 
 CHECKPOINTS = ("replication-offset-checkpoint", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
@@ -143,25 +141,3 @@ def test_a_broker_that_was_down_or_had_no_such_files_is_no_proof(cluster: FakeCl
     assert other.proof(cluster, (node,)).reason == reason
     fault.heal(cluster, (node,))
     assert node.running
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ("fault: truncated-segment, target: broker:1, bytes: 0", "expected at least 1"),
-        ("fault: corrupted-segment, target: broker:1, bytes: 15", "expected at least 16"),
-        ("fault: truncated-segment, target: broker:1, lane: ordres", "there is no lane ordres"),
-        ("fault: lost-index, target: zookeeper", "lost-index hits brokers, and no other server"),
-        ("fault: lost-checkpoint, target: broker:1, lane: orders", "has no such key"),
-    ],
-)
-def test_an_experiment_that_can_not_have_it_is_refused(entry: str, message: str) -> None:
-    with pytest.raises(UsageFailure, match=message):
-        parse_experiment(f"name: lost\nlanes: [{{lane: orders}}]\nschedule: [{{{entry}, at: 1}}]\n", "lost.yaml")
-
-
-def test_a_segment_is_not_cut_in_a_later_phase() -> None:
-    phase = "{phase: %s, lanes: [{lane: %s}], schedule: [{fault: truncated-segment, target: broker:1, at: 1}]}"
-    text = f"name: late\nphases:\n  - {phase % ('one', 'a')}\n  - {phase % ('two', 'b')}\n"
-    with pytest.raises(UsageFailure, match="put it into the first phase"):
-        parse_experiment(text, "late.yaml")

@@ -102,22 +102,6 @@ def share(hits: int, runs: int) -> Share:
     return Share([1] * hits + [0] * (runs - hits))
 
 
-@pytest.mark.parametrize(
-    ("hits", "runs", "low", "high"),
-    # The first four are from Newcombe (1998), Statistics in Medicine 17, table I, method 3.
-    [
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-        (20, 20, 0.8389, 1.0),
-        (0, 0, 0.0, 1.0),
-    ],
-)
-def test_the_interval_is_wilson_s(hits: int, runs: int, low: float, high: float) -> None:
-    assert share(hits, runs).interval == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
-
-
 def test_experiments_are_repeated_in_turn_until_the_next_run_would_not_fit(tmp_path: Path) -> None:
     runs = Runs([0] * 10)
     summary = nightly_of(tmp_path, runs, "a", "b", minutes=10).run()

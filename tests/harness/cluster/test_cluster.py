@@ -6,20 +6,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
-from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep
 from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, remove_run
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN
-from kafka_chaos.harness.cluster.node import Node
 from tests.harness.leftovers import left_of
 
 pytestmark = pytest.mark.cluster
@@ -61,41 +58,6 @@ def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[
     assert message is not None
     assert message.value() == b"before the kill"
     consumer.close()
-
-
-@pytest.mark.slow
-def test_an_ensemble_of_three_survives_the_loss_of_its_leader() -> None:
-    run_id = fresh_id("ensemble")
-    with Cluster(ClusterLayout(brokers=1, zookeepers=3), run_id=run_id) as running:
-        modes = {number: mode_of(node) for number, node in running.zookeepers.items()}
-        assert sorted(modes.values()) == ["follower", "follower", "leader"]
-        leader = next(node for number, node in running.zookeepers.items() if modes[number] == "leader")
-        leader.kill()
-        others = [node for node in running.zookeepers.values() if node is not leader]
-        wait_until(
-            lambda: sorted(map(mode_of, others)) == ["follower", "leader"], "the others to elect a leader", timeout=30
-        )
-        wait_until(lambda: running.registered_brokers() == {1}, "the broker to be registered", timeout=30)
-        admin = ClusterAdmin(running.bootstrap_servers)
-
-        def can_make_a_topic() -> bool:
-            # The broker answers with "unknown error" while its session moves to another ZooKeeper server.
-            if not admin.partitions("still-there"):
-                with suppress(ClusterFailure):
-                    admin.create_topic("still-there", replica_assignment=[[1]], configs={})
-            return bool(admin.partitions("still-there"))
-
-        wait_until(can_make_a_topic, "the broker to make a topic", timeout=30)
-        admin.await_full_isr(["still-there"])
-        running.start_again([leader])
-        wait_until(lambda: mode_of(leader) == "follower", "the third to follow again", timeout=30)
-    assert left_of(run_id) == []
-
-
-def mode_of(zookeeper: Node) -> str:
-    """A ZooKeeper server's mode; an empty text while it doesn't serve."""
-    _, answer = zookeeper.execute("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/2181 && echo srvr >&3 && cat <&3")
-    return next((line.split(": ")[1] for line in answer.splitlines() if line.startswith("Mode: ")), "")
 
 
 def test_a_broker_that_can_not_start_is_told_with_its_log_and_nothing_is_left() -> None:

@@ -1,7 +1,6 @@
 """Nothing makes a topic by asking for one, on brokers that create a topic for whoever asks (Kafka's default)."""
 
 import secrets
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +13,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.experiment.file import parse_experiment
-from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.run.attach import Attached, run_attached
-from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle, ProducerHandle
-from kafka_chaos.harness.workload.load import PhaseLoad
 
 # A cluster of its own, and by day no other test needs one that creates topics.
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -73,44 +69,3 @@ def test_administration_makes_nothing(creating: Cluster, observer: AdminClient) 
     with pytest.raises(ClusterFailure):
         admin.topic_config("missing", "retention.ms")
     assert topics(observer) == before
-
-
-def test_a_load_on_a_missing_topic_makes_nothing(creating: Cluster, observer: AdminClient, tmp_path: Path) -> None:
-    before = topics(observer)
-    load = phase_load(creating, tmp_path, {})
-    with load, pytest.raises(ClusterFailure, match="every lane to have a record acknowledged"):
-        load.await_first_acknowledgements(timeout=3)
-    assert topics(observer) == before
-
-
-def test_an_application_s_clients_make_nothing(creating: Cluster, observer: AdminClient, tmp_path: Path) -> None:
-    before = topics(observer)
-    asked = threading.Barrier(3, timeout=20)
-
-    def produce(handle: ProducerHandle) -> None:
-        client = handle.producer()
-        client.produce(handle.topic, b"a value")
-        client.poll(1)
-        asked.wait()
-
-    def consume(handle: ConsumerHandle) -> None:
-        client = handle.consumer()
-        client.subscribe([handle.topic])
-        client.poll(1)
-        asked.wait()
-
-    load = phase_load(creating, tmp_path, {"orders": Application(producer=produce, consumer=consume)})
-    with load:
-        asked.wait()
-    assert topics(observer) == before
-
-
-def phase_load(cluster: Cluster, folder: Path, applications: dict[str, Application]) -> PhaseLoad:
-    return PhaseLoad(
-        [LaneSpec(lane="orders", topic="missing", acks="1", replication_factor=1)],
-        bootstrap_servers=cluster.bootstrap_servers,
-        workload=WorkloadSpec(rate=100, settle_timeout=1),
-        run_directory=folder,
-        on_notice=lambda text: None,
-        applications=applications,
-    )

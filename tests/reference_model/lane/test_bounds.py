@@ -8,14 +8,11 @@ from itertools import permutations
 
 import pytest
 
-from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.reference_model import Lane
 from kafka_chaos.reference_model.lane.bounds import (
     keeps_too_much,
     keeps_what_is_common,
     pairs_of_logs,
-    shows,
     without_producer,
 )
 from kafka_chaos.reference_model.lane.exchanges import send
@@ -92,26 +89,6 @@ def in_order(one: Log, other: Log) -> tuple[Log, Log]:
 def test_truncation_to_the_last_common_epoch_keeps_what_is_common(variant: str, exact: bool) -> None:
     rule = PROTOCOLS[variant].truncation
     assert exact == all(keeps_what_is_common(rule, *logs) for logs in pairs_of_logs(5, Budget(10_000)))
-
-
-@pytest.mark.parametrize("kind", FAULT_KINDS)
-@pytest.mark.parametrize("unclean", [False, True])
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
-@pytest.mark.parametrize("acks", [pytest.param("1", marks=pytest.mark.slow), "all"])
-def test_one_entry_is_lost_as_it_is_among_others(kind: str, unclean: bool, version: str, acks: str) -> None:
-    lane = Lane(
-        lane="load",
-        acks=acks,
-        replication_factor=2,
-        min_insync_replicas=2,
-        unclean_leader_election=unclean,
-        kafka_version=version,
-        faults=(kind, kind),
-    )
-    alone, among_others = (
-        shows(Anomaly.TRUNCATED_READ, [lane], [load], without_producer, Budget(500_000)) for load in ((0, 1), (2, 1))
-    )
-    assert alone == among_others
 
 
 @pytest.mark.parametrize(

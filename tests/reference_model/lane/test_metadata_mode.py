@@ -6,7 +6,6 @@ from itertools import product
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane import membership
 from kafka_chaos.reference_model.lane.replication import ELECTIONS, elect
@@ -163,23 +162,3 @@ def test_what_an_eligible_former_leader_can_cost_is_permitted_to_acks_1(faults: 
         Anomaly.LOST_WRITE, Anomaly.DUPLICATE, Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH, Anomaly.REORDERED,
     }  # fmt: skip
     assert permitted(STOCK, *faults) >= revived
-
-
-@pytest.mark.parametrize(
-    ("key", "entry"),
-    [
-        ("metadata_mode", {"metadata_mode": "raft"}),
-        ("kafka_version", {"kafka_version": 4}),
-        ("kafka_version", {"kafka_version": "newest"}),
-        ("kafka_version", {"kafka_version": "4"}),
-        ("elr", {"elr": 1}),
-        ("elr", {"elr": True}),
-        ("elr", {"elr": True, "kafka_version": "3.9.1", "metadata_mode": "kraft"}),
-        ("metadata_mode", {"metadata_mode": "zookeeper", "kafka_version": "4.0.0"}),
-        ("metadata_mode", {"metadata_mode": "kraft", "kafka_version": "2.4.1"}),
-        ("kafka_version", {"kafka_version": "0.10.2.2", "idempotence": True}),
-    ],
-)
-def test_what_no_cluster_is_like_is_refused(key: str, entry: dict[str, object]) -> None:
-    with pytest.raises(LaneError, match=key):
-        Lane.from_json({"lane": "orders", **entry})

@@ -1,6 +1,5 @@
 """The cause of every lost, duplicated and overtaken record, and the evidence that it takes to name one."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,7 @@ import pytest
 from kafka_chaos.contract.events import LeaderElected, PartitionChanged, PartitionOffline
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import Timings
-from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
-from kafka_chaos.verification.inputs.documents.event_reader import read_events
 from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Change, Events, Phase
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -157,24 +154,6 @@ def test_retries_span_changes_of_the_leader_and_faults_and_brokers_recognise_tho
         Span(30 * MS, None, "retry: sent during fault k (kill)"),
     ]
     assert not found(FIRST, SECOND, faults=(PAUSE,), acks="all", idempotence=True).retries
-
-
-@pytest.mark.parametrize(
-    ("wrong", "why"),
-    [
-        ({"isr": 1}, "isr is 1, expected a list"),
-        ({"broker": True}, "broker is True, expected a whole number"),
-        ({"lane": "b"}, "lane: 'b' is not in lanes.json"),
-        ({"partition": 1}, "lane 'a' has no partition 1"),
-        ({"epoch": 1}, "leader_elected has no field 'epoch'"),
-    ],
-)
-def test_an_election_that_makes_no_sense_is_refused(tmp_path: Path, wrong: dict[str, Any], why: str) -> None:
-    event = {"ts_ns": 1, "type": "leader_elected", "lane": "a", "partition": 0, "broker": 1, "leader_epoch": 0}
-    path = tmp_path / "events.jsonl"
-    path.write_text(json.dumps({**event, "start_offset": 0, "isr": [1], **wrong}))
-    with pytest.raises(RunDirectoryError, match="line 1: " + why):
-        read_events(path, [Lane.from_json({"lane": "a"})])
 
 
 def planted(rows: Rows) -> Rows:

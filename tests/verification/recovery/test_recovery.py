@@ -15,7 +15,7 @@ from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly, Timings
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, TIMINGS_FILE
-from kafka_chaos.verification import LaneVerdict, RunDirectoryError
+from kafka_chaos.verification import LaneVerdict
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery.evidence import doubts
 from kafka_chaos.verification.tables.facts import LaneFacts
@@ -635,24 +635,6 @@ def test_an_old_directory_is_not_judged_for_recovery_and_says_so(tmp_path: Path,
     assert lane.ledger.recovery == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"format_version": 1, "lanes": {"b": {}}}', r"timings\.json: lanes\.b: no such lane"),
-        ('{"format_version": 1, "lanes": {"a": {}}}', r"timings\.json: lanes\.a: .*timings\.session_ms"),
-        ('{"format_version": 1, "lanes": {"a": {"sesion_ms": 1}}}', r"timings\.json: lanes\.a: .*sesion_ms"),
-        ('{"format_version": 1, "lanes": []}', r"timings\.json: lanes: expected an object of lanes"),
-    ],
-)
-def test_time_outs_that_nobody_can_have_are_refused(
-    tmp_path: Path, verified: Verified, text: str, message: str
-) -> None:
-    path = healthy().write(tmp_path / "run")
-    (path / "timings.json").write_text(text)
-    with pytest.raises(RunDirectoryError, match=message):
-        verified(path)
-
-
 @pytest.mark.parametrize("shift", [-500 * SECOND, 10**15])
 def test_when_a_run_took_place_changes_nothing(tmp_path: Path, verified: Verified, shift: int) -> None:
     rows = shrunk(silent(healthy(), 50, 110), 20, 120)
@@ -738,24 +720,6 @@ def test_records_are_awaited_after_the_load_as_long_as_their_producer_waits(tmp_
     assert "longest gap 125.0 s, with no end seen" in lane.reasons[0]
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"call": "sleep"}, "call: 'sleep'"),
-        ({"ended_ns": at(4)}, "in this order"),
-        ({"began_ns": at(6)}, "in this order"),
-        ({"lane": "b"}, "'b' is not in lanes.json"),
-    ],
-)
-def test_a_call_that_nobody_can_have_made_is_refused(
-    tmp_path: Path, verified: Verified, values: dict[str, Any], message: str
-) -> None:
-    call = {"lane": "a", "client": "a-0", "call": "send", "began_ns": at(5), "ended_ns": None, "error": None}
-    path = healthy().event("call_noted", **{**call, **values}, ts_ns=at(5.5)).write(tmp_path / "run")
-    with pytest.raises(RunDirectoryError, match=message):
-        verified(path)
-
-
 def test_what_a_client_says_of_its_time_outs_makes_its_bound(tmp_path: Path, verified: Verified) -> None:
     """Of two processes, the one that waits longer counts; an objective of the lane's own goes before both."""
     names = ("reconnect_ms", "retry_ms", "connect_ms", "request_ms", "fetch_ms")
@@ -772,14 +736,6 @@ def test_what_a_client_says_of_its_time_outs_makes_its_bound(tmp_path: Path, ver
     assert f"bound 20 s (recover_within 20 s; its time-outs allow {HANGING:g} s (session 3 s + " in lane.reasons[0]
     lane = judged(rows, tmp_path / "alone", verified, {**unknown, "recover_within_ms": 20_000})
     assert (found(lane), lane.not_judged.keys() & RecoveryAnomaly) == ({PRODUCER: 1}, set())
-
-
-@pytest.mark.parametrize("timeouts", [{"request": 1}, {"request_ms": -1}, {"recover_within_ms": 1}])
-def test_time_outs_that_no_client_has_are_refused(tmp_path: Path, verified: Verified, timeouts: dict[str, int]) -> None:
-    started = {"lane": "a", "role": "producer", "client": "service", "version": "1", "timeouts": timeouts}
-    path = healthy(client="own").event("client_started", **started, ts_ns=at(0)).write(tmp_path / "run")
-    with pytest.raises(RunDirectoryError, match="timeouts: milliseconds were expected"):
-        verified(path)
 
 
 def loaded(rows: Rows, until: float = SECONDS) -> Rows:

@@ -85,19 +85,6 @@ def test_the_outcomes_are_the_same(
 
 
 @pytest.mark.slow
-def test_all_ways_lead_to_the_same_outcome_and_no_run_is_judged_alike_for_nothing(expected: dict[str, Any]) -> None:
-    for name, outcomes in expected.items():
-        assert outcomes.get("uri", outcomes["path"]) == outcomes["path"], name
-        if "frames" in outcomes and name not in ("hide", "duplicate"):
-            assert outcomes["frames"] == outcomes["path"], name
-    verdicts = {name: outcomes["path"].get("verdict", "refused") for name, outcomes in expected.items()}
-    assert verdicts.pop("conforming") == "conforms"
-    assert {verdicts.pop(name) for name in ("truncate", "null")} == {"refused"}
-    assert verdicts.pop("hide") == "unknown"
-    assert "conforms" not in set(verdicts.values())
-
-
-@pytest.mark.slow
 def test_a_session_without_java_objects_judges_the_same(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,10 +19,9 @@ from generated_histories import LaneShape, lane_tables, write_run
 
 import kafka_chaos
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.verification import RunDirectoryError, verify
+from kafka_chaos.verification import verify
 from kafka_chaos.verification.cli import verify_command
 from kafka_chaos.verification.inputs.file_systems.storage import HadoopPath, is_remote, run_path, write_text
-from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.verification.samples.run_dirs import read_cases, rows_of
 
 pytestmark = pytest.mark.spark
@@ -103,18 +102,6 @@ def test_a_run_directory_on_another_file_system(tmp_path: Path, viewfs: str, spa
     assert read_cases(folder) == findings
     assert here.lane("a").count("lost_write") == 1  # type: ignore[arg-type]
     assert [path.name for path in folder.iterdir() if path.name.startswith((".findings", ".verdict"))] == []
-
-
-@pytest.mark.slow
-def test_bad_input_on_another_file_system_is_refused_by_name(tmp_path: Path, viewfs: str, spark: Any) -> None:
-    folder = lossy(tmp_path / "run")
-    file = next((folder / "consumed").glob("*.parquet"))
-    file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(RunDirectoryError, match="not a whole Parquet file") as refusal:
-        open_run(run_path(f"{viewfs}/run", spark))
-    assert refusal.value.path == f"{viewfs}/run/consumed/{file.name}"
-    with pytest.raises(RunDirectoryError, match="no such directory"):
-        open_run(run_path(f"{viewfs}/nowhere", spark))
 
 
 # ------------------------------------------------------- a standalone cluster

@@ -1,7 +1,6 @@
 """Events are read field by field; one that makes no sense is refused."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +131,8 @@ def test_preconditions_of_known_defects(tmp_path: Path) -> None:
         (None, ("librdkafka", "2.16.0"), []),
         ("java 3.9.1", ("java", "2.0.0"), ["its producer says that it is java 2.0.0, lanes.json java 3.9.1"]),
         ("kafkajs 2.2.4", ("java", "3.9.1"), ["its producer says that it is java 3.9.1, lanes.json kafkajs 2.2.4"]),
+        ("java", ("sarama", "1.0"), ["its producer says that it is sarama 1.0, lanes.json java"]),
+        ("own thing", ("sarama", "1.0"), []),
     ],
 )
 def test_a_client_is_what_it_says(tmp_path: Path, client: str | None, said: tuple[str, str], doubts: list[str]) -> None:
@@ -203,6 +204,10 @@ FAULT = {"type": "fault_requested", "fault_id": "k"}
 MET = {"type": "defect_precondition", "defect": "librdkafka-4953", "lane": "a", "evidence": "timed out"}
 FAILED = {"type": "client_failed", "lane": "a", "role": "producer", "problem": "died"}
 MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0, "high_watermark": 1}
+LEADER = {"broker": 1, "leader_epoch": 0, "start_offset": 0, "isr": [1]}
+ELECTED = {"type": "leader_elected", "lane": "a", "partition": 0, **LEADER}
+CALLED = {"type": "call_noted", "lane": "a", "client": "a-0", "call": "send", "began_ns": 5, "ts_ns": 5}
+STARTED = {"type": "client_started", "lane": "a", "role": "producer", "client": "service", "version": "1"}
 
 
 @pytest.mark.parametrize(
@@ -254,6 +259,18 @@ MARK = {"type": "high_watermark", "lane": "a", "partition": 0, "leader_epoch": 0
         ({**FAILED, "lane": "c"}, "lane: 'c' is not in lanes.json"),
         ({**FAILED, "problem": ""}, "problem is '', expected a text"),
         ({**FAILED, "role": 3}, "role is 3, expected text"),
+        ({**ELECTED, "isr": 1}, "isr is 1, expected a list"),
+        ({**ELECTED, "broker": True}, "broker is True, expected a whole number"),
+        ({**ELECTED, "lane": "c"}, "lane: 'c' is not in lanes.json"),
+        ({**ELECTED, "partition": 2}, "lane 'a' has no partition 2"),
+        ({**ELECTED, "epoch": 1}, "leader_elected has no field 'epoch' ("),
+        ({**CALLED, "call": "sleep"}, "call: 'sleep'"),
+        ({**CALLED, "ended_ns": 4}, "in this order"),
+        ({**CALLED, "began_ns": 6}, "in this order"),
+        ({**CALLED, "lane": "c"}, "'c' is not in lanes.json"),
+        ({**STARTED, "timeouts": {"request": 1}}, "timeouts: milliseconds were expected"),
+        ({**STARTED, "timeouts": {"request_ms": -1}}, "timeouts: milliseconds were expected"),
+        ({**STARTED, "timeouts": {"recover_within_ms": 1}}, "timeouts: milliseconds were expected"),
     ],
 )
 def test_an_event_that_makes_no_sense_is_refused(tmp_path: Path, event: dict[str, Any], problem: str) -> None:
@@ -262,7 +279,7 @@ def test_an_event_that_makes_no_sense_is_refused(tmp_path: Path, event: dict[str
     text = str(refused.value)
     assert text.startswith(f"{tmp_path}/events.jsonl: line 2: ")
     said = text.partition(": line 2: ")[2]
-    assert said.startswith(problem) or said.endswith(problem)
+    assert problem in said
 
 
 def test_a_fault_that_is_proven_twice_has_all_that_showed_it_and_both_times(tmp_path: Path) -> None:
@@ -272,18 +289,6 @@ def test_a_fault_that_is_proven_twice_has_all_that_showed_it_and_both_times(tmp_
     )
     (fault,) = found.faults or ()
     assert (fault.shown, fault.applied, fault.proven) == (("one", "two"), [7, 2], [1, 2])
-
-
-@pytest.mark.parametrize(
-    ("client", "doubted"), [("java", True), ("java 1.0", True), ("sarama", False), ("own thing", False), (None, False)]
-)
-def test_a_client_that_says_it_is_another_one_is_doubted(tmp_path: Path, client: str | None, doubted: bool) -> None:
-    path = tmp_path / "events.jsonl"
-    event = {"type": "client_started", "lane": "a", "role": "producer", "client": "sarama", "version": "1.0"}
-    path.write_text(json.dumps({"ts_ns": 1, **event}))
-    found = read_events(path, [replace(LANES[0], client=client), *LANES[1:]])
-    expected = [f"its producer says that it is sarama 1.0, lanes.json {client}"] if doubted else []
-    assert list(found.doubts["a"]) == expected
 
 
 @pytest.mark.parametrize("line", ["nonsense", "[]", "3"])

@@ -1,0 +1,53 @@
+"""Experiments whose faults of partitions, sessions and files can not be: each is refused with what was expected."""
+
+import pytest
+
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.harness.experiment.file import parse_experiment
+
+ORDERS, KRAFT, FOUR = "{lane: orders}", "{metadata_mode: kraft}", "{brokers: 4}"
+LOOP = f"{ORDERS}, {{lane: doubled, loop: {{source: orders}}}}"
+UNCLEAN = "{lane: orders, min_insync_replicas: 3, unclean_leader_election: true}"
+
+
+@pytest.mark.parametrize(
+    ("fault", "lanes", "cluster", "expected"),
+    [
+        ("leader-transfer, target: leader(orders)", ORDERS, "{kafka_version: 2.0.0}", "expected Kafka 2.4 or later"),
+        ("leader-transfer, target: zookeeper", ORDERS, "{}", "leader-transfer hits brokers, and no other server"),
+        ("leader-transfer, target: leader(orders), lane: ordres", ORDERS, "{}", "there is no lane ordres"),
+        ("controller-move, target: controller", ORDERS, KRAFT, "pause it, isolate it or kill it"),
+        ("controller-move, target: 'zookeeper:1'", ORDERS, "{}", "controller-move hits brokers, and no other server"),
+        ("session-expiry, target: 'broker:1'", ORDERS, KRAFT, "hold their heartbeats"),
+        ("session-expiry, target: zookeeper", ORDERS, "{}", "session-expiry hits brokers, and no other server"),
+        ("reassignment, target: leader(orders)", ORDERS, "{brokers: 4, kafka_version: 2.0.0}", "expected Kafka 2.4 or"),
+        ("reassignment, target: zookeeper", ORDERS, FOUR, "hits brokers, and no other server"),
+        ("reassignment, target: leader(orders), lane: ordres", ORDERS, FOUR, "there is no lane ordres"),
+        ("reassignment, target: leader(orders)", ORDERS, "{}", "the 3 replicas of lane orders have no place on the 3"),
+        ("reassignment, target: 'brokers:1,2'", ORDERS, FOUR, "expected 5 brokers, or another lane"),
+        ("reassignment, target: broker:1", "{lane: orders, replication_factor: 1}", FOUR, "orders has one replica"),
+        ("reassignment, target: broker:1", UNCLEAN, FOUR, "expected min_insync_replicas below replication_factor"),
+        ("partition-growth, target: all", ORDERS, "{kafka_version: 0.11.0.3}", "expected Kafka 1.0 or later"),
+        ("partition-growth, target: all, add: 0", ORDERS, "{}", "expected at least 1, got 0"),
+        ("partition-growth, target: all, add: 1000", ORDERS, "{}", "1001 partitions: expected 1000 at most"),
+        ("partition-growth, target: all, lane: ordres", ORDERS, "{}", "there is no lane ordres"),
+        ("partition-growth, target: all", LOOP, "{}", "the loop of lane doubled writes to the partitions that its"),
+        ("truncated-segment, target: broker:1, bytes: 0", ORDERS, "{}", "expected at least 1"),
+        ("corrupted-segment, target: broker:1, bytes: 15", ORDERS, "{}", "expected at least 16"),
+        ("truncated-segment, target: broker:1, lane: ordres", ORDERS, "{}", "there is no lane ordres"),
+        ("lost-index, target: zookeeper", ORDERS, "{}", "lost-index hits brokers, and no other server"),
+        ("lost-checkpoint, target: broker:1, lane: orders", ORDERS, "{}", "has no such key"),
+    ],
+)
+def test_a_fault_that_can_not_be_is_refused(fault: str, lanes: str, cluster: str, expected: str) -> None:
+    text = f"name: refused\ncluster: {cluster}\nlanes: [{lanes}]\nschedule: [{{fault: {fault}, at: 1}}]\n"
+    with pytest.raises(UsageFailure) as refused:
+        parse_experiment(text, "refused.yaml")
+    assert expected in str(refused.value)
+
+
+def test_a_segment_is_not_cut_in_a_later_phase() -> None:
+    phase = "{phase: %s, lanes: [{lane: %s}], schedule: [{fault: truncated-segment, target: broker:1, at: 1}]}"
+    text = f"name: late\nphases:\n  - {phase % ('one', 'a')}\n  - {phase % ('two', 'b')}\n"
+    with pytest.raises(UsageFailure, match="put it into the first phase"):
+        parse_experiment(text, "late.yaml")
