@@ -1,4 +1,4 @@
-"""Transactions, groups, versions and clients of a lane: read, written back, and refused where no lane could have them."""
+"""What a lane may be: transactions, groups, versions and clients; read, written back, and refused by its key."""
 
 from typing import Any
 

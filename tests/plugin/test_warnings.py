@@ -25,6 +25,7 @@ print(len(names))
 """
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported_where_warnings_are_errors() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", IMPORT_EVERYTHING], capture_output=True, text=True, check=False

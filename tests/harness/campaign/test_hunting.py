@@ -260,6 +260,7 @@ def test_what_is_forbidden_in_a_run_alone_is_a_finding_to_hunt_for_too() -> None
     assert found == [("a:lost_write", True), ("a:phantom", True), ("a:duplicate", False)]
 
 
+@pytest.mark.slow
 def test_random_schedules_draw_every_kind_that_the_machine_and_the_cluster_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -34,7 +34,9 @@ OF_THE_LOG = {A.NEVER_DELIVERED, A.REDELIVERED_AFTER_ACCEPT, A.ARCHIVED_EARLY, A
         # Each crash may cost two deliveries.
         ({"share": Share(delivery_limit=10, crashes=4)}, set()),
         ({"share": Share(delivery_limit=10, crashes=5)}, {A.NEVER_DELIVERED}),
-        ({**UNCLEAN, "faults": ("pause", "kill")}, {A.DELIVERED_TO_TWO, *OF_THE_LOG}),
+        pytest.param(
+            {**UNCLEAN, "faults": ("pause", "kill")}, {A.DELIVERED_TO_TWO, *OF_THE_LOG}, marks=pytest.mark.slow
+        ),
         # The state topic has two replicas in sync at least: two brokers have to lose their power.
         (
             {"replication_factor": 1, "min_insync_replicas": 1, "faults": ("power-loss",)},

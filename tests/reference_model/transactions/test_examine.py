@@ -26,9 +26,8 @@ def test_a_larger_scope_breaks_nothing_either(rules: Rules, delayed: int, failov
     assert (search.complete, first) == (True, {})
 
 
-@pytest.mark.parametrize(
-    "partitions", [1, pytest.param(2, marks=pytest.mark.slow)], ids=["one partition", "two partitions"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [1, 2], ids=["one partition", "two partitions"])
 def test_producers_beside_each_other_are_not_isolated(partitions: int) -> None:
     """Kafka promises atomicity and order per producer: writes of concurrent transactions interleave."""
 

@@ -42,7 +42,7 @@ def test_every_anomaly_of_transactions_is_answered_and_explained_where_there_are
     "changes",
     [
         *({"faults": (fault,)} for fault in ("kill", "stop", "pause", "partition", "session-expiry")),
-        {"transactional": Transactional(size=1, producers=2)},
+        pytest.param({"transactional": Transactional(size=1, producers=2)}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
