@@ -1,22 +1,19 @@
 """Each fault on real containers: it bites, it proves so, it heals, and injecting or healing twice does nothing more."""
 
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.network.packet_filter import chain_name
-from kafka_chaos.faults.network.partition import Isolate, Partition
+from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
-from tests.faults.fakes import Notes, hit_by, hit_twice_by
+from tests.faults.fakes import hit_by, hit_twice_by
 from tests.faults.on_brokers import proof_of
 
 pytestmark = pytest.mark.cluster
@@ -98,37 +95,3 @@ def test_a_broker_cut_off_from_the_others(direction: str, topic: str, view: Clus
     assert set(packets) == {f"{chain_name(fault)}-{way}" for way in ("in", "out") if direction in ("both", way)}
     fault.heal(view, nodes)
     assert chain_name(fault) not in nodes[0].must_execute("iptables", "-w", "-S")
-
-
-@pytest.mark.slow
-def test_an_isolated_broker_is_reached_by_nobody(topic: str, view: ClusterView, cluster: Cluster) -> None:
-    fault = Isolate(target=Target.parse("broker:1"))
-    nodes = fault.target.resolve(view, 0)
-    assert _answers_api_versions(cluster, 1)
-    fault.inject(view, nodes)
-    fault.inject(view, nodes)
-    assert proof_of(fault, view).took_effect
-    assert not _answers_api_versions(cluster, 1)
-    fault.heal(view, nodes)
-    fault.heal(view, nodes)
-    assert not fault.proof(view, nodes).took_effect
-    wait_until(lambda: _answers_api_versions(cluster, 1), "the broker to answer", timeout=15)
-    wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=15)
-
-
-@pytest.mark.slow
-def test_faults_of_a_schedule_overlap_and_all_end(topic: str, view: ClusterView, cluster: Cluster) -> None:
-    faults = [
-        Stop(target=Target.parse("brokers:1,2"), at=0.0, duration=4.0),
-        Partition(target=Target.parse("broker:3"), at=0.5, duration=2.0),
-        Kill(target=Target.parse("broker:2"), at=5.0, duration=3.0),
-        Pause(target=Target.parse("zookeeper"), at=1.0, duration=0.5),
-    ]
-    notes = Notes()
-    with Injector(view, notes, seed=1) as injector:
-        injector.run(faults, start=time.monotonic(), cancelled=threading.Event())
-    # Only the second fault of broker 2 may have to wait: until the first has started it again.
-    assert sorted(notes.late)[-2] < 1.0
-    assert sum("proven" in line for line in notes.lines) == sum("healed" in line for line in notes.lines) == 4
-    assert not [line for line in notes.lines if "not proven" in line]
-    wait_until(lambda: len(cluster.registered_brokers()) == 3, "all brokers to register again", timeout=15)

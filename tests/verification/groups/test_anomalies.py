@@ -1,6 +1,5 @@
 """The anomalies of groups and loops: Spark and the oracle agree, and planted ones are found alone."""
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +12,6 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.groups import GroupAnomaly
-from kafka_chaos.verification import verify_frames
-from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.verification.oracle.groups import FOUND
 from tests.verification.samples.engines import Verified, counted, verified_by_both
 from tests.verification.samples.planted_groups import PLANTS, Histories, Plant, clean, expected
@@ -85,19 +82,6 @@ def test_what_took_no_time_is_no_stray_value(
     schema, (first, *rows) = pq.read_schema(file), pq.read_table(file).to_pylist()
     pq.write_table(pa.Table.from_pylist([{**first, end: first[begin]}, *rows], schema=schema), file)
     verified(run_dir)
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_frames_are_judged_like_files(tmp_path: Path, spark: Any) -> None:
-    run_dir = write(tmp_path / "run", clean())
-    names = ("produced", "consumed", "log", "replicas", "transactions", "assignments", "commits")
-    frames = {name: spark.read.parquet(str(run_dir / name)) for name in names}
-    verdict = verify_frames(**frames, lanes=open_run(run_dir).lanes, metadata=run_dir)
-    assert {lane.lane: lane.reasons for lane in verdict.lanes} == dict.fromkeys(["in", "exact", "out", "once"], ())
-    ledger = verdict.lane("in").to_json()["ledger"]["groups"]
-    assert [(one["group"], one["reads"], one["processed"]) for one in ledger] == [("in-group", "in", 12)]
-    assert json.loads(json.dumps(ledger))[0]["partitions"][0]["final"] == 6
 
 
 def test_every_anomaly_is_planted_and_looked_for() -> None:

@@ -411,22 +411,6 @@ def test_an_imported_log_is_verified(tmp_path: Path, place: Callable[[Path], str
     assert lane.verdict.value == "violation"
 
 
-def recounted(lines: list[str]) -> list[str]:
-    """The output of VerifiableConsumer, with the summaries that it would give of these reads of one partition."""
-    told, offsets = [], list[int]()
-    for line in lines:
-        event = json.loads(line)
-        if event["name"] == "record_data":
-            offsets.append(event["offset"])
-        elif event["name"] == "records_consumed":
-            summary = {"count": len(offsets), "minOffset": min(offsets), "maxOffset": max(offsets)}
-            event["count"] = len(offsets)
-            event["partitions"] = [{**entry, **summary} for entry in event["partitions"]]
-            offsets.clear()
-        told.append(json.dumps(event))
-    return told
-
-
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_real_output_of_the_verifiable_tools(
