@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -32,56 +34,54 @@ _WIDTH = 120
 
 @dataclass(frozen=True)
 class Side:
-    """The lanes of one side, the affected one or the control, on their cluster."""
+    """The lanes of one side of a defect, the affected one or the control, and the software that they ran on."""
 
     name: str
     software: str
     lanes: tuple[LaneVerdict, ...]
-    expected: Collection[str]
-    """The anomalies that the defect can show as."""
-    reason: str | None = None
-    """Part of the reason for which a lane with the defect is unknown."""
+    head: DefectSpec
 
     @property
     def verdict(self) -> Verdict:
         """The gravest verdict of its lanes."""
         return Verdict.gravest(lane.verdict for lane in self.lanes)
 
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """How often each anomaly was found in its lanes, forbidden or not."""
-        names = dict.fromkeys(anomaly for lane in self.lanes for anomaly in lane.anomalies if lane.count(anomaly))
-        return {name.value: sum(lane.count(name) or 0 for lane in self.lanes) for name in names}
-
-    @property
-    def shows_it(self) -> bool:
-        """Whether a lane has one of the defect's anomalies, or is unknown for the defect's reason."""
-        return any(name in self.counts for name in self.expected) or self.unknown_for_it
+    def counts(self, *, forbidden: bool = False) -> Mapping[str, int]:
+        """How often each anomaly was found in its lanes, or each that was forbidden there."""
+        found: Counter[str] = Counter()
+        for lane in self.lanes:
+            for anomaly in lane.anomalies:
+                if not forbidden or lane.judged_by(anomaly) == Status.FORBIDDEN:
+                    found[anomaly.value] += lane.count(anomaly) or 0
+        return +found
 
     @property
     def unknown_for_it(self) -> bool:
         """Whether a lane is unknown for the defect's reason."""
-        unknown = [lane for lane in self.lanes if lane.verdict == Verdict.UNKNOWN]
-        return self.reason is not None and any(self.reason in why for lane in unknown for why in lane.reasons)
+        reasons = [why for lane in self.lanes if lane.verdict == Verdict.UNKNOWN for why in lane.reasons]
+        return self.head.reason is not None and any(self.head.reason in why for why in reasons)
+
+    @property
+    def shows_it(self) -> bool:
+        """Whether a lane has one of the defect's anomalies, or is unknown for the defect's reason."""
+        return any(name in self.counts() for name in self.head.anomalies) or self.unknown_for_it
 
     @property
     def violates_otherwise(self) -> bool:
         """Whether it is a violation that the defect does not account for."""
-        forbidden = {
-            anomaly
-            for lane in self.lanes
-            for anomaly in lane.anomalies
-            if lane.count(anomaly) and lane.judged_by(anomaly) == Status.FORBIDDEN
-        }
-        return self.verdict == Verdict.VIOLATION and (not self.shows_it or not forbidden <= set(self.expected))
+        others = self.counts(forbidden=True).keys() - set(self.head.anomalies)
+        return self.verdict == Verdict.VIOLATION and (not self.shows_it or bool(others))
 
     @property
     def described(self) -> str:
         """Its verdict and what was found, in one line."""
-        found = ", ".join(f"{name} {count:,}" for name, count in self.counts.items())
-        named = dict.fromkeys(defect for lane in self.lanes for defect in lane.known_defects)
-        words = [str(self.verdict), *([found] if found else []), *([f"named: {', '.join(named)}"] if named else [])]
-        words += [self.reason] if self.reason is not None and self.unknown_for_it else []
+        words = [str(self.verdict)]
+        if found := ", ".join(f"{name} {count:,}" for name, count in self.counts().items()):
+            words.append(found)
+        if named := ", ".join(dict.fromkeys(defect for lane in self.lanes for defect in lane.known_defects)):
+            words.append(f"named: {named}")
+        if self.unknown_for_it:
+            words.append(f"{self.head.reason}")
         return f"{self.name} ({self.software}): {'; '.join(words)}"
 
 
@@ -94,35 +94,25 @@ class Shown:
     control: Side
 
     @property
-    def is_shown(self) -> bool:
-        """Whether the affected side has the defect, and the control side conforms without it."""
-        known = self.affected.verdict != Verdict.UNKNOWN or self.affected.unknown_for_it
-        affected = self.affected.shows_it and known
+    def exit_code(self) -> ExitCode:
+        """0 shown on the affected side alone; 1 a violation that the defect does not account for; 2 neither."""
+        if self.affected.violates_otherwise or self.control.verdict == Verdict.VIOLATION:
+            return ExitCode.VIOLATION
+        affected = self.affected.shows_it and (self.affected.verdict != Verdict.UNKNOWN or self.affected.unknown_for_it)
         control = self.control.verdict == Verdict.CONFORMS and not self.control.shows_it
-        return affected and control and not self.affected.violates_otherwise
+        return ExitCode.CONFORMS if affected and control else ExitCode.UNKNOWN
 
     @property
-    def exit_code(self) -> ExitCode:
-        """0 shown; 1 a violation that the defect does not account for; 2 neither."""
-        if self.is_shown:
-            return ExitCode.CONFORMS
-        unexpected = self.affected.violates_otherwise or self.control.verdict == Verdict.VIOLATION
-        return ExitCode.VIOLATION if unexpected else ExitCode.UNKNOWN
+    def is_shown(self) -> bool:
+        """Whether the affected side has the defect, and the control side conforms without it."""
+        return self.exit_code == ExitCode.CONFORMS
 
     @property
     def lines(self) -> list[str]:
         """Both verdicts, and whether the defect was shown."""
-        said = "is shown" if self.is_shown else "is not shown"
         why = ", but for a violation that it does not account for" if self.exit_code == ExitCode.VIOLATION else ""
-        return [self.affected.described, self.control.described, f"{self.defect} {said}{why}"]
-
-    def to_json(self) -> dict[str, Any]:
-        """The form of `known ID --json`."""
-        sides = {
-            side.name: {"software": side.software, "verdict": side.verdict, "anomalies": side.counts}
-            for side in (self.affected, self.control)
-        }
-        return {"defect": self.defect, "shown": self.is_shown, **sides}
+        said = f"{self.defect} {'is shown' if self.is_shown else 'is not shown'}{why}"
+        return [self.affected.described, self.control.described, said]
 
 
 def known_defects(folder: Path = KNOWN) -> dict[str, tuple[Path, DefectSpec]]:
@@ -155,7 +145,7 @@ def show(path: Path, run: Callable[[Experiment], RunVerdict]) -> Shown:
         clients = {spec.lane: spec.client for _, spec, _ in experiment.lanes()}
         using = [f"{lane.lane}: {clients[lane.lane]}" for lane in lanes] if head.lanes else []
         software = "; ".join([f"Kafka {experiment.cluster.kafka_version}", *using])
-        return Side(name, software, lanes, head.anomalies, head.reason)
+        return Side(name, software, lanes, head)
 
     first = run(affected).lanes
     if control is None:
@@ -170,7 +160,7 @@ def show(path: Path, run: Callable[[Experiment], RunVerdict]) -> Shown:
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True,
               help="Where to make run directories.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the table, or both verdicts, as JSON and nothing else.")
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
 @ENGINE
 def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -> None:
     """List known defects of brokers and clients, or run the experiment of each ID and its control.
@@ -189,27 +179,23 @@ def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -
     if not ids:
         _print_table(defects, as_json)
         return
-    codes = []
-    for id in ids:
-        shown = show(defects[by_id[id.lower()]][0], _runner(out, Engine(engine), quiet=as_json))
-        click.echo(json.dumps(shown.to_json()) if as_json else "\n".join(shown.lines))
-        codes.append(shown.exit_code)
-    sys.exit(next((code for code in (ExitCode.VIOLATION, ExitCode.UNKNOWN) if code in codes), ExitCode.CONFORMS))
-
-
-def _runner(out: Path, engine: Engine, *, quiet: bool) -> Callable[[Experiment], RunVerdict]:
-    from functools import partial
-
+    if as_json:
+        raise UsageFailure("--json: expected without an ID; the run directories have verdict.json")
     from kafka_chaos.harness.cli.run_command import run_in_terminal
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.run.runner import run_experiment
 
     def run(experiment: Experiment) -> RunVerdict:
         check_output(out, experiment)
-        prepared = partial(run_experiment, experiment, root=out, engine=engine)
-        return (prepared(listeners=()) if quiet else run_in_terminal(prepared, ())).verdict
+        prepared = partial(run_experiment, experiment, root=out, engine=Engine(engine))
+        return run_in_terminal(prepared, ()).verdict
 
-    return run
+    codes = set()
+    for id in ids:
+        shown = show(defects[by_id[id.lower()]][0], run)
+        click.echo("\n".join(shown.lines))
+        codes.add(shown.exit_code)
+    sys.exit(next((code for code in (ExitCode.VIOLATION, ExitCode.UNKNOWN) if code in codes), ExitCode.CONFORMS))
 
 
 def _print_table(defects: Mapping[str, tuple[Path, DefectSpec]], as_json: bool) -> None:

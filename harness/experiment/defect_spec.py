@@ -7,15 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from kafka_chaos.contract.lane.families import ALL_ANOMALIES
+from kafka_chaos.contract.lane.families import anomaly_named
 from kafka_chaos.harness.experiment.cluster_spec import KafkaVersion
 from kafka_chaos.harness.experiment.values import Spec
-
-
-def _anomaly(name: str) -> str:
-    if name not in ALL_ANOMALIES:
-        raise ValueError("expected the name of an anomaly (docs/anomalies.md)")
-    return name
 
 
 def _ticket(address: str) -> str:
@@ -43,7 +37,7 @@ class DefectSpec(Spec):
     borders: Literal["shown", "source", "change log", "ticket"] = Field(
         description="how these versions are known: from runs here, the source at the tags, the change log or the ticket"
     )
-    anomalies: tuple[Annotated[str, AfterValidator(_anomaly)], ...] = Field(
+    anomalies: tuple[Annotated[str, AfterValidator(anomaly_named)], ...] = Field(
         default=(), strict=False, description="the anomalies that it can show as, each enough by itself"
     )
     reason: str | None = Field(
