@@ -47,6 +47,23 @@ _MOST_ROWS = 100_000
 _TIMEOUT = 120.0
 
 
+def _read_log(
+    lane: LaneSpec, configs: Mapping[str, object], starts: Mapping[int, int], ends: Mapping[int, int], folder: Path
+) -> None:
+    """Read a lane's records from offsets `starts` up to (excluding) `ends` into `folder`. `configs`: the client's."""
+    usual = {"group.id": "kafka-chaos-log", "log_level": 0}
+    reads = {"auto.offset.reset": "error", "enable.partition.eof": True, "isolation.level": "read_uncommitted"}
+    consumer = new_client(Consumer, {**usual, **configs, **reads, "enable.auto.commit": False})
+    writer, codec = HistoryWriter(folder), IdentityCodec(lane.lane)
+    try:
+        messages = _messages(consumer, lane.topic_name, starts, ends)
+        while rows := [_row(lane.lane, codec, message) for message in islice(messages, _MOST_ROWS)]:
+            writer.write(pa.Table.from_pylist(rows, schema=LOG_SCHEMA))
+    finally:
+        consumer.close()
+        writer.close()
+
+
 def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Message]:
     left = {number for number, end in ends.items() if end > starts[number]}
     consumer.assign([TopicPartition(topic, number, starts[number]) for number in sorted(left)])
@@ -158,19 +175,7 @@ class _Stages:
         for _, lane, _ in run.experiment.lanes():
             ends = self.admin.end_offsets(lane.lane, range(lane.partitions))
             configs = {**self.cluster.client_configs, "bootstrap.servers": self.cluster.bootstrap_servers}
-            # Read a lane's records from offsets `starts` up to (excluding) `ends` into `folder`. `configs`: the
-            # client's.
-            usual = {"group.id": "kafka-chaos-log", "log_level": 0}
-            reads = {"auto.offset.reset": "error", "enable.partition.eof": True, "isolation.level": "read_uncommitted"}
-            consumer = new_client(Consumer, {**usual, **configs, **reads, "enable.auto.commit": False})
-            writer, codec = HistoryWriter(run.directory.path / "log"), IdentityCodec(lane.lane)
-            try:
-                messages = _messages(consumer, lane.topic_name, starts[lane.lane], ends)
-                while rows := [_row(lane.lane, codec, message) for message in islice(messages, _MOST_ROWS)]:
-                    writer.write(pa.Table.from_pylist(rows, schema=LOG_SCHEMA))
-            finally:
-                consumer.close()
-                writer.close()
+            _read_log(lane, configs, starts[lane.lane], ends, run.directory.path / "log")
 
     def _load(self, phase: PhaseSpec, starts: Mapping[str, Mapping[int, int]]) -> None:
         run = self.run
