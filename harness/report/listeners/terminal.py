@@ -5,6 +5,7 @@ a CI log stays readable.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
@@ -29,6 +30,8 @@ from kafka_chaos.harness.report.pages import label, lateness
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 
 STYLES = {Verdict.CONFORMS: "green", Verdict.UNKNOWN: "yellow", Verdict.VIOLATION: "bold red"}
+_MOST_MOVES = 8
+"""When a broker dies, each of its partitions has another leader: so many are named, and the rest is counted."""
 
 
 class TerminalListener:
@@ -46,6 +49,7 @@ class TerminalListener:
         self._live: Live | None = None
         self._kinds: dict[str, str] = {}
         self._met: set[tuple[str, str]] = set()
+        self._moves: list[str] = []
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -63,13 +67,26 @@ class TerminalListener:
         """Print one event."""
         self._view.see(event)
         text, *more = self._lines(event) if self._prints else ("",)
+        if text and isinstance(event, event_types.LeaderChanged):
+            self._moves.append(f"{_broker(event.before)} → {_broker(event.leader)}")
+            if len(self._moves) > _MOST_MOVES:
+                return
+        elif text or isinstance(event, event_types.Progress):
+            further = Counter(self._moves[_MOST_MOVES:])
+            self._moves = []
+            if further:
+                moves = ", ".join(f"{move} ({count})" for move, count in further.items())
+                self._print(event, f"leaders of {counted(further.total(), 'further partition')}: {moves}")
         if text:
-            self._console.print(f"[dim]{(event.ts_ns - self._start) / 1e9:6.1f} s[/dim]  {text}", highlight=False)
+            self._print(event, text)
         for line in more:
             self._console.print(f"          {escape(line)}", highlight=False)
         if text and self._live is not None:
             # A fault may be over before the view is drawn the next time.
             self._live.refresh()
+
+    def _print(self, event: Event, text: str) -> None:
+        self._console.print(f"[dim]{(event.ts_ns - self._start) / 1e9:6.1f} s[/dim]  {text}", highlight=False)
 
     def _is_first(self, event: event_types.DefectPrecondition) -> bool:
         """Whether the lane has not met the defect before: a producer may do so hundreds of times."""

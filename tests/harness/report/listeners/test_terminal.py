@@ -58,6 +58,15 @@ def test_an_event_is_a_line(event: Event, expected: str) -> None:
     assert expected in printed(event)
 
 
+def test_of_many_leaders_that_change_at_once_some_are_named_and_the_rest_is_counted() -> None:
+    moves = [event_types.LeaderChanged(lane="a", partition=n, before=1, leader=2 + n % 2) for n in range(40)]
+    later = event_types.LeaderChanged(lane="a", partition=40, before=2, leader=3)
+    text = printed(*moves, event_types.Progress(counts={}), later)
+    assert text.count("leader of a-") == 9
+    assert "leaders of 32 further partitions: broker 1 → broker 2 (16), broker 1 → broker 3 (16)" in text
+    assert "further" not in printed(*moves[:8], event_types.Step(text="settled"))
+
+
 def test_the_live_view_has_each_state_of_a_fault_however_short_it_is() -> None:
     console = Console(file=io.StringIO(), width=150, force_terminal=True)
     kill: dict[str, Any] = {"kind": "kill", "target": "leader(a)", "resolved": ("broker-1",), "lanes": ("a",)}
