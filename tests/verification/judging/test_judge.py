@@ -25,6 +25,7 @@ def test_a_clean_lane_conforms() -> None:
 
 LOSS = Anomaly.LOST_WRITE
 PERMITTED, REQUIRED = {LOSS: Status.PERMITTED}, {LOSS: Status.REQUIRED}
+UNREAD = "no consumer reached the end of partition 0, offset 9: nothing of it was read"
 BEHIND = "no consumer reached the end of partition 0, offset 9: the last offset read is"
 
 
@@ -57,6 +58,8 @@ BEHIND = "no consumer reached the end of partition 0, offset 9: the last offset 
             ["log/ holds no record of this lane, although 10 were acknowledged"],
         ),
         (lambda: verdict_of(run(), replace(FULL, doubled=2)), "unknown", ["log/ holds 2 rows twice"]),
+        (lambda: verdict_of(run(), replace(FULL, read_end=None)), "unknown", [UNREAD]),
+        (lambda: verdict_of(run(log=False), replace(FULL, read_end=None)), "unknown", [UNREAD]),
         (
             lambda: verdict_of(run(log=False), replace(FULL, read_end=8), counts={Anomaly.UNSEEN: 1}),
             "unknown",
@@ -83,15 +86,6 @@ def test_what_is_required_of_a_fault_without_effect_or_of_an_empty_history_is_un
     assert lane.to_json()["anomalies"] == {"lost_write": {"count": 0, "status": "required", "examples": []}}
     assert "fault kill-1: not proven: process still there" in lane.reasons
     assert verdict_of(run(faults=(KILL,)), None, statuses=REQUIRED).verdict == Verdict.UNKNOWN
-
-
-@pytest.mark.parametrize("read_end", [None, 8])
-@pytest.mark.parametrize("log", [True, False])
-def test_an_end_that_no_consumer_reached_is_unknown(read_end: int | None, log: bool) -> None:
-    lane = verdict_of(run(log=log), replace(FULL, read_end=read_end))
-    assert lane.verdict == Verdict.UNKNOWN
-    far = "nothing of it was read" if read_end is None else "the last offset read is 8"
-    assert lane.reasons == (f"no consumer reached the end of partition 0, offset 9: {far}",)
 
 
 def test_a_loss_that_was_found_counts_although_others_could_not_be_judged() -> None:
