@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kafka_chaos.conformance.broker_client import FETCH_FROM_LEADER
-from kafka_chaos.conformance.scenario.controller_steps import OF_REQUESTS
-from kafka_chaos.conformance.scenario.fault_steps import clean_shutdown_file
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.record import plain
-from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.conformance.scenario.steps.controllers import OF_REQUESTS
+from kafka_chaos.conformance.scenario.steps.faults import clean_shutdown_file
+from kafka_chaos.conformance.scenario.steps.stage import Stage
+from kafka_chaos.conformance.scenario.steps.upgrades import OF_UPGRADES
 from kafka_chaos.conformance.scenario.transactions.stage import ID, TransactionsStage
-from kafka_chaos.conformance.scenario.upgrade_steps import OF_UPGRADES
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import error_name
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS

@@ -11,7 +11,7 @@ from kafka_chaos.conformance.scenario.clusters import STEADY, ClusterLease, Clus
 from kafka_chaos.conformance.scenario.lockstep import Listener
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.conformance.scenario.record import ActRecord, ScenarioRecord
-from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 

@@ -20,7 +20,7 @@ from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupSta
 from kafka_chaos.conformance.scenario.observed import OBSERVED_BY
 from kafka_chaos.conformance.scenario.play import Play, Topic
 from kafka_chaos.conformance.scenario.script import OBSERVING, OF_ACTS, PLACE, WHEN, filled
-from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation

@@ -13,7 +13,7 @@ from signal import SIGCONT, SIGKILL, SIGSTOP
 
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.groups.members import HEARTBEAT_MS, Members
-from kafka_chaos.conformance.scenario.stage import Stage
+from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import AFTER, Group
 from kafka_chaos.harness.cluster.broker.client import BrokerClient, CoordinatorKind

@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_chaos.conformance.scenario.clusters import ClusterPool, ClusterProfile
-from kafka_chaos.conformance.scenario.fault_steps import cut_last_batch
 from kafka_chaos.conformance.scenario.load import load_beside
+from kafka_chaos.conformance.scenario.steps.faults import cut_last_batch
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec

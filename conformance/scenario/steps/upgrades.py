@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from kafka_chaos.conformance.migration import MigratingMetadata, Migration
-from kafka_chaos.conformance.scenario.fault_steps import FaultSteps
 from kafka_chaos.conformance.scenario.load import Load
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
+from kafka_chaos.conformance.scenario.steps.faults import FaultSteps
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS, REPLICATION_PORT, node_name

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.conformance.scenario.availability import AvailabilitySteps
 from kafka_chaos.conformance.scenario.clients import Clients, commit_an_offset, read_to_end
-from kafka_chaos.conformance.scenario.controller_steps import ControllerSteps
-from kafka_chaos.conformance.scenario.fault_steps import cuts
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
-from kafka_chaos.conformance.scenario.upgrade_steps import UpgradeSteps
+from kafka_chaos.conformance.scenario.steps.availability import AvailabilitySteps
+from kafka_chaos.conformance.scenario.steps.controllers import ControllerSteps
+from kafka_chaos.conformance.scenario.steps.faults import cuts
+from kafka_chaos.conformance.scenario.steps.upgrades import UpgradeSteps
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import NONE, error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign

@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from kafka_chaos.conformance.scenario.fault_steps import FaultSteps
+from kafka_chaos.conformance.scenario.steps.faults import FaultSteps
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
