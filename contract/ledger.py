@@ -47,13 +47,11 @@ class Disagreement:
 class CrossCheck:
     """The rows of the run that DuckDB examined as well as Spark, and where the two disagree.
 
-    `lanes`: how many it looked at, `whole_lanes` of them at every row. `problem`: why it looked at nothing.
+    `lanes` and `rows`: how many it looked at, all of the run or none. `problem`: why it looked at nothing.
     """
 
     lanes: int = 0
-    whole_lanes: int = 0
     rows: int = 0
-    of_rows: int = 0
     disagreements: tuple[Disagreement, ...] = ()
     problem: str | None = None
 
@@ -61,7 +59,7 @@ class CrossCheck:
         """What was cross-checked, in one line."""
         if self.problem is not None:
             return f"cross-check: none, {self.problem}"
-        return f"cross-check: {counted(self.lanes, 'lane')}, {self.rows:,} of {counted(self.of_rows, 'row')}"
+        return f"cross-check: {counted(self.lanes, 'lane')}, {counted(self.rows, 'row')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.closure.resolve import Unresolved
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
+from kafka_chaos.verification.judging.result import RunVerdict
 
 MOST_ROWS = 1_000_000
 """A larger run is not looked at twice: both engines share the machine."""
@@ -61,31 +61,24 @@ def cross_checked(run: RunDirectory) -> Checked:
 def with_cross_check(verdict: RunVerdict, checked: Checked, rows: int) -> RunVerdict:
     """The verdict after the cross-check. `rows`: those of the run."""
     if checked.problem is not None:
-        return replace(verdict, cross_check=CrossCheck(of_rows=rows, problem=checked.problem))
+        return replace(verdict, cross_check=CrossCheck(problem=checked.problem))
     disagreements: list[Disagreement] = []
     lanes = []
     for lane in verdict.lanes:
-        problems = _disagreements(lane, checked)
+        counts = {
+            anomaly: (lane.count(anomaly) or 0, checked.counts.get((lane.lane, anomaly), 0))
+            for anomaly in _COMPARED
+            if anomaly not in lane.not_judged
+        }
+        problems = [
+            Disagreement(lane=lane.lane, anomaly=anomaly, spark=spark, duckdb=by_duckdb)
+            for anomaly, (spark, by_duckdb) in counts.items()
+            if spark != by_duckdb
+        ]
         disagreements += problems
         if problems:
             lane = replace(lane, verdict=Verdict.UNKNOWN, reasons=(*map(str, problems), *lane.reasons))
         lanes.append(lane)
-    whole = len(verdict.lanes)
-    cross_check = CrossCheck(
-        lanes=whole, whole_lanes=whole, rows=rows, of_rows=rows, disagreements=tuple(disagreements)
-    )
+    cross_check = CrossCheck(lanes=len(lanes), rows=rows, disagreements=tuple(disagreements))
     gravest = Verdict.UNKNOWN if disagreements else verdict.verdict
     return replace(verdict, lanes=tuple(lanes), verdict=gravest, cross_check=cross_check)
-
-
-def _disagreements(lane: LaneVerdict, checked: Checked) -> list[Disagreement]:
-    counts = {
-        anomaly: (lane.count(anomaly) or 0, checked.counts.get((lane.lane, anomaly), 0))
-        for anomaly in _COMPARED
-        if anomaly not in lane.not_judged
-    }
-    return [
-        Disagreement(lane=lane.lane, anomaly=anomaly, spark=spark, duckdb=by_duckdb)
-        for anomaly, (spark, by_duckdb) in counts.items()
-        if spark != by_duckdb
-    ]
