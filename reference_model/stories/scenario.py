@@ -7,7 +7,6 @@ acknowledgements, time-outs and other records, none of which depends on what the
 at the end, the logs are compared with the story's, so that a story comes out as it was told or is refused.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -118,11 +117,7 @@ class _Writer:
     def write(self) -> list[Any]:
         """The steps, with what has to be observed after them; raises `UnplayableStory`."""
         for number, step in enumerate(self.story.steps):
-            write = _WRITERS.get(step.name)
-            if write is None and step.name not in _WITHOUT_STEP:
-                self._refuse_story(step, "scenarios have no such step")
-            if write is not None:
-                write(self, number, step)
+            self._write_step(number, step)
             for record, place in step.reads:
                 offset = self._length_up_to(self.leader, place + 1) - 1
                 text = f"A consumer reads r{record} at offset {offset}"
@@ -142,9 +137,62 @@ class _Writer:
         self.steps.append({"expect": "In the end all replicas are equal", "logs are equal": True})
         return self.steps
 
+    def _write_step(self, number: int, step: StoryStep) -> None:
+        broker = step.broker
+        match step.name:
+            case "append":
+                self._append(number, step)
+            case "not_enough_replicas":
+                if self.story.lane.idempotence:
+                    self._refuse_story(step, "an idempotent producer sends it again by itself")
+                record = f"r{step.record}"
+                self.steps.append({"send once": record, "sentence": step.sentence})
+                self.steps.append({"expect": f"{record} is refused", f"error({record})": "NOT_ENOUGH_REPLICAS"})
+            case "shrink_isr":
+                self._shrink(number, step)
+            case "expand_isr":
+                # A follower joins the ISR by itself once it reaches the leader.
+                if (broker, self.leader) in self.cuts:
+                    self._heal(broker, self.leader)
+            case "kill":
+                self._leave(broker, "kill", back="start")
+            case "stop":
+                self._leave(broker, "stop", back="start")
+            case "stop_and_move":
+                self._leave(broker, "stop", back="start")
+                self._elect(step)
+            case "power_loss":
+                # A killed broker loses what it had not flushed, a record at a time.
+                self._leave(broker, "kill", back="start")
+                kept = self._length_up_to(broker, int(step.action.detail))
+                while len(self.logs[broker]) > kept:
+                    lost = self.logs[broker].pop()
+                    self.steps.append({"lose power": broker, "kept": len(self.logs[broker]), "lost": lost})
+            case "pause":
+                expires = any(later.name == "expire" and later.broker == broker for later in self.story.steps[number:])
+                self._leave(broker, "pause" if expires else "freeze", back="thaw")
+            case "thaw":
+                if self.away.pop(broker, None) != "thaw":
+                    self._refuse_story(step, "scenarios cut a broker off until its session is over")
+                self.steps.append({"thaw": broker})
+            case "partition":
+                self._leave(broker, "isolate", back="rejoin")
+            case "session_expiry":
+                # The broker runs on, and follows the next leader at once.
+                if self.story.lane.metadata_mode == KRAFT:
+                    self._refuse_story(step, "in KRaft mode there are no sessions that a tool could end")
+                self.steps.append({"expire session": broker})
+            case "restart" | "restart_all":
+                for down in [broker] if broker > 0 else [key for key, back in self.away.items() if back == "start"]:
+                    self._start(down)
+            case "elect" | "elect_eligible" | "elect_last_known" | "elect_unclean":
+                self._elect(step)
+            case _ if step.name not in _WITHOUT_STEP:
+                self._refuse_story(step, "scenarios have no such step")
+
     # --- Records ---------------------------------------------------------------------------------------------------
 
-    def append(self, number: int, step: StoryStep) -> None:
+    def _append(self, number: int, step: StoryStep) -> None:
         """A record reaches the leader, and every follower that is not to stay behind."""
         if step.action.from_socket or step.broker != self.leader or self.away.get(step.broker):
             self._refuse_story(step, "a scenario's producer can't send it there and then")
@@ -169,14 +217,6 @@ class _Writer:
             self.steps.append({"expect": f"{record} is acknowledged at offset {offset}", f"offset({record})": offset})
         elif is_answered:
             self.steps.append({"expect": f"{record} counts as acknowledged", f"is acknowledged({record})": True})
-
-    def refuse_record(self, number: int, step: StoryStep) -> None:
-        """The leader refuses a record: the ISR is too small."""
-        if self.story.lane.idempotence:
-            self._refuse_story(step, "an idempotent producer sends it again by itself")
-        record = f"r{step.record}"
-        self.steps.append({"send once": record, "sentence": step.sentence})
-        self.steps.append({"expect": f"{record} is refused", f"error({record})": "NOT_ENOUGH_REPLICAS"})
 
     def _cut_behind(self, number: int, step: StoryStep) -> None:
         """Cut off the followers that are to lack this record, and connect those that fetch it."""
@@ -220,7 +260,7 @@ class _Writer:
 
     # --- Followers -------------------------------------------------------------------------------------------------
 
-    def shrink(self, number: int, step: StoryStep) -> None:
+    def _shrink(self, number: int, step: StoryStep) -> None:
         """A follower leaves the ISR since it lacks records. If it lacks none yet, another producer sends one."""
         if (step.broker, self.leader) not in self.cuts:
             self._cut(step.broker)
@@ -241,58 +281,9 @@ class _Writer:
         end = next((at for at, later in enumerate(steps) if later.name != steps[0].name), len(steps))
         return steps[:end]
 
-    def expand(self, number: int, step: StoryStep) -> None:
-        """A follower joins the ISR, as it does by itself once it reaches the leader."""
-        if (step.broker, self.leader) in self.cuts:
-            self._heal(step.broker, self.leader)
-
     # --- Faults and elections --------------------------------------------------------------------------------------
 
-    def kill(self, number: int, step: StoryStep) -> None:
-        """SIGKILL."""
-        self._leave(step.broker, {"kill": step.broker}, back="start")
-
-    def stop(self, number: int, step: StoryStep) -> None:
-        """SIGTERM; where another replica is in the ISR, it leads."""
-        self._leave(step.broker, {"stop": step.broker}, back="start")
-        if step.name == "stop_and_move":
-            self.elect(number, step)
-
-    def lose_power(self, number: int, step: StoryStep) -> None:
-        """A killed broker loses what it had not flushed, a record at a time."""
-        self.kill(number, step)
-        kept = self._length_up_to(step.broker, int(step.action.detail))
-        while len(self.logs[step.broker]) > kept:
-            lost = self.logs[step.broker].pop()
-            self.steps.append({"lose power": step.broker, "kept": len(self.logs[step.broker]), "lost": lost})
-
-    def pause(self, number: int, step: StoryStep) -> None:
-        """A broker is frozen, until its session is over or for less than that."""
-        expires = any(later.name == "expire" and later.broker == step.broker for later in self.story.steps[number:])
-        self._leave(step.broker, {"pause" if expires else "freeze": step.broker}, back="thaw")
-
-    def thaw(self, number: int, step: StoryStep) -> None:
-        """A frozen broker runs on."""
-        if self.away.pop(step.broker, None) != "thaw":
-            self._refuse_story(step, "scenarios cut a broker off until its session is over")
-        self.steps.append({"thaw": step.broker})
-
-    def isolate(self, number: int, step: StoryStep) -> None:
-        """A broker is cut off from all other nodes."""
-        self._leave(step.broker, {"isolate": step.broker}, back="rejoin")
-
-    def expire(self, number: int, step: StoryStep) -> None:
-        """A broker's session ends while it runs on: it follows the next leader at once."""
-        if self.story.lane.metadata_mode == KRAFT:
-            self._refuse_story(step, "in KRaft mode there are no sessions that a tool could end")
-        self.steps.append({"expire session": step.broker})
-
-    def restart(self, number: int, step: StoryStep) -> None:
-        """A broker that was killed is back."""
-        for broker in [step.broker] if step.broker > 0 else [key for key, back in self.away.items() if back == "start"]:
-            self._start(broker)
-
-    def elect(self, number: int, step: StoryStep) -> None:
+    def _elect(self, step: StoryStep) -> None:
         """The controller elects a broker, which is started first if it is down."""
         leader = self.story.leader(step.after)
         if leader is None:
@@ -311,9 +302,9 @@ class _Writer:
         self.cuts = {cut for cut in self.cuts if cut[1] != broker}
         self.steps.append({"start": broker})
 
-    def _leave(self, broker: int, step: Mapping[str, Any], *, back: str) -> None:
+    def _leave(self, broker: int, step: str, *, back: str) -> None:
         self.away[broker] = back
-        self.steps.append(dict(step))
+        self.steps.append({step: broker})
 
     # --- What brokers then have ------------------------------------------------------------------------------------
 
@@ -345,25 +336,3 @@ class _Writer:
 
     def _refuse_story(self, step: StoryStep, reason: str) -> NoReturn:
         raise UnplayableStory(f"scenarios can't play this story: “{step.sentence}” {reason}")
-
-
-_WRITERS: Mapping[str, Callable[[_Writer, int, StoryStep], None]] = {
-    "append": _Writer.append,
-    "not_enough_replicas": _Writer.refuse_record,
-    "shrink_isr": _Writer.shrink,
-    "expand_isr": _Writer.expand,
-    "kill": _Writer.kill,
-    "stop": _Writer.stop,
-    "stop_and_move": _Writer.stop,
-    "power_loss": _Writer.lose_power,
-    "pause": _Writer.pause,
-    "thaw": _Writer.thaw,
-    "partition": _Writer.isolate,
-    "session_expiry": _Writer.expire,
-    "restart": _Writer.restart,
-    "restart_all": _Writer.restart,
-    "elect": _Writer.elect,
-    "elect_eligible": _Writer.elect,
-    "elect_last_known": _Writer.elect,
-    "elect_unclean": _Writer.elect,
-}
