@@ -9,11 +9,11 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
-from kafka_chaos.faults.fault import Nodes, Proof
+from kafka_chaos.faults.fault import Fault, Nodes, Proof
 
 _ENDING_SECONDS = 3.0
 _INTERVAL = 0.1
@@ -83,6 +83,32 @@ def _run(node: NodeControl, script: str) -> None:
         # Its process may be gone before the engine says so.
         _NEVER.wait(_INTERVAL)
     inside_of(node).must_execute("sh", "-c", script, in_network=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiltersPackets(Fault):
+    """A fault by rules of the packet filter, which go with the process. Its proof: packets that met them."""
+
+    ends_with_process: ClassVar[bool] = True
+    # Enough loss in a row is a cut; and in the model, a partition may cut off clients, too.
+    counts_as: ClassVar[str] = "partition"
+    hooks: ClassVar[tuple[str, ...]] = ("INPUT", "OUTPUT")
+
+    @property
+    def _rules(self) -> Rules:
+        """The fault's own chains, without what is in them."""
+        return Rules(chain_name(self), dict.fromkeys(self.hooks, ()))
+
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        return self._rules.matched(node)
+
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        self._rules.remove(node)
+
+    @staticmethod
+    def describe_evidence(evidence: Mapping[str, Any]) -> str:
+        """How many packets were dropped."""
+        return f"{counted_packets(evidence)} dropped"
 
 
 def chain_name(fault: object) -> str:

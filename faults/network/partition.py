@@ -14,6 +14,7 @@ from kafka_chaos.faults.network.packet_filter import (
     HOOKS,
     PORTS,
     Direction,
+    FiltersPackets,
     Rule,
     Rules,
     chain_name,
@@ -83,30 +84,12 @@ _ALL_BUT_LOOPBACK = {"INPUT": [("!", "-i", "lo", "-j", "DROP")], "OUTPUT": [("!"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Isolate(Fault):
+class Isolate(FiltersPackets):
     """Cut the targets off from everybody: brokers, ZooKeeper or controllers, and clients. Its proof: packets that were
     dropped, counted by the kernel."""
 
     kind: ClassVar[str] = "isolate"
-    ends_with_process: ClassVar[bool] = True
-    # In the model, a partition may cut off clients, too.
-    counts_as: ClassVar[str] = "partition"
     appearance: ClassVar[Appearance] = Appearance("#8a2f6b", "#d98abf", Pattern.BACK_DIAGONALS)
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
-        self._rules.install(node)
-
-    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        return self._rules.matched(node)
-
-    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        self._rules.remove(node)
-
-    @staticmethod
-    def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """Words for the number of packets that were dropped."""
-        return f"{counted_packets(evidence)} dropped"
-
-    @property
-    def _rules(self) -> Rules:
-        return Rules(chain_name(self), _ALL_BUT_LOOPBACK)
+        Rules(chain_name(self), _ALL_BUT_LOOPBACK).install(node)

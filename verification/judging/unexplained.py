@@ -64,13 +64,11 @@ def _problems(run: RunDirectory, lane: Lane, partition: int) -> Iterator[Problem
     seen = observed_of(run, lane, partition)
     unclean = as_obeyed(lane).unclean_leader_election
     lossy = any("power-loss" in fault.counts_as for fault in run.events.concerning(lane.lane))
-    yield from _two_leaders(seen)
-    yield from _epochs_back(seen)
+    yield from _epochs(seen)
     if not unclean:
         yield from _elected_from_outside(seen.states, lane)
     if not (unclean or lossy):
-        yield from _short_logs(seen)
-        yield from _short_members(seen, run.checkpoints.log_ends.get((lane.lane, partition), {}))
+        yield from _short_logs(seen, run.checkpoints.log_ends.get((lane.lane, partition), {}))
     if not lossy and seen.all_elections:
         yield from _odd_truncations(seen)
 
@@ -94,7 +92,8 @@ def observed_of(run: RunDirectory, lane: Lane, partition: int) -> Observed:
     )
 
 
-def _two_leaders(seen: Observed) -> Iterator[Problem]:
+def _epochs(seen: Observed) -> Iterator[Problem]:
+    """Epochs with two leaders, or with one though the partition was offline, and brokers that lead in former epochs."""
     leaders: dict[int, int] = {}
     for won in seen.elections:
         leader = leaders.setdefault(won.leader_epoch, won.broker)
@@ -102,9 +101,6 @@ def _two_leaders(seen: Observed) -> Iterator[Problem]:
             yield won.ts_ns, f"{_led(won)}, and broker {leader} before it; expected one leader in each epoch"
         if won.leader_epoch in seen.offline:
             yield won.ts_ns, f"{_led(won)}; expected none, since the controller took the partition offline in it"
-
-
-def _epochs_back(seen: Observed) -> Iterator[Problem]:
     last: dict[int, int] = {}
     for won in seen.elections:
         before = last.setdefault(won.broker, won.leader_epoch)
@@ -124,14 +120,12 @@ def _elected_from_outside(states: Sequence[State], lane: Lane) -> Iterator[Probl
         eligible = (eligible | before.isr) - after.isr if is_below else frozenset()
 
 
-def _short_logs(seen: Observed) -> Iterator[Problem]:
+def _short_logs(seen: Observed, log_ends: Mapping[int, int | None]) -> Iterator[Problem]:
+    """Logs of leaders, and in the end of members of the ISR, that lack what was below a high watermark."""
     for won in seen.elections:
         mark = max((one.high_watermark for one in seen.marks if one.leader_epoch < won.leader_epoch), default=0)
         if won.start_offset < mark:
             yield won.ts_ns, f"{_led(won)}; expected a log with everything below the high watermark {mark}"
-
-
-def _short_members(seen: Observed, log_ends: Mapping[int, int | None]) -> Iterator[Problem]:
     mark = max((one.high_watermark for one in seen.marks), default=0)
     for broker in sorted(seen.states[-1].isr if seen.states else ()):
         end = log_ends.get(broker)
