@@ -1,8 +1,17 @@
-"""Identities in bulk: many values or checksums at once, with NumPy, for recorders and readers of segments.
+"""The identity that a record carries: producer_id and seq under a checksum, in a layout that any client can write.
 
-The layout is that of `kafka_chaos.contract.identity`.
+Layout of a value, all numbers big-endian, at least `IDENTITY_BYTES` long:
+
+    crc32 uint32 | magic b"KC01" | producer_id int32 | seq int64 | zero padding up to the record's size
+
+The crc32 (zlib's) covers the lane's name in UTF-8 followed by value[4:]. So neither a damaged record nor one that
+strayed into another lane's topic can be mistaken for another record. If a record's value is null or the user's own, the
+header `kafka-chaos-id` carries the same 20 bytes, without padding. A header takes precedence over the value.
+
+Recorders and readers of segments have many values or checksums at once, with NumPy.
 """
 
+import struct
 import zlib
 from collections.abc import Iterable
 from functools import cached_property
@@ -10,16 +19,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from kafka_chaos.contract.identity import (
-    CHECKSUM_BYTES,
-    IDENTITY_BYTES,
-    IDENTITY_HEADER,
-    UNDECODABLE,
-    decode_identity,
-    encode_identity,
-    lane_checksum,
-)
+IDENTITY_BYTES = 20
+IDENTITY_HEADER = "kafka-chaos-id"
+MAGIC = b"KC01"
+UNDECODABLE = (-1, -1)
+"""The identity of a record that carries none."""
 
+_CHECKSUM_BYTES = 4
+_LAYOUT = struct.Struct(">I4siq")
 _SEQ_BYTES = 8
 _SEQ_START = 12
 
@@ -31,12 +38,12 @@ class IdentityCodec:
         if record_size < IDENTITY_BYTES:
             raise ValueError(f"record_size: {record_size} is not valid: expected at least {IDENTITY_BYTES}")
         self.record_size = record_size
-        self._lane = lane
-        self._seed = lane_checksum(lane)
+        self._seed = zlib.crc32(lane.encode())
 
     def encode(self, producer_id: int, seq: int) -> bytes:
         """One value."""
-        return encode_identity(self._lane, producer_id, seq, self.record_size)
+        body = _LAYOUT.pack(0, MAGIC, producer_id, seq)[_CHECKSUM_BYTES:] + bytes(self.record_size - IDENTITY_BYTES)
+        return struct.pack(">I", zlib.crc32(body, self._seed)) + body
 
     def encode_many(self, producer_id: int, first_seq: int, count: int) -> list[bytes]:
         """`count` values with consecutive seqs.
@@ -49,7 +56,7 @@ class IdentityCodec:
         values[:] = np.frombuffer(self.encode(producer_id, 0), dtype=np.uint8)
         seqs = np.arange(first_seq, first_seq + count, dtype=">i8")
         seq_bytes = seqs.view(np.uint8).reshape(count, _SEQ_BYTES)
-        crc = np.full(count, int.from_bytes(self.encode(producer_id, 0)[:CHECKSUM_BYTES], "big"), dtype=np.uint32)
+        crc = np.full(count, int.from_bytes(self.encode(producer_id, 0)[:_CHECKSUM_BYTES], "big"), dtype=np.uint32)
         for position in range(_SEQ_BYTES):
             if seq_bytes[0, position] or seq_bytes[-1, position] or count > 256 ** (_SEQ_BYTES - position - 1):
                 crc ^= self._byte_effects[position][seq_bytes[:, position]]
@@ -62,7 +69,7 @@ class IdentityCodec:
         """The checksums of values with these identities, computed without writing the values."""
         crc = np.zeros(len(seqs), dtype=np.uint32)
         for producer_id in np.unique(producer_ids):
-            crc[producer_ids == producer_id] = int.from_bytes(self.encode(int(producer_id), 0)[:CHECKSUM_BYTES], "big")
+            crc[producer_ids == producer_id] = int.from_bytes(self.encode(int(producer_id), 0)[:_CHECKSUM_BYTES], "big")
         seq_bytes = seqs.astype(">i8").view(np.uint8).reshape(len(seqs), _SEQ_BYTES)
         for position in range(_SEQ_BYTES):
             crc ^= self._byte_effects[position][seq_bytes[:, position]]
@@ -70,7 +77,12 @@ class IdentityCodec:
 
     def decode(self, value: bytes | None) -> tuple[int, int]:
         """(producer_id, seq), or `UNDECODABLE` if this is not a value of this lane."""
-        return decode_identity(value, self._seed)
+        if value is None or len(value) < IDENTITY_BYTES:
+            return UNDECODABLE
+        crc, magic, producer_id, seq = _LAYOUT.unpack_from(value)
+        if magic != MAGIC or crc != zlib.crc32(value[_CHECKSUM_BYTES:], self._seed):
+            return UNDECODABLE
+        return producer_id, seq
 
     def carried(self, value: object, headers: Iterable[tuple[str, object]] | None) -> tuple[int, int]:
         """The identity of a record: a header wins over the value, the last one over those before."""
@@ -81,12 +93,12 @@ class IdentityCodec:
     @cached_property
     def _byte_effects(self) -> npt.NDArray[np.uint32]:
         """How each value of each byte of seq changes the checksum: an array of shape (8, 256)."""
-        body = bytearray(self.record_size - CHECKSUM_BYTES)
+        body = bytearray(self.record_size - _CHECKSUM_BYTES)
         nothing = zlib.crc32(body)
         effects = np.zeros((_SEQ_BYTES, 256), dtype=np.uint32)
         for position in range(_SEQ_BYTES):
             for value in range(256):
-                body[_SEQ_START - CHECKSUM_BYTES + position] = value
+                body[_SEQ_START - _CHECKSUM_BYTES + position] = value
                 effects[position][value] = zlib.crc32(body) ^ nothing
-            body[_SEQ_START - CHECKSUM_BYTES + position] = 0
+            body[_SEQ_START - _CHECKSUM_BYTES + position] = 0
         return effects

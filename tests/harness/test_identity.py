@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_chaos.contract.identity import IDENTITY_BYTES, UNDECODABLE
-from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.identity import IDENTITY_BYTES, UNDECODABLE, IdentityCodec
 
 producer_ids = st.integers(0, 2**31 - 1)
 seqs = st.integers(0, 2**62)

@@ -28,7 +28,6 @@ from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.contract.command.files import appearing_whole, write_whole
 from kafka_chaos.contract.command.progress import progress
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.identity import UNDECODABLE
 from kafka_chaos.contract.lane.transactions import ABORT, COMMIT, RECORD_KINDS
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
@@ -45,6 +44,7 @@ from kafka_chaos.harness.cluster.storage.files import (
 )
 from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader, joined
 from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, read_segment
+from kafka_chaos.harness.identity import UNDECODABLE
 
 _NOBODY, _NO_SEQ = UNDECODABLE
 _MARKERS = {0: ABORT, 1: COMMIT}

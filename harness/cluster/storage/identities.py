@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kafka_chaos.contract.identity import IDENTITY_BYTES, MAGIC
 from kafka_chaos.contract.lane.transactions import DATA, RECORD_KINDS
 from kafka_chaos.contract.wire.kafka_python import decode_varint
 from kafka_chaos.harness.cluster.storage.segments import HEADER_SIZE, Batch
-from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.identity import IDENTITY_BYTES, MAGIC, IdentityCodec
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]

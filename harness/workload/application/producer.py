@@ -18,10 +18,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.clients.defect_watch import watch_of, watched

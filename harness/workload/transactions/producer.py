@@ -20,16 +20,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED, IN_DOUBT
 from kafka_chaos.harness.workload.clients.calls import Calls
 
-# Members of loops, processes that come and go, are spared PyArrow and pydantic.
-from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.clients.producers import LaneProducer, TransactionRecords
+if TYPE_CHECKING:
+    # Members of loops, processes that come and go, are spared PyArrow and pydantic.
+    from kafka_chaos.harness.workload.clients.produced import ProducedRows
+    from kafka_chaos.harness.workload.clients.producers import LaneProducer, TransactionRecords
 
 _BACKOFF = 0.05
 _CALL_TIMEOUT = 0.2

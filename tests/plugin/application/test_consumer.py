@@ -9,10 +9,9 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from kafka_chaos.contract.command.errors import ClusterFailure
-from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.handles import ApplicationThread, ConsumerHandle
 from kafka_chaos.harness.workload.tables import LoadTables

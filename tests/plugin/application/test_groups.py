@@ -11,9 +11,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.identity import IDENTITY_HEADER
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.workload.application import consumer as application_consumer
 from kafka_chaos.harness.workload.application import load as application_load
 from kafka_chaos.harness.workload.application import producer as application_producer

@@ -5,11 +5,10 @@ import struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_chaos.contract.identity import IDENTITY_HEADER, MAGIC
 from kafka_chaos.contract.wire.kafka_python import MemoryRecordsBuilder
 from kafka_chaos.harness.cluster.storage.identities import IdentityReader
 from kafka_chaos.harness.cluster.storage.segments import Batch, read_segment, records_of
-from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.identity import IDENTITY_HEADER, MAGIC, IdentityCodec
 
 LANE = "lane-ä"
 FIRST = "00000000000000000000.log"
