@@ -9,9 +9,9 @@ from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.cli.known_command import KNOWN, known_defects, show
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
-from kafka_chaos.verification import RunVerdict
 
 MINUTES = 4
 CERTAIN = [id for id, (_, head) in known_defects().items() if head.shown == head.runs and head.minutes <= MINUTES]
@@ -22,19 +22,19 @@ IN_MODEL = {id.lower(): id for id in KNOWN_DEFECTS}
 @pytest.mark.slow
 @pytest.mark.parametrize("id", CERTAIN)
 def test_a_defect_that_every_run_has_shown_is_shown_and_named(tmp_path: Path, id: str) -> None:
-    verdicts: list[RunVerdict] = []
+    results: list[RunResult] = []
 
-    def run(experiment: Experiment) -> RunVerdict:
+    def run(experiment: Experiment) -> RunResult:
         try:
             require_available(experiment)
         except EnvironmentFailure as failure:
             pytest.skip(str(failure))
-        verdicts.append(run_experiment(experiment, root=tmp_path, engine=Engine.DUCKDB).verdict)
-        return verdicts[-1]
+        results.append(run_experiment(experiment, root=tmp_path, engine=Engine.DUCKDB))
+        return results[-1]
 
     shown = show(KNOWN / f"{id}.yaml", run)
     assert shown.is_shown, shown.lines
     named = {defect for lane in shown.affected.lanes for defect in lane.known_defects}
     if id in IN_MODEL and shown.affected.verdict is Verdict.VIOLATION:
         assert IN_MODEL[id] in named
-        assert verdicts[0].accepting(named).outcome is Verdict.CONFORMS
+        assert results[0].verdict.accepting(named).outcome is Verdict.CONFORMS

@@ -1,8 +1,8 @@
 """`kafka-chaos known`: the known defects of brokers and clients, and the experiment of each with its control.
 
 Each file of `experiments/known/` is one defect: its head says what breaks where (the key `defect`). The defect is shown
-if one of the head's anomalies is found on the affected side, or a lane there is unknown for the head's reason, and the
-control side has none of that and conforms.
+if one of the head's anomalies or its gap is found on the affected side, or a lane there is unknown for the head's
+reason, and the control side has none of that and conforms.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,8 @@ from kafka_chaos.contract.engines import ENGINE, Engine
 if TYPE_CHECKING:
     from kafka_chaos.harness.experiment.defect_spec import DefectSpec
     from kafka_chaos.harness.experiment.specs import Experiment
-    from kafka_chaos.verification import LaneVerdict, RunVerdict
+    from kafka_chaos.harness.run.run import RunResult
+    from kafka_chaos.verification import LaneVerdict
 
 KNOWN = Path(__file__).resolve().parents[2] / "experiments" / "known"
 _WIDTH = 120
@@ -40,6 +41,8 @@ class Side:
     software: str
     lanes: tuple[LaneVerdict, ...]
     head: DefectSpec
+    gap: float
+    """The longest time without an acknowledgement in its lanes, in seconds."""
 
     @property
     def verdict(self) -> Verdict:
@@ -63,8 +66,9 @@ class Side:
 
     @property
     def shows_it(self) -> bool:
-        """Whether a lane has one of the defect's anomalies, or is unknown for the defect's reason."""
-        return any(name in self.counts() for name in self.head.anomalies) or self.unknown_for_it
+        """Whether a lane has one of the defect's anomalies, its gap, or is unknown for its reason."""
+        too_long = self.head.gap is not None and self.gap > self.head.gap
+        return any(name in self.counts() for name in self.head.anomalies) or too_long or self.unknown_for_it
 
     @property
     def violates_otherwise(self) -> bool:
@@ -80,6 +84,8 @@ class Side:
             words.append(found)
         if named := ", ".join(dict.fromkeys(defect for lane in self.lanes for defect in lane.known_defects)):
             words.append(f"named: {named}")
+        if self.head.gap is not None:
+            words.append(f"nothing acknowledged for {self.gap:.1f} s")
         if self.unknown_for_it:
             words.append(f"{self.head.reason}")
         return f"{self.name} ({self.software}): {'; '.join(words)}"
@@ -128,7 +134,7 @@ def known_defects(folder: Path = KNOWN) -> dict[str, tuple[Path, DefectSpec]]:
     return found
 
 
-def show(path: Path, run: Callable[[Experiment], RunVerdict]) -> Shown:
+def show(path: Path, run: Callable[[Experiment], RunResult]) -> Shown:
     """Run the experiment of a defect, and its control if that needs another cluster. Both are checked first."""
     from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 
@@ -141,19 +147,19 @@ def show(path: Path, run: Callable[[Experiment], RunVerdict]) -> Shown:
         changed = {**cluster, **head.control.model_dump(exclude_none=True), "broker_configs": configs}
         control = load_experiment(path, overrides={"cluster": changed})
 
-    def side(name: str, experiment: Experiment, lanes: tuple[LaneVerdict, ...]) -> Side:
+    def side(name: str, experiment: Experiment, result: RunResult, names: Collection[str]) -> Side:
+        lanes = tuple(lane for lane in result.verdict.lanes if lane.lane in names)
         clients = {spec.lane: spec.client for _, spec, _ in experiment.lanes()}
         using = [f"{lane.lane}: {clients[lane.lane]}" for lane in lanes] if head.lanes else []
         software = "; ".join([f"Kafka {experiment.cluster.kafka_version}", *using])
-        return Side(name, software, lanes, head)
+        return Side(name, software, lanes, head, max((result.gaps.get(name, 0.0) for name in names), default=0.0))
 
-    first = run(affected).lanes
+    first, names = run(affected), [spec.lane for _, spec, _ in affected.lanes()]
     if control is None:
-        others = side("control", affected, tuple(lane for lane in first if lane.lane not in head.lanes))
-        first = tuple(lane for lane in first if lane.lane in head.lanes)
+        others = side("control", affected, first, [name for name in names if name not in head.lanes])
     else:
-        others = side("control", control, run(control).lanes)
-    return Shown(path.stem, side("affected", affected, first), others)
+        others = side("control", control, run(control), names)
+    return Shown(path.stem, side("affected", affected, first, head.lanes or names), others)
 
 
 @click.command("known")
@@ -185,10 +191,10 @@ def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.run.runner import run_experiment
 
-    def run(experiment: Experiment) -> RunVerdict:
+    def run(experiment: Experiment) -> RunResult:
         check_output(out, experiment)
         prepared = partial(run_experiment, experiment, root=out, engine=Engine(engine))
-        return run_in_terminal(prepared, ()).verdict
+        return run_in_terminal(prepared, ())
 
     codes = set()
     for id in ids:

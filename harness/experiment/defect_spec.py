@@ -46,6 +46,12 @@ class DefectSpec(Spec):
         description="part of the reason for which an affected lane is unknown, where the defect leaves no evidence of "
         "an anomaly: a client that ends, or is given nothing",
     )
+    gap: float | None = Field(
+        default=None,
+        gt=0,
+        strict=False,
+        description="seconds without an acknowledgement beyond which a lane shows it, where a fault excuses them",
+    )
     minutes: float = Field(gt=0, le=60, strict=False, description="what both verdicts took, on two cores")
     lanes: tuple[str, ...] = Field(
         default=(), strict=False, description="the lanes that have it, where the others are the control"
@@ -59,8 +65,8 @@ class DefectSpec(Spec):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        if not self.anomalies and self.reason is None:
-            raise ValueError("expected anomalies, or a reason for which a lane is unknown")
+        if not self.anomalies and self.reason is None and self.gap is None:
+            raise ValueError("expected anomalies, a gap, or a reason for which a lane is unknown")
         if self.shown > self.runs:
             raise ValueError(f"shown: expected at most {self.runs}, the number of runs, got {self.shown}")
         if (self.tried is None) != (self.shown > 0):

@@ -14,6 +14,7 @@ from kafka_chaos.harness.cli.known_command import KNOWN, Shown, known_command, k
 from kafka_chaos.harness.cli.plan_command import planned
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 from kafka_chaos.verification.judging.result import Observation
@@ -47,16 +48,21 @@ def judged(lane: str, verdict: Verdict, counts: Mapping[Anomaly, int], status: S
     return LaneVerdict(lane, verdict, 9, 9, 9, dict.fromkeys(Anomaly, status), observed, {})
 
 
+def result_of(lanes: tuple[LaneVerdict, ...], **gaps: float) -> RunResult:
+    verdict = RunVerdict(Path("run"), Verdict.gravest(lane.verdict for lane in lanes), lanes)  # type: ignore[arg-type]
+    return RunResult(Path("run"), verdict, gaps)
+
+
 def runs(
     *found: Found, status: Status = Status.FORBIDDEN
-) -> tuple[Callable[[Experiment], RunVerdict], list[Experiment]]:
+) -> tuple[Callable[[Experiment], RunResult], list[Experiment]]:
     """A stand-in for runs that finds this in one run after the other, and the experiments that it was given."""
     asked: list[Experiment] = []
 
-    def run(experiment: Experiment) -> RunVerdict:
+    def run(experiment: Experiment) -> RunResult:
         lanes = tuple(judged(lane, *what, status) for lane, what in found[len(asked)].items())
         asked.append(experiment)
-        return RunVerdict(Path("run"), Verdict.gravest(lane.verdict for lane in lanes), lanes)  # type: ignore[arg-type]
+        return result_of(lanes)
 
     return run, asked
 
@@ -128,8 +134,21 @@ def test_a_defect_may_leave_its_lane_unknown_for_a_reason(file: Path, reasons: t
     file.write_text(HEAD.replace("anomalies: [lost_write]", "reason: out of order"))
     old = replace(judged("old", Verdict.UNKNOWN, {}, Status.FORBIDDEN), reasons=reasons)
     new = judged("new", Verdict.CONFORMS, {}, Status.FORBIDDEN)
-    verdict = RunVerdict(Path("run"), Verdict.UNKNOWN, (old, new))  # type: ignore[arg-type]
-    assert show(file, lambda _: verdict).exit_code is code
+    assert show(file, lambda _: result_of((old, new))).exit_code is code
+
+
+@pytest.mark.parametrize(
+    ("old_gap", "new_gap", "code"),
+    [(50.0, 4.0, ExitCode.CONFORMS), (20.0, 4.0, ExitCode.UNKNOWN), (50.0, 31.0, ExitCode.UNKNOWN)],
+)
+def test_a_defect_may_show_as_a_gap_that_a_fault_excuses(
+    file: Path, old_gap: float, new_gap: float, code: ExitCode
+) -> None:
+    file.write_text(HEAD.replace("anomalies: [lost_write]", "gap: 30"))
+    lanes = tuple(judged(lane, Verdict.CONFORMS, {}, Status.FORBIDDEN) for lane in ("old", "new"))
+    shown = show(file, lambda _: result_of(lanes, old=old_gap, new=new_gap))
+    assert shown.exit_code is code
+    assert shown.lines[0].endswith(f"conforms; nothing acknowledged for {old_gap} s")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +161,7 @@ def test_a_defect_may_leave_its_lane_unknown_for_a_reason(file: Path, reasons: t
         ("lanes: [old]", "control: {kafka_version: 9.9}", "x.yaml:9: defect.control.kafka_version: "),
         ("[lost_write]", "[lost]", "x.yaml:8: defect.anomalies[0]: 'lost' is not a valid Anomaly"),
         ("https:", "KAFKA", "x.yaml:3: defect.ticket: expected the address of a ticket"),
-        ("  anomalies: [lost_write]\n", "", "defect: expected anomalies, or a reason for which a lane is unknown"),
+        ("  anomalies: [lost_write]\n", "", "defect: expected anomalies, a gap, or a reason for which"),
         ("shown: 2", "shown: 4", "defect: shown: expected at most 3, the number of runs, got 4"),
         ("shown: 2", "shown: 0", "defect: expected tried if no run showed the defect"),
         ("source", "hearsay", "x.yaml:7: defect.borders: expected "),
