@@ -13,7 +13,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from tests.verification.oracle.groups import FOUND
-from tests.verification.samples.engines import Verified, counted, verified_by_both
+from tests.verification.samples.engines import Verified, counted, verified_by_both, verified_by_duckdb
 from tests.verification.samples.planted_groups import PLANTS, Histories, Plant, clean, expected
 from tests.verification.samples.random_groups import random_groups
 from tests.verification.samples.run_dirs import read_cases, read_causes, write_histories
@@ -52,6 +52,11 @@ def test_planted_anomalies_are_found_and_nothing_else(
         assert given == (Verdict.VIOLATION if expected(made, lane) else Verdict.CONFORMS), reasons
     if causes := CAUSES.get(plant.__name__):
         assert {cause for _, _, cause in read_causes(run_dir)} == causes
+
+
+@pytest.mark.parametrize("seed", [65, 66, 67])
+def test_duckdb_and_the_oracle_agree_on_a_random_run(tmp_path: Path, seed: int) -> None:
+    verified_by_duckdb(write(tmp_path / "run", random_groups(Random(seed), steps=60)))
 
 
 def assert_agreement(folder: Path, spark: Any, seeds: range, steps: int = 40) -> Counter[str]:

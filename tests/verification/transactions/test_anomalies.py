@@ -12,7 +12,7 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import by_statements, verify
 from tests.verification.oracle.rows import LaneHistory, case_order
-from tests.verification.samples.engines import Verified, counted, verified_by_both
+from tests.verification.samples.engines import Verified, counted, verified_by_both, verified_by_duckdb
 from tests.verification.samples.planted_transactions import PLANTS, clean, dependency_cycle, hanging_transaction
 from tests.verification.samples.random_transactions import random_transactions
 from tests.verification.samples.run_dirs import read_cases, read_causes, write_histories
@@ -78,6 +78,15 @@ def test_findings_say_why(tmp_path: Path, verified: Verified) -> None:
         ("hanging_transaction", "transaction 6 is still open"),
         ("dependency_cycle", "2 transactions of producers 0, 1"),
     }
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+def test_duckdb_and_the_oracle_agree_on_random_lanes(tmp_path: Path, has_log: bool) -> None:
+    random = Random(31)
+    lanes = {f"lane-{i}": random_transactions(random, steps=30) for i in range(10)}
+    for history in lanes.values() if not has_log else ():
+        history.log, history.replicas = None, []
+    verified_by_duckdb(write_histories(tmp_path / "run", lanes))
 
 
 @pytest.mark.slow
