@@ -277,7 +277,13 @@ def event_types() -> str:
         fields = [field for field in dataclasses.fields(event) if field.name != "ts_ns"]
         kind = event(**{field.name: None for field in fields}).to_json()["type"]
         lines += [f"## {kind}", "", _prose(event.__doc__), ""]
-        lines += _table(("field", "type"), [(f"`{field.name}`", _json_type(str(field.type))) for field in fields])
+        lines += _table(
+            ("field", "type"),
+            [
+                (f"`{field.name}`", _json_type(inspect.formatannotation(field.type).replace("collections.abc.", "")))
+                for field in fields
+            ],
+        )
     return "\n".join(lines)
 
 
