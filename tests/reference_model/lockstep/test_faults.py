@@ -39,6 +39,12 @@ def test_a_cut_closes_one_direction_of_one_channel(link: Step, is_answered: bool
     assert acknowledged(model) == ["m1"]
 
 
+def test_the_high_watermark_comes_back_with_a_later_fetch_and_is_checkpointed_later_still() -> None:
+    model = run(ClusterConfig(), produce("m1"))
+    assert (all_of(model, 1, "high_watermark"), all_of(model, 2, "log_end")) == ({1}, {1})
+    assert all_of(model, 2, "high_watermark") == all_of(model, 1, "checkpointed_high_watermark") == {0, 1}
+
+
 def test_a_held_fetch_brings_what_was_asked_for_and_tells_the_leader_nothing() -> None:
     model = run(ClusterConfig(), produce("m1"), cut(3, 1, "held"), produce("m2"))
     assert all_of(model, 3, "log_end") == {2}
