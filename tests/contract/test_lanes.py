@@ -1,5 +1,6 @@
 """What a lane may be: transactions, groups, versions and clients; read, written back, and refused by its key."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.groups import Group, Loop
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.contract.run_directory import lanes_document
 
@@ -23,30 +25,19 @@ def test_transactions_of_a_lane_are_read_and_written_back_and_their_anomalies_lo
     assert Lane(lane="plain").anomalies == tuple(Anomaly)
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({"size": 0}, "transactional.size: 0 is not valid: expected a whole number of at least 1"),
-        ({"producers": True}, "transactional.producers: true is not valid"),
-        ({"abort": 1.5}, "transactional.abort: 1.5 is not valid: expected a share from 0 to 1"),
-        ({"sise": 5}, "transactional.sise: 5 is not valid: expected no such key; the keys are size, abort"),
-        ([5], r"transactional: \[5\] is not valid: expected a mapping of size"),
-    ],
-)
-def test_wrong_settings_are_refused_by_name(entry: Any, message: str) -> None:
-    with pytest.raises(LaneError, match=message):
-        Lane.from_json({**ENTRY, "transactional": entry})
-    with pytest.raises(LaneError, match="idempotence: false is not valid: expected true with transactions"):
-        Lane.from_json({**ENTRY, "idempotence": False})
-
-
-KRAFT = {"kafka_version": "4.3.1", "metadata_mode": "kraft"}
+KRAFT: dict[str, Any] = {"kafka_version": "4.3.1", "metadata_mode": "kraft"}
 SHARED = {**KRAFT, "kafka_version": "4.4.0", "client": {"name": "java", "version": "4.2.2"}, "share": {}}
 
 
 @pytest.mark.parametrize(
     ("entry", "key"),
     [
+        ({"transactional": {"size": 0}}, "transactional.size"),
+        ({"transactional": {"producers": True}}, "transactional.producers"),
+        ({"transactional": {"abort": 1.5}}, "transactional.abort"),
+        ({"transactional": {"sise": 5}}, "transactional.sise"),
+        ({"transactional": [5]}, "transactional"),
+        ({"transactional": {}, "idempotence": False}, "idempotence"),
         ({"group": {"members": 0}}, "group.members"),
         ({"group": {"crashes": True}}, "group.crashes"),
         ({"group": {"assignor": "sticky"}}, "group.assignor"),
@@ -143,3 +134,21 @@ def test_a_lane_s_client_has_a_name_and_perhaps_a_version(given: Any, client: st
     lane = Lane.from_json({"lane": "a", "client": given})
     assert lane.client == client
     assert Lane.from_json(lane.to_json()) == lane
+
+
+def test_a_lane_with_a_share_group_is_read_as_it_was_written_and_needs_the_third_format() -> None:
+    lane = Lane(
+        lane="a",
+        **{**KRAFT, "kafka_version": "4.4.0"},
+        client="java 4.2.2",
+        share=Share(acknowledgement="explicit", release=0.2, crashes=1),
+    )
+    document = lanes_document([Lane(lane="b"), lane])
+    assert document["format_version"] == 3
+    assert Lane.from_json(document["lanes"][1]) == lane
+    assert lane.share is not None
+    assert lane.share.described == (
+        "3 members, explicit acknowledgement, 20% released, lock 5 s, at most 5 deliveries, read_uncommitted, 1 crash, "
+        "from the earliest"
+    )
+    assert not {*lane.anomalies} <= {*replace(lane, share=None).anomalies}

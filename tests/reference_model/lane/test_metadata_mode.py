@@ -52,12 +52,6 @@ def test_clusters_with_the_same_rules_are_one_question(other: Lane) -> None:
     assert same == one
 
 
-@pytest.mark.parametrize("version", ["3.6.2", "4.3.1"])
-def test_with_a_minimum_of_one_all_since_2_1_is_one_question(version: str) -> None:
-    lane = replace(SAFE, min_insync_replicas=1)
-    assert question_key(replace(lane, kafka_version=version), None) == question_key(lane, None)
-
-
 @pytest.mark.parametrize("replicas", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("idempotence", [False, True])
 def test_one_power_loss_costs_no_committed_record_with_eligible_replicas(idempotence: bool, replicas: int) -> None:
