@@ -1,26 +1,125 @@
 """The page: fills its template with everything that a report shows.
 
 Guarantee: the page is one self-contained file below `LIMIT`. If a run has more than fits, it shows less detail and says
-so. Every text from the run is escaped.
+so. Every text from the run is escaped. Where offsets were assigned again is read from the elections; any other cause of
+a finding is the one that the verification recorded, or none.
 """
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from markupsafe import Markup
 
-from kafka_chaos.contract.anomalies import Status, Verdict
-from kafka_chaos.contract.lane.families import CAUSED, Cause
-from kafka_chaos.harness.report import ledger, matrix, offsets
+from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
+from kafka_chaos.contract.events import LeaderElected, LogTruncated
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES, CAUSED, Cause
+from kafka_chaos.harness.report import ledger, matrix
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
-from kafka_chaos.harness.report.inputs.series import SLOT_NS, LaneSeries, Series
+from kafka_chaos.harness.report.inputs.series import SLOT_NS, FindingRange, LaneSeries, Series
 from kafka_chaos.harness.report.inputs.trace import around_faults, has_trace, read_trace
-from kafka_chaos.harness.report.pages import environment, lateness, static
-from kafka_chaos.harness.report.svg import clock, duration
+from kafka_chaos.harness.report.pages import environment, join, label, lateness, shapes, static
+from kafka_chaos.harness.report.svg import Scale, clock, duration, even_ticks
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
 from kafka_chaos.harness.report.timeline.events import TimelineEvents
 from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, style_sheet
+
+LEFT, RIGHT = 150, 992
+_REUSED = (Anomaly.INCONSISTENT_OFFSET,)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One partition of a lane, or one producer's sequence where records have no offsets.
+
+    `lines`: ranges of findings for the table under the picture: anomaly, where, how many, and why. `total` counts all
+    ranges, also those that `lines` leaves out.
+    """
+
+    title: str
+    picture: Markup
+    lines: Sequence[tuple[str, str, int, str]]
+    total: int
+
+
+def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most: int) -> dict[str, list[Panel]]:
+    """Per lane the panels of its partitions with findings: at most `most` panels with `lines` ranges in words each."""
+    groups: dict[tuple[str, int | None, int | None], list[FindingRange]] = {}
+    for records in series.ranges:
+        if records.anomaly in ALL_ANOMALIES:
+            partition = None if records.by_sequence else records.partition
+            groups.setdefault((records.lane, partition, records.producer_id), []).append(records)
+    order = [anomaly.value for anomaly in ALL_ANOMALIES]
+    shown: dict[str, list[Panel]] = {}
+    for number, ((lane, partition, producer), ranges) in enumerate(islice(groups.items(), most)):
+        if producer is not None:
+            title = f"producer {producer}, by sequence number"
+        else:
+            title = f"partition {partition}, by offset" if partition is not None else "partition not known, by offset"
+        place = (lane, partition if partition is not None else -1)
+        elections = sorted(timeline_events.elections.get(place, ()), key=lambda won: won.leader_epoch)
+        truncations = timeline_events.truncations.get(place, ())
+        largest = sorted(ranges, key=lambda records: -records.count)[:lines]
+        listed = sorted(largest, key=lambda records: (order.index(records.anomaly), records.first))
+        panel = Panel(
+            title=title,
+            picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get(place), number),
+            lines=[
+                (label(records.anomaly), records.where, records.count, cause(records, elections)) for records in listed
+            ],
+            total=len(ranges),
+        )
+        shown.setdefault(lane, []).append(panel)
+    return shown
+
+
+def cause(records: FindingRange, elections: Sequence[LeaderElected]) -> str:
+    """Why these records were lost, stored twice, or why their offsets were used again."""
+    begin = max(
+        (won for won in elections if won.leader_epoch > 0 and won.start_offset <= records.first),
+        key=lambda won: (won.start_offset, -won.leader_epoch),
+        default=None,
+    )
+    first = f"irst case: {records.cause}." if records.cause else "or the first case, no cause is recorded."
+    if records.anomaly in _REUSED and begin is not None and not records.by_sequence:
+        return (
+            f"From offset {begin.start_offset:,} on, broker {begin.broker} assigned the offsets again in leader epoch "
+            f"{begin.leader_epoch}; f{first}"
+        )
+    return f"F{first}"
+
+
+def _draw(
+    name: str,
+    ranges: Sequence[FindingRange],
+    elections: Sequence[LeaderElected],
+    truncations: Sequence[LogTruncated],
+    end: int | None,
+    number: int,
+) -> Markup:
+    starts = [won.start_offset for won in elections]
+    high = max([end or 0, *starts, *(records.last for records in ranges)]) + 1
+    x = Scale(0, high, LEFT, RIGHT)
+    by_anomaly = [(anomaly, [records for records in ranges if records.anomaly == anomaly]) for anomaly in ALL_ANOMALIES]
+    findings = [finding.words for finding in ranges[:10]]
+    epochs = [f"epoch {won.leader_epoch} of broker {won.broker} from {won.start_offset:,}" for won in elections[:10]]
+    cuts = [f"broker {cut.broker} truncated to {cut.offset:,}" for cut in truncations[:10]]
+    sentences = [*findings, *([join(epochs)] if epochs else []), *([join(cuts)] if cuts else [])]
+    drawn: str = shapes("offsets").offsets(
+        x,
+        [(anomaly, findings) for anomaly, findings in by_anomaly if findings],
+        elections,
+        end,
+        truncations,
+        [(x(tick), f"{tick:,}") for tick in even_ticks(0, high)],
+        f"offsets-{number}",
+        name,
+        "; ".join(sentences),
+    )
+    return Markup(drawn.strip())
+
 
 LIMIT = 2_000_000
 """The limit of a report's size, in bytes."""
@@ -81,7 +180,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "ledger_columns": ledger.COLUMNS,
         "charts": draw_charts(table, timeline_events, series, detail),
         "faults": [(fault, _fault_times(fault, timeline_events)) for fault in timeline_events.faults[: detail.events]],
-        "panels": offsets.panels(series, timeline_events, lines=detail.lines, most=detail.panels),
+        "panels": panels(series, timeline_events, lines=detail.lines, most=detail.panels),
         "panel_count": len({(found.lane, found.partition, found.producer_id) for found in series.ranges}),
         "detail": detail,
         "series": series,
