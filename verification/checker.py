@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,17 +48,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafka_chaos.verification.cross_check import Checked
-
-
-def write_findings(run_dir: RunPath, write: Callable[[RunPath], None]) -> None:
-    """Let `write` write findings/. A verdict.json that belongs to older ones is removed first."""
-    fresh = run_dir / f".findings-{uuid.uuid4().hex}"
-    try:
-        write(fresh)
-        remove(run_dir / VERDICT_FILE)
-        replace_folder(fresh, run_dir / FINDINGS_FOLDER)
-    finally:
-        remove(fresh)
 
 
 def write_rows(folder: RunPath, rows: Sequence[Mapping[str, str | int | None]]) -> None:
@@ -202,7 +190,14 @@ def _judged_once(
     work = work_of(run, engine.rows, counts, examined.facts)
     verdict = replace(verdict, lanes=tuple(replace(lane, work=work[lane.lane]) for lane in verdict.lanes))
     if write and run.path is not None:
-        write_findings(run.path, partial(_write, run, examined))
+        fresh = run.path / f".findings-{uuid.uuid4().hex}"
+        try:
+            _write(run, examined, fresh)
+            # A verdict.json that is there belongs to older findings.
+            remove(run.path / VERDICT_FILE)
+            replace_folder(fresh, run.path / FINDINGS_FOLDER)
+        finally:
+            remove(fresh)
     return verdict
 
 

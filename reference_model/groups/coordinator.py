@@ -17,7 +17,6 @@ from kafka_chaos.reference_model.groups.state import (
     NONE,
     SECOND_DONE,
     Action,
-    Coordinator,
     Member,
     Setup,
     State,
@@ -183,7 +182,13 @@ def lose(state: State, setup: Setup) -> Iterator[Step]:
     fewer = state._replace(losses=state.losses - 1)
     if setup.offsets_may_be_lost:
         for at in dict.fromkeys(state.earlier):
-            yield Action("lose_offsets", offset=at.committed), _with_earlier(fewer, at)
+            # The coordinator knows an earlier state only: members in other generations have to join again.
+            pairs = zip(at.known, fewer.members, strict=True)
+            differs = any(known != NONE and known != member.generation for known, member in pairs)
+            yield (
+                Action("lose_offsets", offset=at.committed),
+                fewer._replace(coordinator=at, earlier=(), preparing=differs or fewer.preparing, joined=0),
+            )
     if setup.source_may_lose:
         for end in range(state.log_end):
             yield Action("lose_source", offset=end), fewer._replace(log_end=end)
@@ -192,10 +197,3 @@ def lose(state: State, setup: Setup) -> Iterator[Step]:
             if count:
                 lost = exchanged(state.outputs, record, count - 1)
                 yield Action("lose_output", offset=record), fewer._replace(outputs=lost)
-
-
-def _with_earlier(state: State, coordinator: Coordinator) -> State:
-    """The coordinator knows an earlier state only: members in other generations have to join again."""
-    pairs = zip(coordinator.known, state.members, strict=True)
-    differs = any(known != NONE and known != member.generation for known, member in pairs)
-    return state._replace(coordinator=coordinator, earlier=(), preparing=differs or state.preparing, joined=0)

@@ -98,7 +98,13 @@ class ClusterModel(SteppedModel[ClusterState]):
             for state in settled([bare], self._following, MAX_STATES)
             for written in all_written
         }
-        return frozenset(_with_later_checkpoints(reached))
+        closure, frontier = set(reached), list(reached)
+        while frontier:
+            for after in checkpoint_meanwhile(frontier.pop()):
+                if after not in closure:
+                    closure.add(after)
+                    frontier.append(after)
+        return frozenset(closure)
 
     def observe(self, state: ClusterState) -> Observation:
         """A state, as one would observe all of it."""
@@ -114,17 +120,6 @@ class ClusterModel(SteppedModel[ClusterState]):
             yield from ((after, True) for after in action(state, self.config))
         for action in OPTIONAL:
             yield from ((after, False) for after in action(state, self.config))
-
-
-def _with_later_checkpoints(settled_states: set[ClusterState]) -> set[ClusterState]:
-    """The settled states with every checkpoint that may have been written on the way."""
-    closure, frontier = set(settled_states), list(settled_states)
-    while frontier:
-        for after in checkpoint_meanwhile(frontier.pop()):
-            if after not in closure:
-                closure.add(after)
-                frontier.append(after)
-    return closure
 
 
 def _without_checkpoints(state: ClusterState) -> tuple[ClusterState, Checkpoints]:

@@ -85,7 +85,9 @@ def _causes(
     for cut in changes:
         if not isinstance(cut, LogTruncated):
             continue
-        won = _cause_of(cut, elections)
+        # The last election of another broker before, if its log ended at or before what was dropped.
+        others = [won for won in elections if won.broker != cut.broker and won.ts_ns < cut.ts_ns + LOG_TIME_NS]
+        won = others[-1] if others and cut.offset <= others[-1].start_offset else None
         cause = f"{Cause.TRUNCATION}: {_dropped(cut)}" + ("" if won is None else f"; {_led(won, won in unclean)}")
         begun = cut.ts_ns if won is None else won.ts_ns
         dropped.append((begun, 0, Drop(cut.offset, cut.log_end, cut.ts_ns + LOG_TIME_NS, cause)))
@@ -167,12 +169,6 @@ def _undisturbed(run: RunDirectory, lane: Lane) -> list[Span]:
 
 def _took_effect(fault: FaultRecord) -> bool:
     return fault.kind != LOCKSTEP and bool(fault.requested and fault.proven) and fault.denied is None
-
-
-def _cause_of(cut: LogTruncated, elections: Iterable[LeaderElected]) -> LeaderElected | None:
-    """The last election of another broker before the truncation, if its log ended at or before what was dropped."""
-    others = [won for won in elections if won.broker != cut.broker and won.ts_ns < cut.ts_ns + LOG_TIME_NS]
-    return others[-1] if others and cut.offset <= others[-1].start_offset else None
 
 
 def _begin(won: LeaderElected, faults: Iterable[FaultRecord]) -> int:

@@ -186,9 +186,13 @@ def judge(lane: LaneEvidence) -> LaneVerdict:
     violations = [outcome for outcome in said_of_findings if isinstance(outcome, Violation)]
     doubts += [outcome.text for outcome in said_of_findings if isinstance(outcome, Doubt)]
     verdict = Verdict.VIOLATION if violations else Verdict.UNKNOWN if doubts else Verdict.CONFORMS
+    # Tables that show none of the lane's anomalies need not have been read in full.
+    needless = set() if lane.lane.transactional is not None else {"replicas"}
+    if not (lane.lane.group_anomalies or lane.lane.share):
+        needless |= {"commits", *OF_SHARES}
     return LaneVerdict(
         lane=lane.lane.lane,
-        verdict=Verdict.UNKNOWN if _is_anything_unread(lane) else verdict,
+        verdict=Verdict.UNKNOWN if lane.unread.keys() - needless else verdict,
         produced=lane.facts.total("produced"),
         acknowledged=lane.acknowledged,
         consumed=lane.facts.total("consumed"),
@@ -200,14 +204,6 @@ def judge(lane: LaneEvidence) -> LaneVerdict:
         in_this_run=lane.this_run.ruled_out,
         explained={violation.text: violation.defects for violation in violations if violation.defects},
     )
-
-
-def _is_anything_unread(lane: LaneEvidence) -> bool:
-    """Whether a table that shows the lane's anomalies was not read in full."""
-    needless = set() if lane.lane.transactional is not None else {"replicas"}
-    if not (lane.lane.group_anomalies or lane.lane.share):
-        needless |= {"commits", *OF_SHARES}
-    return not needless.issuperset(lane.unread)
 
 
 def _of_what_is_not_judged(

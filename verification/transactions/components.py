@@ -78,15 +78,10 @@ def _components(starts: list[int], targets: list[int], nodes: list[int]) -> list
             if walk:
                 lowest[walk[-1]] = min(lowest[walk[-1]], lowest[node])
             if lowest[node] == number[node]:
-                component = _taken_until(path, on_path, node)
+                component: list[int] = []
+                while not component or component[-1] != node:
+                    component.append(path.pop())
+                    on_path[component[-1]] = False
                 if len(component) > 1:
                     found.append(component)
     return found
-
-
-def _taken_until(path: list[int], on_path: list[bool], node: int) -> list[int]:
-    taken: list[int] = []
-    while not taken or taken[-1] != node:
-        taken.append(path.pop())
-        on_path[taken[-1]] = False
-    return taken

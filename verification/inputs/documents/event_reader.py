@@ -154,7 +154,14 @@ class _Reader:
     def _take_of_client(self, event: OfClient, lane: str) -> None:
         match event:
             case contract.DefectPrecondition():
-                self.told.preconditions.setdefault(lane, []).append(_precondition(event))
+                from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+
+                _require_known("defect", (event.defect,), tuple(KNOWN_DEFECTS))
+                if not event.evidence:
+                    raise ValueError("evidence is '', expected what shows it")
+                self.told.preconditions.setdefault(lane, []).append(
+                    event if event.occurred_ns is None else replace(event, ts_ns=event.occurred_ns)
+                )
             case contract.AcknowledgedWithoutOffset():
                 if event.messages < 1:
                     raise ValueError(f"messages is {event.messages}, expected at least 1")
@@ -221,15 +228,6 @@ def _is_of(client: str | None, started: contract.ClientStarted) -> bool:
     if kind not in CLIENTS:
         return True
     return started.client == kind and version in ("", started.version)
-
-
-def _precondition(event: contract.DefectPrecondition) -> contract.DefectPrecondition:
-    from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
-
-    _require_known("defect", (event.defect,), tuple(KNOWN_DEFECTS))
-    if not event.evidence:
-        raise ValueError("evidence is '', expected what shows it")
-    return event if event.occurred_ns is None else replace(event, ts_ns=event.occurred_ns)
 
 
 def _require_known(key: str, names: Collection[str], known: Sequence[str]) -> None:
