@@ -2,7 +2,6 @@
 where leaders do not verify."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 
@@ -10,43 +9,20 @@ from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
-from kafka_chaos.reference_model.predict.cache import predict_cached
 from tests.clusters import needs_links
 
-slow_on_brokers = [pytest.mark.cluster, pytest.mark.slow, needs_links]
-TOLD = (
-    "Incarnation 1 of the producer asks for its producer epoch and gets 0.",
-    "Incarnation 1 of the producer adds partition 0 to transaction 1.",
-    "Incarnation 1 of the producer sends record 1 of transaction 1 to partition 0; the request is late, and no answer "
-    "comes.",
-    "Incarnation 1 of the producer asks to abort transaction 1.",
-    "The coordinator has an abort marker written to partition 0.",
-    "All markers are written: the coordinator notes the end of the transaction.",
-    "The late record 1 of transaction 1 arrives at the leader of partition 0 and is taken.",
-)
-
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, needs_links]
 
 VERIFICATION = "transaction.partition.verification.enable"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("version", "verifies"), [("2.8.2", None), ("3.9.1", False)])
-def test_the_model_tells_these_steps(version: str, verifies: bool | None) -> None:
-    lane = Lane(lane="t", acks="all", idempotence=True, transactional=Transactional(), kafka_version=version)
-    found = predict_cached(replace(lane, verifies_transactions=verifies)).transactions
-    hanging = found[TransactionAnomaly.HANGING_TRANSACTION]
-    assert [trace.why[:-1] for trace in hanging.known_defects if trace.ids == ("KAFKA-14402",)] == [TOLD]
 
 
 @pytest.mark.parametrize(
     ("version", "configs", "answer", "log"),
     [
-        pytest.param("2.8.2", {}, "NONE", ["ABORT", "late"], marks=slow_on_brokers),
-        pytest.param("3.9.1", {VERIFICATION: False}, "NONE", ["ABORT", "late"], marks=slow_on_brokers),
-        pytest.param("3.9.1", {}, "TRANSACTION_ABORTABLE", ["ABORT"], marks=slow_on_brokers),
+        ("2.8.2", {}, "NONE", ["ABORT", "late"]),
+        ("3.9.1", {VERIFICATION: False}, "NONE", ["ABORT", "late"]),
+        ("3.9.1", {}, "TRANSACTION_ABORTABLE", ["ABORT"]),
     ],
 )
 def test_a_late_record_is_taken_unless_leaders_verify(

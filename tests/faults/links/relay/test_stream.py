@@ -72,15 +72,6 @@ def test_a_large_frame_is_asked_about_again_once_it_is_whole() -> None:
     assert len(passing.asked) == 2
 
 
-@pytest.mark.parametrize("piece", [1, 5, 1 << 20])
-def test_the_last_one_passes_to_its_end(piece: int) -> None:
-    last = framed(b"b" * (2 * HEAD))
-    passing = Passing(lambda frame: Fate.LAST if frame[:1] == b"b" else Fate.PASS)
-    passing.feed(framed(b"a") + last + framed(b"a"), piece)
-    assert passing.passed == framed(b"a") + last
-    assert passing.finished == 1
-
-
 @pytest.mark.parametrize("data", [b"\x16\x03\x01\x02\x00 a TLS handshake", b"GET / HTTP/1.1\r\n\r\n"])
 def test_what_is_no_frame_passes_untouched(data: bytes) -> None:
     passing = Passing()
