@@ -25,8 +25,8 @@ from typing import Any
 from tables import COMMAND, Row, read_rows, write_rows, write_table
 
 from kafka_chaos.contract.run_directory import VERDICT_FILE
-from kafka_chaos.harness.campaign.findings import findings
 from kafka_chaos.harness.campaign.realised import realised_values
+from kafka_chaos.harness.campaign.record import findings
 from kafka_chaos.harness.signals import end_on_signals
 
 ROOT = Path(__file__).parent.parent

@@ -260,9 +260,9 @@ def _say_findings(series: Series, hunt: Hunt, before: int, folder: Path, shrink_
 def _drafted(shown: Round, discovery: Discovery, folder: Path, minutes: float, say: Callable[[str], None]) -> str:
     """The outcome of a discovery: its draft, or why there is none."""
     from kafka_chaos.contract.lane.families import anomaly_named
-    from kafka_chaos.harness.campaign.findings import Finding
     from kafka_chaos.harness.campaign.loop import Budget
     from kafka_chaos.harness.campaign.narrowing import Narrowing
+    from kafka_chaos.harness.campaign.record import Finding
 
     finding = Finding(discovery.lane, anomaly_named(discovery.anomaly))
     try:

@@ -13,7 +13,6 @@ from typing import Any
 
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure, counted
 from kafka_chaos.contract.command.files import write_whole
-from kafka_chaos.harness.campaign.findings import Finding, findings
 from kafka_chaos.harness.campaign.hunting import lines_of
 from kafka_chaos.harness.campaign.loop import (
     Attempt,
@@ -26,7 +25,7 @@ from kafka_chaos.harness.campaign.loop import (
     run_alone,
 )
 from kafka_chaos.harness.campaign.realised import realised_values
-from kafka_chaos.harness.campaign.record import client_named
+from kafka_chaos.harness.campaign.record import Finding, client_named, findings
 from kafka_chaos.harness.campaign.shrinking import Schedule, Shrinking
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.event_bus import Listener

@@ -30,9 +30,9 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
     Exit code: the gravest of the new runs: 0 conforms, 1 violation, 2 unknown.
     """
     from kafka_chaos.contract.anomalies import Verdict
-    from kafka_chaos.harness.campaign.findings import Finding, findings, findings_of
     from kafka_chaos.harness.campaign.loop import run_alone
     from kafka_chaos.harness.campaign.realised import realised_experiment
+    from kafka_chaos.harness.campaign.record import Finding, findings, findings_of
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import dump_experiment
     from kafka_chaos.harness.report.listeners.terminal import on_terminal
@@ -88,9 +88,9 @@ def shrink_command(
 
     Exit code: 0 if the result showed the finding in at least one run, 2 if RUN's own schedule did not show it again.
     """
-    from kafka_chaos.harness.campaign.findings import finding_of
     from kafka_chaos.harness.campaign.loop import Budget
     from kafka_chaos.harness.campaign.narrowing import Narrowing
+    from kafka_chaos.harness.campaign.record import finding_of
     from kafka_chaos.harness.experiment.checks.output import check_writable
     from kafka_chaos.harness.report.listeners.terminal import on_terminal
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
-from kafka_chaos.faults.injector import Injector
+from kafka_chaos.faults.injector import Injector, Occurrence
 from kafka_chaos.faults.network.partition import Partition
-from kafka_chaos.faults.occurrence import Occurrence
 from kafka_chaos.faults.process.ended import Kill, Pause
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin

@@ -24,8 +24,7 @@ from kafka_chaos.contract.command.command_line import failure_of, run_and_exit
 from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.events import Event
-from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.occurrence import Occurrence
+from kafka_chaos.faults.injector import Injector, Occurrence
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.layout import USUAL_DISK_MIB, ClusterLayout
 from kafka_chaos.harness.cluster.containers.labels import SecretFolder, run_labels

@@ -15,9 +15,9 @@ from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.campaign import hunting, loop
 from kafka_chaos.harness.campaign.commands import hunt_command
-from kafka_chaos.harness.campaign.findings import findings
 from kafka_chaos.harness.campaign.hunting import Hunt, discoveries
 from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, follow
+from kafka_chaos.harness.campaign.record import findings
 from kafka_chaos.harness.clients.kinds import ClientKind
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.harness.campaign.findings import Finding
 from kafka_chaos.harness.campaign.loop import Budget
 from kafka_chaos.harness.campaign.narrowing import Narrowing
+from kafka_chaos.harness.campaign.record import Finding
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from tests.harness.campaign import runs
