@@ -85,7 +85,7 @@ scenarios: setup
 
 # Random schedules of faults of every kind on eight lanes: nothing that is forbidden. A run may stay without a verdict.
 random-schedules: setup
-	$(BIN)/kafka-chaos hunt experiments/hunts/schedules.yaml --shrink-minutes 0 --minutes 1440 --runs $(SCHEDULES) \
+	$(BIN)/kafka-chaos hunt experiments/hunts/schedules.yaml --shrink-minutes 0 --minutes 1440 --runs $(SCHEDULES) --engine duckdb \
 		--out runs/random-schedules || [ $$? = 2 ]
 
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
