@@ -5,7 +5,7 @@ and four policies that tell it the next attempt and are told what that showed. A
 attempt, gets its outcome, and ends when it has no further one. So a search such as delta debugging reads from top to
 bottom, though another module runs the clusters, counts the time, and says when none is left.
 
-- In turn (`commands.py`): each experiment of a list, again and again.
+- In turn (`in_turn.py`): each experiment of a list, again and again.
 - At random (`atlas.py`): what a plan combines, whatever was tried least first.
 - Towards findings (`hunting.py`): what was tried least, and what led to something that no run had shown.
 - Towards fewer faults (`narrowing.py`): a finding's lane beside its controls, with the fewest and shortest faults

@@ -1,18 +1,13 @@
-"""`kafka-chaos nightly`, `hunt` and `atlas`: campaigns with a folder of their own, and the options that they share.
-
-`nightly` takes its experiments in turn; on clusters that take turns, too, if asked to: each supported version in each
-of its modes, another one every night.
-"""
+"""`kafka-chaos nightly`, `hunt` and `atlas`: campaigns with a folder of their own, and the options that they share."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,65 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_chaos.contract.command.command_line import QUIET
-from kafka_chaos.contract.command.errors import EnvironmentFailure, KafkaChaosError, UsageFailure, counted
+from kafka_chaos.contract.command.errors import KafkaChaosError, counted
 from kafka_chaos.contract.engines import ENGINE, Engine
-from kafka_chaos.harness.campaign.loop import Attempt, Policy
-from kafka_chaos.harness.cluster.containers.versions import VERSIONS, cluster_named
-from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
-from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.run.runner import require_available
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.campaign.hunting import Discovery, Hunt, Round
     from kafka_chaos.harness.campaign.loop import Policy, RunExperiment
     from kafka_chaos.harness.campaign.night import Night
-
-
-def in_turn(experiments: Sequence[Path], load: Callable[[Path, int], Experiment], seeds: random.Random) -> Policy[None]:
-    """The experiments in these files, one after the other, again and again; each is due once."""
-    for number in itertools.count():
-        for path in experiments:
-            yield Attempt(load(path, seeds.randrange(2**31)), path.stem, is_due=number == 0)
-
-
-def experiments_in(paths: Sequence[Path]) -> list[Path]:
-    """The experiment files that `paths` name or contain; raises `UsageFailure` for a path without any."""
-    files: list[Path] = []
-    for path in paths:
-        inside = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-        if not inside:
-            raise UsageFailure(f"{path}: no experiment in it, expected files *.yaml")
-        files += inside
-    for path in files:
-        load_experiment(path)
-    return files
-
-
-def why_impossible(path: Path) -> str | None:
-    """Why this machine can't do the faults of an experiment; None if it can."""
-    try:
-        require_available(load_experiment(path))
-    except EnvironmentFailure as failure:
-        return str(failure)
-    return None
-
-
-def cluster_on(text: str, day: date) -> dict[str, str]:
-    """The keys of the cluster `VERSION/MODE`, or of the day's for `turn`; raises `UsageFailure` for anything else.
-
-    Versions without idempotent producers (before 0.11) have no turn: the experiments have some.
-    """
-    turns = [
-        f"{version.number}/{mode}" for version in VERSIONS.values() if version.has_idempotence for mode in version.modes
-    ]
-    return cluster_named(turns[day.toordinal() % len(turns)] if text == "turn" else text)
-
-
-def load_on(cluster: Mapping[str, str] | None, path: Path, seed: int) -> Experiment:
-    """The experiment in a file, on this cluster unless the file has the key `cluster`."""
-    on = {} if cluster is None or "cluster" in experiment_values(path) else {"cluster": cluster}
-    return load_experiment(path, overrides={"seed": seed, **on})
-
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nightly"
 STANDARD_PLAN = Path(__file__).with_name("standard.yaml")
@@ -180,7 +123,7 @@ def nightly_command(
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
-    from kafka_chaos.harness.campaign.commands import cluster_on, experiments_in, in_turn, load_on, why_impossible
+    from kafka_chaos.harness.campaign.in_turn import cluster_on, experiments_in, in_turn, load_on, why_impossible
     from kafka_chaos.harness.campaign.loop import run_alone
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment

@@ -49,7 +49,15 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("module", "may"), [("kafka_chaos", ()), (PLUGIN, ()), ("kafka_chaos.harness.cli.main", ("click",))]
+    ("module", "may"),
+    [
+        ("kafka_chaos", ()),
+        (PLUGIN, ()),
+        ("kafka_chaos.harness.cli.main", ("click",)),
+        ("kafka_chaos.harness.cli.known_command", ("click",)),
+        ("kafka_chaos.harness.campaign.commands", ("click",)),
+        ("kafka_chaos.harness.campaign.replay_commands", ("click",)),
+    ],
 )
 def test_an_import_brings_in_nothing_heavy(module: str, may: tuple[str, ...]) -> None:
     program = f"import sys, {module}; print(*[name for name in {HEAVY} if name in sys.modules and name not in {may}])"

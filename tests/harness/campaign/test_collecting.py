@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.harness.campaign.commands import EXPERIMENTS, cluster_on, load_on
+from kafka_chaos.harness.campaign.commands import EXPERIMENTS
+from kafka_chaos.harness.campaign.in_turn import cluster_on, load_on
 from kafka_chaos.harness.campaign.record import LaneRun, lane_runs_of
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 from kafka_chaos.harness.report.inputs.evidence import read_evidence

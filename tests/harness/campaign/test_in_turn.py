@@ -16,7 +16,8 @@ from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.campaign import commands, loop
 from kafka_chaos.harness.campaign.cells import Share
-from kafka_chaos.harness.campaign.commands import EXPERIMENTS, experiments_in, in_turn, load_on
+from kafka_chaos.harness.campaign.commands import EXPERIMENTS
+from kafka_chaos.harness.campaign.in_turn import experiments_in, in_turn, load_on
 from kafka_chaos.harness.campaign.loop import Budget
 from kafka_chaos.harness.campaign.night import Night
 from kafka_chaos.harness.cli.main import cli

@@ -1,0 +1,62 @@
+"""The policy of `nightly`: experiments in turn; on clusters that take turns, too, if asked to: each supported version
+in each of its modes, another one every night.
+"""
+
+import itertools
+import random
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.harness.campaign.loop import Attempt, Policy
+from kafka_chaos.harness.cluster.containers.versions import VERSIONS, cluster_named
+from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
+from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.run.runner import require_available
+
+
+def in_turn(experiments: Sequence[Path], load: Callable[[Path, int], Experiment], seeds: random.Random) -> Policy[None]:
+    """The experiments in these files, one after the other, again and again; each is due once."""
+    for number in itertools.count():
+        for path in experiments:
+            yield Attempt(load(path, seeds.randrange(2**31)), path.stem, is_due=number == 0)
+
+
+def experiments_in(paths: Sequence[Path]) -> list[Path]:
+    """The experiment files that `paths` name or contain; raises `UsageFailure` for a path without any."""
+    files: list[Path] = []
+    for path in paths:
+        inside = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        if not inside:
+            raise UsageFailure(f"{path}: no experiment in it, expected files *.yaml")
+        files += inside
+    for path in files:
+        load_experiment(path)
+    return files
+
+
+def why_impossible(path: Path) -> str | None:
+    """Why this machine can't do the faults of an experiment; None if it can."""
+    try:
+        require_available(load_experiment(path))
+    except EnvironmentFailure as failure:
+        return str(failure)
+    return None
+
+
+def cluster_on(text: str, day: date) -> dict[str, str]:
+    """The keys of the cluster `VERSION/MODE`, or of the day's for `turn`; raises `UsageFailure` for anything else.
+
+    Versions without idempotent producers (before 0.11) have no turn: the experiments have some.
+    """
+    turns = [
+        f"{version.number}/{mode}" for version in VERSIONS.values() if version.has_idempotence for mode in version.modes
+    ]
+    return cluster_named(turns[day.toordinal() % len(turns)] if text == "turn" else text)
+
+
+def load_on(cluster: Mapping[str, str] | None, path: Path, seed: int) -> Experiment:
+    """The experiment in a file, on this cluster unless the file has the key `cluster`."""
+    on = {} if cluster is None or "cluster" in experiment_values(path) else {"cluster": cluster}
+    return load_experiment(path, overrides={"seed": seed, **on})
