@@ -24,7 +24,7 @@ from kafka_chaos.harness.run.directory import RunDirectoryWriter
 from kafka_chaos.harness.run.observing.collection import leader_ends
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
-from kafka_chaos.verification import RunVerdict
+from kafka_chaos.verification import RunVerdict, verify
 
 LANES = (
     LaneSpec(lane="idempotent", partitions=3, min_insync_replicas=2, acks="all", idempotence=True),
@@ -49,8 +49,6 @@ class Load:
 
     def verify(self) -> RunVerdict:
         """End the load, let it settle, and let Spark judge every record."""
-        from kafka_chaos.verification import verify
-
         self.loading.close()
         lanes, path = self.run.phase.lanes, self.directory.path
         (path / RESERVATIONS).unlink()

@@ -19,7 +19,7 @@ from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage
 from kafka_chaos.conformance.scenario.observed import OBSERVED_BY
 from kafka_chaos.conformance.scenario.play import Play, Topic
-from kafka_chaos.conformance.scenario.script import OBSERVING, OF_ACTS, PLACE, WHEN, filled
+from kafka_chaos.conformance.scenario.script import OBSERVING, OF_ACTS, PLACE, WHEN, filled, play_acts
 from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
@@ -180,8 +180,6 @@ def scenarios_in(path: Path) -> list[Scenario]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
-    from kafka_chaos.conformance.scenario.registry import check_acts
-
     try:
         content = YAML(typ="safe").load(path)
     except (OSError, UnicodeDecodeError, YAMLError) as error:
@@ -215,8 +213,6 @@ def _in_files(package: str, folder: Path, sources: Mapping[str, Source]) -> Iter
 
 def _played(entry: Mapping[str, Any], file: Mapping[str, Any]) -> Callable[[Play], None]:
     def play(play: Play) -> None:
-        from kafka_chaos.conformance.scenario.script import play_acts
-
         play_acts(play, entry["acts"], file)
 
     return play

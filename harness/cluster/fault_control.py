@@ -19,7 +19,7 @@ from kafka_chaos.harness.cluster.broker.client import BrokerClient, CoordinatorK
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
-from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
+from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper, end_session
 
 _DEPOSED_TIMEOUT = 10.0
 _PATIENCE = 10.0
@@ -212,14 +212,10 @@ class ClusterView(Generic[N]):
         return None
 
     def _zookeeper(self) -> ZooKeeper:
-        from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
-
         return ZooKeeper(self._own.zookeeper_addresses)
 
     def expire_session(self, session: int) -> None:
         """Closed in its client's name. Where ZooKeeper does not answer, it goes on: the registration tells."""
-        from kafka_chaos.harness.cluster.metadata.zookeeper_client import end_session
-
         with contextlib.suppress(ClusterFailure):
             end_session(self._own.zookeeper_addresses, session)
 

@@ -109,8 +109,9 @@ def _moved(lane: Lane) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
     """The traces of librdkafka-4844: a member's position, from which it goes on after a rebalance, is too far."""
     defect = KNOWN_DEFECTS["librdkafka-4844"]
     if defect.concerns(lane):
-        for anomaly in (one for one in lane.group_anomalies if one in MISSED):
-            yield anomaly, DefectTrace((defect,), (_COUNTS_END, MISSED[anomaly]))
+        for anomaly, why in MISSED.items():
+            if anomaly in lane.group_anomalies:
+                yield anomaly, DefectTrace((defect,), (_COUNTS_END, why))
 
 
 def _torn(asked: Iterable[Setup], answers: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:

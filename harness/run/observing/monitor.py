@@ -116,7 +116,7 @@ _TASKS = Path("/proc/self/task")
 
 
 class PauseWatch(Background):
-    """The watch's thread."""
+    """Emits for how long the harness had work to do and no processor, second by second."""
 
     def __init__(self, events: EventBus) -> None:
         self._events = events
