@@ -28,15 +28,8 @@ from kafka_chaos.verification.closure.resolve import Unresolved, resolved
 from kafka_chaos.verification.engines.engine import SqlEngine
 from kafka_chaos.verification.engines.refusals import of_unreadable_files
 from kafka_chaos.verification.inputs.documents.predictions import prediction_of
-from kafka_chaos.verification.inputs.file_systems.storage import (
-    RunPath,
-    is_remote,
-    remove,
-    replace_folder,
-    run_path,
-    write_text,
-)
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
+from kafka_chaos.verification.inputs.storage import RunPath, is_remote, remove, replace_folder, run_path, write_text
 from kafka_chaos.verification.judging.conclusion import Examined, concluded
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.judging.work import work_of
@@ -76,7 +69,7 @@ def verify(
 ) -> RunVerdict:
     """Judge the run directory `run_dir`. Unless `write` is false, write findings/ and verdict.json into it.
 
-    `run_dir`: a local path, or one with a scheme that Hadoop knows.
+    `run_dir`: a local path, or one with a scheme that Spark and PyArrow know.
 
     `engine`: what runs the statements on the tables; the result is the same. `duckdb` starts no JVM, and takes local
     directories. If an engine crashes, the other one judges the run where it can (`RunVerdict.crash`).
@@ -87,7 +80,7 @@ def verify(
     engine = Engine(engine)
     if engine == Engine.DUCKDB and is_remote(run_dir):
         raise UsageFailure(f"{run_dir}: the engine {engine} reads local directories only: use {Engine.SPARK}")
-    root = run_path(run_dir, spark)
+    root = run_path(run_dir)
     if write and root.is_dir():
         remove(root / VERDICT_FILE)
     run = open_run(root)

@@ -17,7 +17,6 @@ from kafka_chaos.contract.anomalies import Status, Verdict
 from kafka_chaos.contract.command.command_line import console
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.engines import ENGINE, Engine
-from kafka_chaos.verification.inputs.file_systems.storage import is_remote
 from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.spark.session import DEFAULT_MASTER, spark_session
 
@@ -49,7 +48,7 @@ def verify_command(
 ) -> None:
     """Verify run directories: compare each with its prediction.
 
-    A directory is a local path, or one on a file system that Hadoop supports (file:, hdfs:, s3a: …).
+    A directory is a local path, or a URI that Spark and PyArrow know (file:, hdfs:, s3: or s3a:, gs: …).
 
     Writes findings/ and verdict.json into each, unless --no-write says otherwise.
 
@@ -81,12 +80,7 @@ def _session(run_dirs: tuple[str, ...], master: str | None) -> SparkSession:
     """A session for runs of this size; directories that break the contract are refused before it starts."""
     from kafka_chaos.verification.inputs.run_directory import open_run
 
-    rows = 0
-    for run_dir in run_dirs:
-        if is_remote(run_dir):
-            spark_session(master=master)
-        rows += open_run(run_dir).rows
-    return spark_session(master=master, rows=rows)
+    return spark_session(master=master, rows=sum(open_run(run_dir).rows for run_dir in run_dirs))
 
 
 def print_verdict(verdict: RunVerdict) -> None:

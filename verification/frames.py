@@ -16,8 +16,8 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.checker import judged_by_spark
 from kafka_chaos.verification.engines.spark_engine import SCHEMAS
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, run_path
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, require_tables, with_documents
+from kafka_chaos.verification.inputs.storage import RunPath, run_path
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.spark.session import pyspark_sockets_ignored
@@ -61,7 +61,7 @@ def verify_frames(
     require_tables(None, known, tables)
     run = RunDirectory(None, known, tables)
     if metadata is not None:
-        run = with_documents(run, run_path(metadata, spark))
+        run = with_documents(run, run_path(metadata))
     return judged_by_spark(spark, run, frames, write=False)
 
 

@@ -9,7 +9,7 @@ from kafka_chaos.harness.report.listeners.waiting import Waiting
 from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.reference_model.protocol.known_defects import require_known
 from kafka_chaos.verification.cli import verify_command as verify_as_it_is
-from kafka_chaos.verification.inputs.file_systems.storage import is_remote
+from kafka_chaos.verification.inputs.storage import is_remote
 
 
 def _recover_and_verify(**options: Any) -> None:

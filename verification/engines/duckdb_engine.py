@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import FINDINGS, TABLES, Column, arrow_schema
 from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, Row
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.parquet import batches_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.inputs.storage import RunPath
 
 SETTINGS = {"default_null_order": "nulls_first_on_asc_last_on_desc"}
 MACROS = """

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.storage import RunPath
 from kafka_chaos.verification.statements.library import VIEWS, Statement, statements
 
 Row = tuple[Any, ...]

@@ -18,8 +18,8 @@ from pyspark.sql.types import DataType, IntegerType, LongType, StringType, Struc
 
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, Row
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, exact, write_parquet
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.inputs.storage import RunPath, exact, write_parquet
 from kafka_chaos.verification.spark.tuning import is_large, is_small
 
 _SOURCE = re.compile(r"\b(FROM|JOIN) (`?)(\w+)\2")

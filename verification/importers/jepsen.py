@@ -23,7 +23,7 @@ from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED, IN_DOUBT,
 from kafka_chaos.verification.importers.jepsen_history import History, Sending, are_numbered, take
 from kafka_chaos.verification.importers.operations import operations
 from kafka_chaos.verification.importers.writing import HistoryError, RunWriter, new_run
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.storage import RunPath
 
 PHANTOM = (-1, -1)
 OUTCOMES = {"ok": COMMITTED, "fail": ABORTED, "info": IN_DOUBT}

@@ -18,7 +18,7 @@ from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.importers.writing import Clock, HistoryError, RunWriter, new_run
 from kafka_chaos.verification.inputs.documents.reading import parsed
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.storage import RunPath
 
 MILLISECOND = 1_000_000
 UNDECODABLE = (-1, -1)

@@ -18,7 +18,7 @@ from kafka_chaos.contract.columns import OF_TRANSACTIONS, TABLES, arrow_schema
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, lanes_document
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, remove, rename, run_path
+from kafka_chaos.verification.inputs.storage import RunPath, remove, rename, run_path
 
 ROWS_PER_FILE = 200_000
 
@@ -81,7 +81,7 @@ class RunWriter:
 def new_run(out: str | RunPath) -> Iterator[RunWriter]:
     """A writer whose run directory is renamed to `out` if the block succeeds, and removed otherwise.
 
-    `out`: a local path, or one with a scheme that Hadoop knows. Raises `HistoryError` if it exists.
+    `out`: a local path, or one with a scheme that PyArrow knows. Raises `HistoryError` if it exists.
     """
     out = run_path(out)
     if out.exists():

@@ -28,7 +28,7 @@ from kafka_chaos.verification.inputs.documents.reading import (
     parsed_yaml,
     read_versioned,
 )
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, digest_of, listed, size_of
+from kafka_chaos.verification.inputs.storage import RunPath, digest_of, listed, size_of
 
 _NAMED = 5
 """How many files a sentence names."""

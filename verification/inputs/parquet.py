@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.columns import TABLES, Column, arrow_schema
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.storage import RunPath
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -40,7 +40,7 @@ from kafka_chaos.verification.inputs.documents.event_reader import read_events
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions, with_steps
 from kafka_chaos.verification.inputs.documents.reading import expect, is_given, object_in, read_versioned
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, listed, run_path
+from kafka_chaos.verification.inputs.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 
 

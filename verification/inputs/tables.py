@@ -13,8 +13,8 @@ from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.ledger import FileLedger, TableLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.reading import is_given, opened
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath, digest_of, listed, size_of
 from kafka_chaos.verification.inputs.parquet import check_parquet
+from kafka_chaos.verification.inputs.storage import RunPath, digest_of, listed, size_of
 
 REQUIRED_TABLES = ("produced", "consumed")
 

@@ -12,8 +12,8 @@ from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
+from kafka_chaos.verification.inputs.storage import RunPath
 from kafka_chaos.verification.judging.assessment import unread
 from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge

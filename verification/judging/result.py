@@ -13,7 +13,7 @@ from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly
 from kafka_chaos.contract.ledger import CrossCheck, Ledger, TableLedger
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.storage import RunPath
 from kafka_chaos.verification.judging.work import Work
 
 Identity = tuple[int | None, int | None]

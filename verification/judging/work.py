@@ -10,8 +10,8 @@ from typing import Any
 
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
 from kafka_chaos.verification.inputs.documents.reading import is_given, opened, parsed_yaml
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.inputs.storage import RunPath
 from kafka_chaos.verification.recovery.outages import SENT
 from kafka_chaos.verification.tables.facts import LaneFacts
 

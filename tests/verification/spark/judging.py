@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from generated_histories import LaneShape, lane_tables, write_run
 
 from kafka_chaos.verification import RunDirectoryError, RunVerdict, verify, verify_frames
-from kafka_chaos.verification.inputs.file_systems.storage import run_path
 from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.verification.samples.mutations import conforming, duplicate, hide, null, truncate, violating
 from tests.verification.samples.run_dirs import write_histories
@@ -51,16 +50,6 @@ def judged(run_dir: Path, spark: Any) -> dict[str, Any]:
 def judged_as_uri(run_dir: Path, spark: Any) -> dict[str, Any]:
     """The outcome of one way, which writes nothing."""
     return _in_the_same_words(run_dir, _outcome(lambda: verify(run_dir.as_uri(), spark=spark, write=False)))
-
-
-def opened_as_uri(run_dir: Path, spark: Any) -> dict[str, Any]:
-    """By table, what its folder shows of its rows; or why the run directory is refused."""
-    try:
-        run = open_run(run_path(run_dir.as_uri(), spark))
-    except RunDirectoryError as refusal:
-        return _in_the_same_words(run_dir, {"refused": str(refusal)})
-    tables = {name: [table.given, table.rows, len(table.files), table.unread] for name, table in run.tables.items()}
-    return _in_the_same_words(run_dir, {**tables, "events": run.events.faults is not None and len(run.events.faults)})
 
 
 def _in_the_same_words(run_dir: Path, outcomes: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
-"""Run directories on file systems that Hadoop knows, and verification on a cluster of separate processes."""
+"""Run directories by URI, and verification on a cluster of separate processes."""
 
-import itertools
 import json
 import os
 import socket
@@ -21,12 +20,10 @@ import kafka_chaos
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.cli import verify_command
-from kafka_chaos.verification.inputs.file_systems.storage import HadoopPath, is_remote, run_path, write_text
 from tests.verification.samples.run_dirs import read_cases, rows_of
 
 pytestmark = pytest.mark.spark
 
-_numbers = itertools.count(1)
 REPOSITORY = Path(kafka_chaos.__file__).parents[1]
 
 
@@ -38,61 +35,13 @@ def lossy(folder: Path) -> Path:
     return rows.write(folder)
 
 
-@pytest.fixture
-def viewfs(tmp_path: Path, spark: Any) -> Iterator[str]:
-    """A second file system: Hadoop's viewfs, with a mount table of its own."""
-    hadoop = spark._jsc.hadoopConfiguration()
-    # Hadoop keeps file systems by scheme and authority.
-    authority = f"chaos-{next(_numbers)}"
-    link = f"fs.viewfs.mounttable.{authority}.link./runs"
-    hadoop.set(link, tmp_path.as_uri())
-    yield f"viewfs://{authority}/runs"
-    hadoop.unset(link)
-
-
-def test_what_is_remote() -> None:
-    assert [is_remote(path) for path in ("runs/latest", "/a/b", "hdfs://nn/a", "file:/a", "s3a://b/c")] == [
-        False,
-        False,
-        True,
-        True,
-        True,
-    ]
-
-
 @pytest.mark.slow
-def test_a_path_with_a_scheme_answers_as_a_local_one(tmp_path: Path, viewfs: str, spark: Any) -> None:
-    remote, local = run_path(f"{viewfs}/x", spark), tmp_path / "x"
-    assert isinstance(remote, HadoopPath)
-    assert not remote.exists()
-    assert list(remote.glob("*")) == []
-    remote.mkdir()
-    (remote / "b.txt").write_bytes("zwei\nähm\n".encode())
-    (remote / "a.bin").write_bytes(bytes(range(256)) * 300)
-    assert [path.name for path in sorted(remote.glob("*"))] == ["a.bin", "b.txt"]
-    with (remote / "b.txt").open("rb") as file:
-        assert file.read() == (local / "b.txt").read_bytes()
-    with (remote / "a.bin").open("rb") as file:
-        file.seek(-3, os.SEEK_END)
-        assert file.read() == bytes([253, 254, 255])
-        file.seek(70_000)
-        assert file.read(4) == (bytes(range(256)) * 300)[70_000:70_004]
-    write_text(remote / "b.txt", "drei")
-    assert (local / "b.txt").read_bytes() == b"drei"
-    with pytest.raises(FileNotFoundError, match=r"gone\.txt"):
-        (remote / "gone.txt").open("rb")
-    remote.remove()
-    assert not local.exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["file", "viewfs"])
-def test_a_run_directory_on_another_file_system(tmp_path: Path, viewfs: str, spark: Any, scheme: str) -> None:
+def test_a_run_directory_by_its_uri(tmp_path: Path, spark: Any) -> None:
     folder = lossy(tmp_path / "run")
     here = verify(folder, engine="duckdb")
     expected, findings = json.loads((folder / "verdict.json").read_text()), read_cases(folder)
     (folder / "verdict.json").unlink()
-    uri = folder.as_uri() if scheme == "file" else f"{viewfs}/run"
+    uri = folder.as_uri()
     result = CliRunner().invoke(verify_command, ["--json", uri])
     assert result.exit_code == 1, result.output
     assert json.loads(result.stdout)["run_dir"] == uri

@@ -22,7 +22,7 @@ from kafka_chaos.verification.inputs.documents.reading import (
     partition_named,
     read_json,
 )
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.storage import RunPath
 
 Place = tuple[str, int]
 

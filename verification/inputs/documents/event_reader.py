@@ -19,7 +19,7 @@ from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.events import Change, Events, Kept, Phase, Place
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.documents.reading import is_given, json_lines
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.storage import RunPath
 
 _COLLECTED = ("log", "replicas")
 _LONGEST = 1e9

@@ -14,7 +14,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
 from kafka_chaos.verification.inputs.documents.reading import expect, is_given, object_in, read_versioned
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.storage import RunPath
 
 STRICTER: Mapping[Status, frozenset[Status]] = {
     Status.FORBIDDEN: frozenset([Status.FORBIDDEN]),

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TypeGuard
 
 from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, RunDirectoryError
-from kafka_chaos.verification.inputs.file_systems.storage import RunPath
+from kafka_chaos.verification.inputs.storage import RunPath
 
 DEEPEST = 50
 """How deep objects and lists may be nested; the documents of the contract need a tenth of it."""

@@ -1,1 +1,0 @@
-"""Where run directories live: a local folder, or Hadoop's file systems, by the JVM's objects or by PyArrow."""
