@@ -24,8 +24,8 @@ from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.clients.defect_watch import watch_of, watched
-from kafka_chaos.harness.workload.clients.outcome import outcome_of_refusal, outcome_of_report
-from kafka_chaos.harness.workload.clients.produced import CHUNK, ProducedRows
+from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import Written
 from kafka_chaos.harness.workload.clients.recorded_producer import abandon_client, retries
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -197,7 +197,7 @@ class RecordingProducer:
             try:
                 self._client.produce(topic, value, key, on_delivery=self._delivery(seq, report), **options)
             except KafkaException as error:
-                self._rows.settle(seq, outcome_of_refusal(), error.args[0].name())
+                self._rows.settle(seq, Outcome.FAIL, error.args[0].name())
                 raise
             except BaseException:
                 # The queue is full, or an argument is none of Kafka's: there never was such a record.
@@ -254,13 +254,12 @@ class RecordingProducer:
         rows, recorder = self._rows, self._recorder
 
         def delivered(error: KafkaError | None, message: Any) -> None:
+            outcome, name = (Outcome.OK, None) if error is None else outcome_of(error, retries=recorder.retries)
+            partition = message.partition()
+            known = None if partition is None or partition < 0 else partition
+            offset = message.offset() if error is None and recorder.answered else None
             with rows.lock:
-                if message.partition() is not None and message.partition() >= 0:
-                    rows.chunk_of(seq).partition[seq % CHUNK] = message.partition()
-                code, name = (None, None) if error is None else (error.code(), error.name())
-                offset = message.offset() if error is None and recorder.answered else None
-                rows.settle(seq, outcome_of_report(code, retries=recorder.retries), name, offset=offset)
-            rows.pass_on()
+                rows.settle(seq, outcome, name, offset=offset, partition=known)
             if report is not None:
                 report(error, message)
 

@@ -65,15 +65,10 @@ REFUSED_BEFORE_APPEND = frozenset(
 """Errors with which a broker refuses a produce request before it appends anything."""
 
 
-def outcome_of_report(error_code: int | None, *, retries: bool) -> Outcome:
-    """The outcome for a delivery report; `error_code` None is success, `retries` whether the producer ever retries."""
-    if error_code is None:
-        return Outcome.OK
-    if error_code in REFUSED_BEFORE_APPEND and not retries:
-        return Outcome.FAIL
-    return Outcome.INFO
+def outcome_of(error: KafkaError, *, retries: bool) -> tuple[Outcome, str]:
+    """The outcome and the error's name for a delivery report with an error; `retries`: whether the producer ever does.
 
-
-def outcome_of_refusal() -> Outcome:
-    """The outcome of a record that `produce()` itself refused: it never entered the client's queue."""
-    return Outcome.FAIL
+    What `produce()` itself refuses fails: it never entered the client's queue.
+    """
+    is_certain = error.code() in REFUSED_BEFORE_APPEND and not retries
+    return Outcome.FAIL if is_certain else Outcome.INFO, error.name()

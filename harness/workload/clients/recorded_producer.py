@@ -13,9 +13,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, watched
-from kafka_chaos.harness.workload.clients.outcome import outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
 from kafka_chaos.harness.workload.clients.partitions import Learning
-from kafka_chaos.harness.workload.clients.produced import CHUNK, ProducedRows
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import LaneProducer
 
 _BATCH = 256
@@ -80,38 +80,23 @@ class RecordedProducer(LaneProducer):
 
     def send(self, count: int) -> int:
         """The same."""
+        rows, produce, topic, delivered = self.rows, self.client.produce, self._topic, self._delivered
         done = 0
         while done < count:
             batch = min(_BATCH, count - done)
-            first = self.rows.sent
-            self.rows.reserve(first + batch)
-            values = self._codec.encode_many(self.producer_id, first, batch)
+            first = rows.hand_out(batch)
             if self._known > self._partitions.count:
-                with self.rows.lock:
-                    self._partitions.grow(self._known, first)
-            produce, topic, delivered = self.client.produce, self._topic, self._delivered
+                self._partitions.grow(self._known, first)
             partitions, to = self._partitions.count, self._partitions.first
-            now_ns = time.monotonic_ns
-            seq = first
-            chunk = self.rows.chunk_of(seq)
-            for value in values:
-                row = seq % CHUNK
-                if row == 0 and seq != first:
-                    chunk = self.rows.chunk_of(seq)
-                chunk.invoke_ns[row] = now_ns()
+            for seq, value in enumerate(self._codec.encode_many(self.producer_id, first, batch), first):
                 try:
                     produce(topic, value, None, to + seq % partitions, delivered)
                 except BufferError:
-                    break
+                    rows.take_back(seq)
+                    return done + seq - first
                 except KafkaException as error:
-                    self.rows.settle(seq, outcome_of_refusal(), error.args[0].name())
-                    self.rows.pass_on()
-                seq += 1
-            self.rows.sent = seq
-            accepted = seq - first
-            done += accepted
-            if accepted < batch:
-                break
+                    rows.settle(seq, Outcome.FAIL, error.args[0].name())
+            done += batch
         return done
 
     def poll(self, timeout: float) -> int:
@@ -153,32 +138,16 @@ class RecordedProducer(LaneProducer):
 
         It uses only local variables: the speed of the load depends on these few lines.
         """
-        rows, answered, now_ns = self.rows, self._answered, time.monotonic_ns
-        chunks = rows.chunks
-        last = longest = 0
+        answered, acknowledge, settle = self._answered, self.rows.acknowledge, self.rows.settle
 
         def delivered(error: KafkaError | None, message: Any) -> None:
-            nonlocal last, longest
             seq = _SEQ_OF(message.value(), _SEQ_AT)[0]
-            if error is not None:
-                rows.settle(seq, outcome_of_report(error.code(), retries=self._retries), error.name())
-                rows.pass_on()
-                return
-            chunk = chunks[seq // CHUNK]
-            now = now_ns()
-            offset = message.offset() if answered else None
-            # A broker that has stored a record long ago acknowledges a retry without its offset, too
-            # (DUPLICATE_SEQUENCE_NUMBER).
-            if offset is not None:
-                chunk.offset[seq % CHUNK] = offset
-            chunk.complete_ns[seq % CHUNK] = now
-            chunk.done += 1
-            if now - last > longest:
-                rows.longest_gap_ns = longest = now - last if last else 0
-            last = now
-            if chunk.done == CHUNK:
-                rows.is_done(seq)
-                rows.pass_on()
+            if error is None:
+                # A broker that has stored a record long ago acknowledges a retry without its offset, too
+                # (DUPLICATE_SEQUENCE_NUMBER).
+                acknowledge(seq, message.offset() if answered else None)
+            else:
+                settle(seq, *outcome_of(error, retries=self._retries))
 
         return delivered
 

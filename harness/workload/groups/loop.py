@@ -22,7 +22,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_chaos.contract.lane.groups import BEFORE, IN_TRANSACTION
 from kafka_chaos.contract.lane.transactions import COMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of_refusal, outcome_of_report
+from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
 from kafka_chaos.harness.workload.groups.assignment import Tell
 from kafka_chaos.harness.workload.groups.commits import next_offsets
 from kafka_chaos.harness.workload.groups.member import Identities, Member, done_before_crash
@@ -88,7 +88,7 @@ class Outputs:
             try:
                 self._produce(value, partitions[step], seq)
             except KafkaException as failure:
-                self._settle(seq, None, outcome_of_refusal(), failure.args[0])
+                self._settle(seq, None, Outcome.FAIL, failure.args[0].name())
 
     def deliver(self) -> bool:
         """Wait until all has an outcome; returns whether all was acknowledged since the last call."""
@@ -138,11 +138,11 @@ class Outputs:
         if error is None:
             self._settle(seq, message.offset(), Outcome.OK, None)
         else:
-            self._settle(seq, None, outcome_of_report(error.code(), retries=True), error)
+            self._settle(seq, None, *outcome_of(error, retries=True))
 
-    def _settle(self, seq: int, offset: int | None, outcome: Outcome, error: KafkaError | None) -> None:
+    def _settle(self, seq: int, offset: int | None, outcome: Outcome, error: str | None) -> None:
         self.failed += error is not None
-        self._known.append((seq, offset, time.monotonic_ns(), outcome, None if error is None else error.name()))
+        self._known.append((seq, offset, time.monotonic_ns(), outcome, error))
 
     def _tell_known(self) -> None:
         if self._known:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows
-from kafka_chaos.harness.workload.clients.produced import ProducedRows, ProtocolBreach, take_outcome
+from kafka_chaos.harness.workload.clients.produced import ProducedRows, ProtocolBreach
 from kafka_chaos.harness.workload.tables import LoadTables
 
 
@@ -24,7 +24,7 @@ class LoopRows(ConsumedRows):
         self._output = output
         self._transactional_id = transactional_id
         self._begun: dict[str, Any] | None = None
-        self._takers |= {"commit": self._asks, "sent": self._sent, "outcome": self._outcome, "transaction": self._ended}
+        self._takers |= {"commit": self._asks, "sent": self._sent, "outcome": output.said, "transaction": self._ended}
 
     def ends(self) -> None:
         """The same, and of the output."""
@@ -51,9 +51,6 @@ class LoopRows(ConsumedRows):
             self._begins_call("transaction", str(self._transactional_id), "transaction")
             output.in_transaction(transaction)
         output.hand_out(len(sources), ns=ns, partition=partition, sources=sources)
-
-    def _outcome(self, **values: Any) -> None:
-        take_outcome(self._output, **values)
 
     def _ended(self, row: dict[str, Any]) -> None:
         assert self._tables.transactions is not None

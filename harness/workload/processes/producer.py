@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.harness.workload.clients.defect_watch import Watch
-from kafka_chaos.harness.workload.clients.produced import ProducedRows, ProtocolBreach, take_outcome
+from kafka_chaos.harness.workload.clients.produced import ProducedRows, ProtocolBreach
 from kafka_chaos.harness.workload.clients.producers import LaneProducer
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 
@@ -124,7 +124,7 @@ class ProcessProducer(LaneProducer):
     @property
     def unanswered(self) -> int:
         """The same."""
-        return 0 if self._has_ended.is_set() else self.rows.sent - self.rows.answered
+        return 0 if self._has_ended.is_set() else len(self.rows.pending)
 
     @property
     def failed_for_good(self) -> str:
@@ -167,9 +167,9 @@ class ProcessProducer(LaneProducer):
     def takes(self, kind: str, values: dict[str, Any]) -> None:
         """Take an event; see `Taker`."""
         if kind == "outcome":
-            take_outcome(self.rows, **values)
+            self.rows.said(**values)
         elif kind == "flushed":
-            if left := self.rows.sent - self.rows.answered:
+            if left := len(self.rows.pending):
                 raise ProtocolBreach(f"said that it has flushed while {left} records had no outcome")
             self.flushed += 1
         elif kind == "transaction":

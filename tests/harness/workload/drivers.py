@@ -217,7 +217,7 @@ def _loop(rows: ProducedRows, tables: Any, spans: Sequence[int], fates: Fates, *
             ended = {"lane": "orders", "producer_id": 0, "transaction": number, "transactional_id": "orders-0"}
             member.takes("transaction", {"row": {**ended, "begin_ns": 1, "end_ns": 2, "outcome": "committed"}})
         first += span
-    left = rows.sent - rows.answered
+    left = len(rows.pending)
     member.ends()
     return left
 

@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kafka_chaos.harness.workload.application import producer as application
-from kafka_chaos.harness.workload.clients import produced, recorded_producer
+from kafka_chaos.harness.workload.clients import produced
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from tests.harness.workload.drivers import CONSUMERS, PRODUCERS, Fate, consuming, producing
 
@@ -47,12 +46,9 @@ def test_a_record_has_the_outcome_that_its_client_says(
 
 
 @pytest.mark.parametrize("kind", PRODUCERS)
-def test_every_record_has_one_row_over_several_chunks_and_was_reserved(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_record_has_one_row_and_was_reserved(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, records = HistoryWriter.write, 1_500
-    for module in (produced, recorded_producer, application):
-        monkeypatch.setattr(module, "CHUNK", 1_000)
+    monkeypatch.setattr(produced, "MOST_KEPT", 1_000)
 
     def has_no_room(writer: HistoryWriter, table: pa.Table) -> None:
         """The writer's thread has to take what sources keep before there is room again."""
