@@ -26,9 +26,9 @@ from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.conclusion import Examined
-from kafka_chaos.verification.judging.known_defects import is_watched
-from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Observation
-from kafka_chaos.verification.statements.library import ANOMALIES, FACTS, Statement, statement, statements
+from kafka_chaos.verification.judging.known_defects import preconditions
+from kafka_chaos.verification.judging.result import EXAMPLES, Observation
+from kafka_chaos.verification.statements.library import ANOMALIES, DEFECTS, FACTS, Statement, statement, statements
 from kafka_chaos.verification.tables.facts import (
     Awaited,
     LaneFacts,
@@ -116,10 +116,12 @@ class Facts:
 
     def _transactions(self, lane: Lane) -> TransactionFacts:
         (counts,) = self._rows("transactions", lane)
+        readers = self._rows("read_to", lane)
         values: Row = (
             *counts,
             tuple(sorted(name for (name,) in self._rows("unknown_readers", lane))),
-            dict(self._rows("read_to", lane)),
+            {partition: offset for partition, offset, _ in readers if offset is not None},
+            {partition: end_ns for partition, _, end_ns in readers if end_ns is not None},
             tuple(OpenEnd(*row) for row in self._rows("open_ends", lane)),
         )
         return TransactionFacts(*values)
@@ -155,6 +157,8 @@ MOST_SEARCHED = 5_000_000
 """Among so many dependencies of transactions cycles are searched, in memory."""
 FILTERED_FROM = 300_000
 """In a run of so many rows, those of identities that are proven clean are left out."""
+OfDefects = dict[tuple[str, AnyAnomaly], dict[str, int]]
+"""By lane and anomaly how many findings each known defect explains."""
 Skipped = Mapping[str, Mapping[AnyAnomaly, str]]
 """By lane the anomalies that are not judged in it, and why."""
 
@@ -179,7 +183,7 @@ def examine(
     for lane, count in _find(engine, run, skipped).items():
         transactions = facts[lane].transactions or TransactionFacts()
         facts[lane] = replace(facts[lane], transactions=replace(transactions, entangled=count))
-    observed = _observed(engine, {lane.lane for lane in run.lanes if is_watched(run, lane)})
+    observed = _observed(engine, run)
     progress(4, PARTS_OF_VERIFICATION, "what the tables say of each other")
     columns = ", ".join(f"`{name}`" for name in _CASE)
     findings = f"SELECT lane, {columns}, cause FROM findings ORDER BY lane, anomaly, {_ORDER}"
@@ -294,8 +298,26 @@ def _add_cycles(engine: SqlEngine) -> dict[str, int]:
     return entangled
 
 
-def _observed(engine: SqlEngine, met: Collection[str]) -> dict[tuple[str, AnyAnomaly], Observation]:
-    """Count, causes and first examples per lane and anomaly; in the lanes `met`, the records of each case, too."""
+def explained(engine: SqlEngine, run: RunDirectory, lanes: Collection[str]) -> OfDefects:
+    """What known defects explain of the engine's table `findings`. `lanes`: those that have any."""
+    counts: OfDefects = defaultdict(dict)
+    rules = sorted({rule for lane, _, rule, *_ in preconditions(run) if lane in lanes})
+    wanted = [statements(DEFECTS)[rule] for rule in rules]
+    for one in wanted:
+        prepare(engine, one.tables)
+    numbers = " UNION ALL ".join(f"SELECT number, defect FROM ({one.sql}) q" for one in wanted)
+    by_defect = f"""
+    SELECT f.lane, f.anomaly, e.defect, COUNT(DISTINCT f.number) AS n
+    FROM findings f
+    JOIN ({numbers}) e ON e.number = f.number
+    GROUP BY f.lane, f.anomaly, e.defect"""
+    for lane, anomaly, defect, count in engine.rows(by_defect) if wanted else ():
+        counts[lane, anomaly_named(anomaly)][defect] = count
+    return counts
+
+
+def _observed(engine: SqlEngine, run: RunDirectory) -> dict[tuple[str, AnyAnomaly], Observation]:
+    """Count, causes and first examples per lane and anomaly, and what known defects explain of it."""
     caused = ", ".join(f"'{anomaly}'" for anomaly in CAUSED)
     named = f"CASE WHEN anomaly IN ({caused}) THEN SPLIT_PART(cause, ':', 1) END"
     counts: dict[tuple[str, AnyAnomaly], dict[str | None, int]] = defaultdict(dict)
@@ -309,18 +331,13 @@ def _observed(engine: SqlEngine, met: Collection[str]) -> dict[tuple[str, AnyAno
         f"SELECT lane, {shown} FROM ({ranked}) q WHERE place <= {EXAMPLES} ORDER BY lane, anomaly, place"
     ):
         examples[lane, anomaly_named(anomaly)].append(dict(zip(_CASE[1:], values, strict=True)))
-    records: dict[tuple[str, AnyAnomaly], list[tuple[int | None, int | None]]] = defaultdict(list)
-    if met:
-        of_lanes = f"SELECT lane, anomaly, producer_id, seq FROM findings ORDER BY lane, anomaly, {_ORDER}"
-        kept = [row for row in engine.rows(of_lanes) if row[0] in met]
-        for lane, anomaly, *record in kept[:MOST_RECORDS]:
-            records[lane, anomaly_named(anomaly)].append((record[0], record[1]))
+    by_defects = explained(engine, run, {lane for lane, _ in counts})
     return {
         key: Observation(
             sum(of_key.values()),
             tuple(examples[key]),
             {cause: count for cause, count in of_key.items() if cause is not None},
-            tuple(records[key]),
+            by_defects.get(key, {}),
         )
         for key, of_key in counts.items()
     }

@@ -16,8 +16,11 @@ from kafka_chaos.verification.engines.engine import SqlEngine
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
+from kafka_chaos.verification.judging.known_defects import preconditions
 
-_TEXTS = ("lane", "judged", "group", "consumer", "member", "kind", "cause", "fault")
+_TEXTS = (
+    "lane", "judged", "group", "consumer", "member", "kind", "cause", "fault", "defect", "rule", "transactional_id",
+)  # fmt: skip
 SCHEMAS = {
     "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, is_transactional, "
     "timeout_ms, producers, loop, healed_ns, timed, planned, begun_ns, lossless, unplaced, salt",
@@ -33,6 +36,7 @@ SCHEMAS = {
     "phases": "lane, start_ns, end_ns",
     "faults": "lane, fault, kind, requested_ns, proven_ns, healed_ns",
     "passing": "lane, consumer",
+    "preconditions": "lane, defect, rule, ts_ns, producer_id, partition, transactional_id, commits, messages",
     "explanations": "lane, partition, kind, number, first, end, since_ns, until_ns, within_ns, cause",
 }
 """The columns of each table: texts (`_TEXTS`), and whole numbers; what is or is not so is 1 or 0.
@@ -49,7 +53,7 @@ alone; `earliest`: from the first record on. `members`: those of share groups th
 `chains`: the leader epochs of the log, as checkpoints.json has them; `starts`: each broker's own account of where
 leader epochs begin, and that of elections (`is_elected`). `elections`: `in_isr`, whether the leader is in the ISR, and
 how many brokers are (`isr`). `phases`: the spans of the workload. `explanations`: what may explain a case, see
-`judging.causes.PartitionCauses`; `number`: the best ones first.
+`judging.causes.PartitionCauses`; `number`: the best ones first. `preconditions`: those of known defects (`met`).
 """
 
 
@@ -123,6 +127,7 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
             for ns in fault.requested
         ],
         "passing": [(lane, name) for lane, names in run.events.passing.items() for name in names],
+        "preconditions": list(preconditions(run)),
         "explanations": _explanations(run),
     }
     return {name: _table(columns.split(", "), rows[name]) for name, columns in SCHEMAS.items()}

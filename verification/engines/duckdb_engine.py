@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import FINDINGS, TABLES, Column, arrow_schema
 from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, Row
-from kafka_chaos.verification.inputs.parquet import batches_where
+from kafka_chaos.verification.inputs.parquet import batches_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath
 
@@ -111,7 +111,7 @@ class DuckDb:
                 self._connection.execute(f"CREATE VIEW {name}{BY_FILE} AS SELECT {selected}, {file} AS file {source}")
             except duckdb.Error:
                 # PyArrow names the file that is broken.
-                for _ in batches_where(self.run.tables[name].files, columns, {}):
+                for _ in batches_of(self.run.tables[name].files, columns):
                     pass
                 raise
             self._names.add(name)

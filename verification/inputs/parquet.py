@@ -7,7 +7,7 @@ a silent null column, a silent cast or a late failure. Every other file is refus
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.columns import TABLES, Column, arrow_schema
@@ -43,29 +43,20 @@ def check_parquet(path: RunPath, table: str) -> int:
     return int(metadata.num_rows)
 
 
-def batches_where(
-    files: Sequence[RunPath], columns: Sequence[Column], of: Mapping[str, Collection[Any]]
-) -> Iterator[pa.RecordBatch]:
-    """The rows of Parquet files with these values in the columns `of`, as batches of `columns`.
+def batches_of(files: Sequence[RunPath], columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """The rows of Parquet files, as batches of `columns`; a column that a file lacks is null.
 
-    A column that a file lacks is null. Every row is looked at: what a footer says of values leaves out none. Raises
-    `RunDirectoryError` for a file whose pages can't be read.
+    Raises `RunDirectoryError` for a file whose pages can't be read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    wanted = {name: pa.array(sorted(values)) for name, values in of.items()}
     schema = arrow_schema(tuple(columns))
     for path in files:
         try:
             with path.open("rb") as binary, pq.ParquetFile(binary) as file:
-                there = [name for name in dict.fromkeys((*schema.names, *of)) if name in file.schema_arrow.names]
+                there = [name for name in schema.names if name in file.schema_arrow.names]
                 for batch in file.iter_batches(columns=there):
-                    for name, values in wanted.items():
-                        import pyarrow.compute as pc  # 0.2 s, for which what selects nothing need not wait.
-
-                        kept = batch.column(name) if name in there else pa.nulls(len(batch), values.type)
-                        batch = batch.filter(pc.is_in(kept, values.cast(kept.type)))
                     arrays = [
                         batch.column(field.name).cast(field.type)
                         if field.name in there
@@ -75,15 +66,6 @@ def batches_where(
                     yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
         except (pa.ArrowException, OSError) as error:
             raise RunDirectoryError(path, "can't be read, expected a whole Parquet file") from error
-
-
-def rows_where(
-    files: Sequence[RunPath], table: str, columns: Sequence[str], of: Mapping[str, Collection[Any]]
-) -> Iterator[tuple[Any, ...]]:
-    """The same as tuples of these columns of the contract's `table`."""
-    known = {column.name: column for column in TABLES[table]}
-    for batch in batches_where(files, [known[name] for name in columns], of):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def _first_line(error: Exception) -> str:

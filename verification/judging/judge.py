@@ -113,7 +113,7 @@ class Found:
         if stalls := lane.recovery.too_long.get(self.anomaly):
             defects = explaining_outages(lane.run, lane.lane, [one.outage for one in stalls])
         else:
-            defects = explaining(lane.run, lane.lane, lane.this_run.prediction, self.anomaly, self.seen)
+            defects = explaining(lane.this_run.prediction, self.anomaly, self.seen)
         outage = f": {self.seen.examples[0]['cause']}" if self.anomaly in lane.recovery.judged else ""
         known = f" (known defect: {', '.join(' with '.join(one) for one in defects)})" if defects else ""
         return Violation(f"{text}{outage}{known}", defects)

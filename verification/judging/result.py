@@ -16,26 +16,22 @@ from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.verification.inputs.storage import RunPath
 from kafka_chaos.verification.judging.work import Work
 
-Identity = tuple[int | None, int | None]
-"""producer_id and seq of a record of a lane."""
 EXAMPLES = 5
 """How many cases of an anomaly verdict.json names."""
-MOST_RECORDS = 100_000
-"""How many cases of an anomaly are compared with a known defect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """How often an anomaly was found in a lane, in its own unit, and the first few cases.
 
-    `causes`: how many cases have which cause (`contract.families`); empty for anomalies without any. `records`: of all
-    cases, up to `MOST_RECORDS`, where the run recorded what a known defect needs.
+    `causes`: how many cases have which cause (`contract.families`); empty for anomalies without any. `explained`: how
+    many of them each known defect explains whose precondition occurred.
     """
 
     count: int = 0
     examples: tuple[Mapping[str, Any], ...] = ()
     causes: Mapping[str, int] = field(default_factory=dict)
-    records: tuple[Identity, ...] = ()
+    explained: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

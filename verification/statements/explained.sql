@@ -44,7 +44,7 @@ WITH caused AS (
   HAVING MIN(r.producer_epoch) < MAX(r.producer_epoch)
 )
 SELECT
-  lane, anomaly, `partition`, `offset`, producer_id, seq, units,
+  number, lane, anomaly, `partition`, `offset`, producer_id, seq, units,
   CASE
     WHEN named IS NULL THEN cause
     WHEN cause IS NULL THEN named

@@ -13,8 +13,9 @@ it. A statement of an anomaly yields its cases: `lane`, and as far as they are k
 `producer_id`, `seq`, `cause`, and `units` (1 unless it says so). The comment of a relation begins with what is wrong
 with a row of the table or document that it is `of`; without it, the anomalies that it `rests` cannot be judged. It
 yields such rows: `lane`, columns that say where, and `n` (1 unless it says so); none, if the first table that it names
-is empty. `:name` stands for a number of `PARAMETERS`, and `ASCENDING(place, value)` for whether the values at 32 places
-ascend, of those without a hole between them: with an aggregate for each, which costs less than sorting all rows.
+is empty. A statement of defects yields the `number` of each finding that a known `defect` explains. `:name` stands for
+a number of `PARAMETERS`, and `ASCENDING(place, value)` for whether the values at 32 places ascend, of those without a
+hole between them: with an aggregate for each, which costs less than sorting all rows.
 """
 
 import re
@@ -29,7 +30,8 @@ from kafka_chaos.contract.anomalies import WIDEST_LISTED_GAP
 
 PARAMETERS = {"widest_listed_gap": WIDEST_LISTED_GAP, "slack_ns": 30_000_000_000}
 """`slack_ns`: a broker looks for transactions past their time-out every 10 s; a new coordinator first loads its log."""
-VIEWS, FACTS, RELATIONS, ANOMALIES = "views", "facts", "relations", ("records", "transactions", "groups", "shares")
+VIEWS, FACTS, RELATIONS, DEFECTS = "views", "facts", "relations", "defects"
+ANOMALIES = ("records", "transactions", "groups", "shares")
 """The folders of this package."""
 _HEAD = re.compile(r"-- (unit|row|needs|keep|of): (.*)")
 _SOURCE, NAMED = re.compile(r"\b(?:FROM|JOIN) `?(\w+)"), re.compile(r"\b(\w+) AS \(\n")

@@ -75,9 +75,11 @@ class TransactionFacts:
     """The transactions of a lane. `committed`, `aborted`, `in_doubt`: by what their producers learned.
 
     `unnamed`: transactions of produced/ that transactions/ lacks; `outside`: acknowledged records without a
-    transaction. `markers`: those in replicas/, None if it does not tell them from records. `unknown_readers`: consumers
-    without an assignment. `read_to`: by partition the highest offset that a read_committed consumer read. `entangled`:
-    dependencies that may be part of a cycle, where they are too many to search, and the first have none.
+    transaction. `markers`: those in replicas/, None if it does not tell them from records. `ended_ns`: when the last
+    transaction ended, None unless all did. `unknown_readers`: consumers without an assignment. `read_to`: by partition
+    the highest offset that a read_committed consumer read; `stayed_to`: until when one was assigned it that ended in
+    order. `entangled`: dependencies that may be part of a cycle, where they are too many to search, and the first have
+    none.
     """
 
     transactions: int = 0
@@ -88,8 +90,10 @@ class TransactionFacts:
     unnamed: int = 0
     outside: int = 0
     markers: int | None = None
+    ended_ns: int | None = None
     unknown_readers: tuple[str, ...] = ()
     read_to: Mapping[int, int] = field(default_factory=dict)
+    stayed_to: Mapping[int, int] = field(default_factory=dict)
     open_ends: tuple[OpenEnd, ...] = ()
     entangled: int = 0
 

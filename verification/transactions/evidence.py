@@ -8,9 +8,8 @@ from kafka_chaos.contract.anomalies import Anomaly, Trait, those
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.transactions import READ_COMMITTED, TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.contract.ledger import CommittedLedger, TransactionsLedger
-from kafka_chaos.verification.inputs.parquet import rows_where
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import LaneFacts, TransactionFacts
 
@@ -50,7 +49,7 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
         nothing = "no commit was acknowledged"
         reasons[TransactionAnomaly.LOST_TRANSACTION] = reasons[TransactionAnomaly.ZOMBIE_COMMIT] = nothing
     behind = _behind(facts, found)
-    if not found.read_to and (asks_for_commits or not _was_given_nothing(run, lane, facts, found)):
+    if not found.read_to and (asks_for_commits or not _was_given_nothing(facts, found)):
         reasons.update(dict.fromkeys(BY_READING, "no read_committed consumer read anything"))
     elif behind:
         reasons.update(dict.fromkeys(BY_READING, behind[0]))
@@ -63,23 +62,14 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
     return reasons
 
 
-def _was_given_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts, found: TransactionFacts) -> bool:
+def _was_given_nothing(facts: LaneFacts, found: TransactionFacts) -> bool:
     """Whether nothing is committed, and each partition with records had a read_committed consumer that stayed until all
     transactions had ended and then ended in order: one that was given nothing is evidence, where nothing was due."""
     written = {number for number, of in facts.numbered if of.log_end is not None}
     if found.committed or found.in_doubt or any(of.committed_end is not None for of in facts.partitions.values()):
         return False
-    of_lane = {"lane": [lane.lane]}
-    ended = [end for (end,) in rows_where(run.tables["transactions"].files, "transactions", ["end_ns"], of_lane)]
-    if None in ended or not ended:
-        return False
-    rows = rows_where(
-        run.tables["assignments"].files,
-        "assignments",
-        ["partition", "end_ns"],
-        {**of_lane, "isolation": [READ_COMMITTED]},
-    )
-    return written <= {partition for partition, end_ns in rows if end_ns is not None and end_ns >= max(ended)}
+    ended_ns = found.ended_ns
+    return ended_ns is not None and all(found.stayed_to.get(number, -1) >= ended_ns for number in written)
 
 
 def _without_markers(facts: LaneFacts) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.verification.engines import documents
 from kafka_chaos.verification.engines.duckdb_engine import SETTINGS, in_duckdb
-from kafka_chaos.verification.statements.library import ANOMALIES, FACTS, NAMED, RELATIONS, VIEWS, statements
+from kafka_chaos.verification.statements.library import ANOMALIES, DEFECTS, FACTS, NAMED, RELATIONS, VIEWS, statements
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_duckdb_gives_what_spark_gives(spark: str, rows: list[object]) -> None:
 
 def test_what_a_statement_names_has_no_table_s_name() -> None:
     """Spark replaces the names of tables by its own, wherever they stand."""
-    families = {family: statements(family) for family in (VIEWS, FACTS, RELATIONS, *ANOMALIES)}
+    families = {family: statements(family) for family in (VIEWS, FACTS, RELATIONS, DEFECTS, *ANOMALIES)}
     tables = {*TABLES, *documents.SCHEMAS, *families[VIEWS], "cycles", "cases", "findings"}
     named = {
         (statement.name, name)

@@ -4,35 +4,31 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.verification.by_statements import explained
 from kafka_chaos.verification.cli import verify_command
+from kafka_chaos.verification.engines import documents
+from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
-from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.tables import Table, read_tables
-from kafka_chaos.verification.judging import known_defects
-from kafka_chaos.verification.judging.defect_evidence import (
-    Recorded,
-    Sent,
-    committed_without,
-    ended_late,
-    renewed_epoch,
-)
 from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
-from kafka_chaos.verification.judging.known_defects import recorded_of
+from kafka_chaos.verification.judging.known_defects import EXPLAINED_BY
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
+from kafka_chaos.verification.statements.library import DEFECTS, statements
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from tests.commands import ended
 from tests.verification.samples.partitions import FULL
@@ -55,7 +51,26 @@ PREDICTION = LanePrediction(
 )
 FOUND = "duplicate is forbidden and was found: 1"
 RECORD = (0, 7)
-TWICE = Observation(1, records=(RECORD,))
+
+
+class Seen(NamedTuple):
+    """What was found of an anomaly: how often, of which records, and the causes."""
+
+    count: int
+    records: tuple[tuple[int | None, int | None], ...] = ()
+    causes: Mapping[str, int] = {}
+
+
+TWICE = Seen(1, (RECORD,))
+_FINDINGS = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("lane", pa.string()),
+        ("anomaly", pa.string()),
+        ("producer_id", pa.int32()),
+        ("seq", pa.int64()),
+    ]
+)
 
 
 def copies(*epochs: int | None, brokers: tuple[int, ...] = (1, 2), seq: int = 7) -> Rows:
@@ -74,6 +89,24 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copies(0, 1).write(tmp_path_factory.mktemp("run"))
 
 
+def run_with(
+    run_dir: Path, preconditions: Mapping[str, Sequence[DefectPrecondition]], unplaced: int = 0
+) -> RunDirectory:
+    tables = read_tables(run_dir)
+    tables = {**tables, "replicas": Table(files=tables["replicas"].files)}
+    return RunDirectory(run_dir, (LANE,), tables, Events((), preconditions=preconditions, unplaced={"a": unplaced}))
+
+
+def explained_in(run: RunDirectory, found: Mapping[str, Seen]) -> Mapping[Any, Mapping[str, int]]:
+    """By anomaly how many of these findings each defect explains."""
+    records = [("a", anomaly, *record) for anomaly, seen in found.items() for record in seen.records]
+    rows = [dict(zip(_FINDINGS.names, (number, *row), strict=True)) for number, row in enumerate(records)]
+    with DuckDb(run) as engine:
+        documents.read(engine, run)
+        engine.add("findings", pa.Table.from_pylist(rows, _FINDINGS))
+        return {anomaly: counts for (_, anomaly), counts in explained(engine, run, {"a"}).items()}
+
+
 def verdict_of(
     run_dir: Path,
     preconditions: Mapping[str, Sequence[DefectPrecondition]] = MET,
@@ -81,11 +114,14 @@ def verdict_of(
     prediction: LanePrediction = PREDICTION,
     facts: PartitionFacts = FULL,
     unplaced: int = 0,
-    **observed: Observation,
+    **observed: Seen,
 ) -> LaneVerdict:
-    tables = {**read_tables(run_dir), "replicas": Table(files=read_tables(run_dir)["replicas"].files)}
-    run = RunDirectory(run_dir, (LANE,), tables, Events((), preconditions=preconditions, unplaced={"a": unplaced}))
-    seen = {Anomaly(name): one for name, one in (observed or {"duplicate": TWICE}).items()}
+    run, observed = run_with(run_dir, preconditions, unplaced), observed or {"duplicate": TWICE}
+    by_defects = explained_in(run, observed)
+    seen = {
+        Anomaly(name): Observation(one.count, causes=one.causes, explained=by_defects.get(name, {}))
+        for name, one in observed.items()
+    }
     return judge(LaneEvidence(run, LANE, LaneFacts({0: facts}), prediction, seen))
 
 
@@ -105,7 +141,7 @@ def test_so_it_is_where_the_finding_is_permitted_and_nothing_else_explains_it(ru
     permitted = replace(
         PREDICTION, statuses={**PREDICTION.statuses, Anomaly.DUPLICATE: Status.PERMITTED}, known_defects={}
     )
-    unexplained = replace(TWICE, causes={"unexplained": TWICE.count})
+    unexplained = TWICE._replace(causes={"unexplained": TWICE.count})
     lane = verdict_of(run_dir, prediction=permitted, duplicate=unexplained)
     assert lane.reasons[0].endswith(f"no behaviour of the model explains 1 of 1 (known defect: {DEFECT})")
     assert lane.known_defects == (DEFECT,)
@@ -126,9 +162,9 @@ def test_so_it_is_where_the_finding_is_permitted_and_nothing_else_explains_it(ru
         ({"a": (precondition(DEFECT, 2001, 0),)}, PREDICTION, TWICE),
         (MET, replace(PREDICTION, known_defects={}), TWICE),
         (MET, replace(PREDICTION, known_defects={Anomaly.LOST_WRITE: ((DEFECT,),)}), TWICE),
-        (MET, PREDICTION, Observation(1)),
-        (MET, PREDICTION, Observation(2, records=(RECORD,))),
-        (MET, PREDICTION, Observation(2, records=(RECORD, (0, 8)))),
+        (MET, PREDICTION, Seen(1)),
+        (MET, PREDICTION, Seen(2, (RECORD,))),
+        (MET, PREDICTION, Seen(2, (RECORD, (0, 8)))),
     ],
     ids=[
         "no precondition",
@@ -146,10 +182,7 @@ def test_so_it_is_where_the_finding_is_permitted_and_nothing_else_explains_it(ru
     ],
 )
 def test_without_evidence_a_known_defect_is_neither_named_nor_accepted(
-    run_dir: Path,
-    preconditions: Mapping[str, Sequence[DefectPrecondition]],
-    prediction: LanePrediction,
-    seen: Observation,
+    run_dir: Path, preconditions: Mapping[str, Sequence[DefectPrecondition]], prediction: LanePrediction, seen: Seen
 ) -> None:
     lane = verdict_of(run_dir, preconditions, prediction=prediction, duplicate=seen)
     assert lane.reasons == (FOUND.replace("1", str(seen.count)),)
@@ -210,29 +243,64 @@ def test_the_record_must_have_been_in_doubt(tmp_path: Path, column: str, value: 
         ({"unknown": True}, False),
     ],
 )
-def test_a_transaction_that_was_committed_without_what_expired(changes: dict[str, Any], holds: bool) -> None:
-    recorded, known = Recorded(), {"outcome": "committed", "sent": "info", "ts_ns": 150, "producer_id": 1, **changes}
-    recorded.sent[1, 7].append(Sent(110, 180, 0, known["sent"], 0, None))
+def test_a_transaction_that_was_committed_without_what_expired(
+    tmp_path: Path, changes: dict[str, Any], holds: bool
+) -> None:
+    known = {"outcome": "committed", "sent": "info", "ts_ns": 150, "producer_id": 1, **changes}
+    rows = Rows(transactions=[]).send(7, None, known["sent"], producer_id=1)
+    rows.produced[0] |= {"invoke_ns": 110, "complete_ns": 180, "transaction": 0}
     if "unknown" not in changes:
-        recorded.transactions[1, 0].append(("pay-0", 100, 200, known["outcome"]))
+        transaction = {"lane": "a", "producer_id": 1, "transaction": 0, "transactional_id": "pay-0"}
+        rows.transactions = [{**transaction, "begin_ns": 100, "end_ns": 200, "outcome": known["outcome"]}]
     if "stored" in changes:
-        recorded.stored[1, 7].append((0, 5))
+        rows.store(5, 7, producer_id=1)
     met = precondition("KAFKA-5385", known["ts_ns"], known["producer_id"])
-    assert committed_without(met, TransactionAnomaly.LOST_TRANSACTION, (1, 7), recorded) == holds
+    run = run_with(rows.write(tmp_path), {"a": (met,)})
+    found = explained_in(run, {"lost_transaction": Seen(1, ((1, 7),))})
+    assert found == ({"lost_transaction": {"KAFKA-5385": 1}} if holds else {})
 
 
-def late(**changes: Any) -> tuple[Recorded, DefectPrecondition]:
+def late(**changes: Any) -> tuple[Rows, DefectPrecondition]:
     """Record 7 of producer 1, in transaction 3: it was to be aborted, and an EndTxn that came late committed it."""
-    recorded = Recorded()
-    recorded.sent[1, 7].append(Sent(150, None, changes.get("transaction", 3), "ok", 0, 10))
-    recorded.transactions[1, 3].append((changes.get("writer", "t"), 100, changes.get("end_ns", 300), "aborted"))
-    recorded.transactions[2, 0].append(("t", 900, None, "committed"))
+    rows = Rows().send(7, 10, producer_id=1)
+    rows.produced[0] |= {"invoke_ns": 150, "complete_ns": None, "transaction": changes.get("transaction", 3)}
+    rows.transactions = [
+        {
+            "lane": "a",
+            "producer_id": 1,
+            "transaction": 3,
+            "transactional_id": changes.get("writer", "t"),
+            "begin_ns": 100,
+        }
+        | {"end_ns": changes.get("end_ns", 300), "outcome": changes.get("outcome", "aborted")},
+        {
+            "lane": "a",
+            "producer_id": 2,
+            "transaction": 0,
+            "transactional_id": "t",
+            "begin_ns": 900,
+            "outcome": "committed",
+        },
+    ]
+    usual = [(9, 1, "abort"), (11, 5, "abort"), (12, 1, "commit"), (20, 1, "abort")]
     for broker in (1, 2):
-        recorded.copies[1, 7][broker, 0].append((10, 0))
-        recorded.markers[broker, 0] += [(9, 1, "abort"), (11, 5, "abort"), (12, 1, "commit"), (20, 1, "abort")]
-    recorded.markers[2, 0] += changes.get("markers", [])
+        markers = [*changes.get("all_markers", usual), *(changes.get("markers", []) if broker == 2 else [])]
+        copies = [(10, 1, "data")] if changes.get("copies", True) else []
+        for offset, producer, kind in (*copies, *markers):
+            rows.replica(broker, offset, 7 if kind == "data" else -1)
+            assert rows.replicas is not None
+            rows.replicas[-1] |= {"producer_id": producer, "kind": kind}
     given: dict[str, Any] = {"occurred_ns": 200, "producer_id": 1, "transactional_id": "t", "commits": True}
-    return recorded, precondition(LATE, **{**given, **changes.get("met", {})})
+    return rows, precondition(LATE, **{**given, **changes.get("met", {})})
+
+
+def explained_by_a_late_end(folder: Path, **changes: Any) -> set[str]:
+    """The anomalies of record 7 that the late EndTxn explains; of record 8 it never explains any."""
+    rows, met = late(**changes)
+    both = {"aborted_read": Seen(1, ((1, 7), (1, 8))), "lost_transaction": Seen(1, ((1, 7),))}
+    found = explained_in(run_with(rows.write(folder), {"a": (met,)}), both)
+    assert all(counts == {LATE: 1} for counts in found.values())
+    return set(found)
 
 
 @pytest.mark.parametrize(
@@ -256,51 +324,25 @@ def late(**changes: Any) -> tuple[Recorded, DefectPrecondition]:
         ({"markers": [(11, 1, "abort")]}, False),
         ({"markers": [(11, 2, "abort")]}, False),
         ({"markers": [(10, 1, "abort")]}, True),
+        ({"all_markers": []}, False),
+        ({"copies": False}, False),
     ],
 )
-def test_a_commit_that_came_late_explains_what_its_marker_showed(changes: dict[str, Any], holds: bool) -> None:
-    recorded, met = late(**changes)
-    assert ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 7), recorded) == holds
-    assert not ended_late(met, TransactionAnomaly.LOST_TRANSACTION, (1, 7), recorded)
-    assert not ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 8), recorded)
+def test_a_commit_that_came_late_explains_what_its_marker_showed(
+    tmp_path: Path, changes: dict[str, Any], holds: bool
+) -> None:
+    assert explained_by_a_late_end(tmp_path, **changes) == ({"aborted_read"} if holds else set())
 
 
-def test_the_rows_of_a_transactional_lane(tmp_path: Path) -> None:
-    lanes = [{"lane": name, "idempotence": True, "transactional": {"timeout_ms": 1000}} for name in "ab"]
-    rows = Rows(lanes=lanes, assignments=[], transactions=[])
-    for lane, at in (("a", 5), ("b", 6)):
-        ended = {"lane": lane, "producer_id": 0, "transaction": 3, "transactional_id": f"of-{lane}"}
-        rows.transactions = [*(rows.transactions or ()), {**ended, "begin_ns": at, "end_ns": None, "outcome": "info"}]
-        rows.replica(1, 0, 7, lane=lane, partition=at).replica(1, 1, -1, lane=lane, partition=at)
-        assert rows.replicas is not None
-        rows.replicas[-1]["kind"] = "abort"
-    run = open_run(rows.write(tmp_path / "run"))
-    found = recorded_of(run, run.lane("a"), [RECORD], [])
-    assert found.markers == {(1, 5): [(1, 0, "abort")]}
-    assert found.transactions == {(0, 3): [("of-a", 5, None, "info")]}
-    assert found.copies == {RECORD: {(1, 5): [(0, None)]}}
+def test_an_abort_that_came_late_explains_what_it_took(tmp_path: Path) -> None:
+    markers = [(12, 1, "abort"), (20, 1, "commit")]
+    changes = {"met": {"commits": False}, "outcome": "committed", "all_markers": markers}
+    assert explained_by_a_late_end(tmp_path, **changes) == {"lost_transaction"}
 
 
 def test_records_are_explained_by_defects_that_the_model_knows() -> None:
-    assert known_defects.EXPLAINS.keys() < KNOWN_DEFECTS.keys()
-
-
-def test_without_markers_a_late_end_explains_nothing() -> None:
-    recorded, met = late()
-    recorded.markers.clear()
-    assert not ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 7), recorded)
-    recorded, met = late()
-    recorded.copies.clear()  # type: ignore[attr-defined]
-    assert not ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 7), recorded)
-
-
-def test_an_abort_that_came_late_explains_what_it_took() -> None:
-    recorded, met = late(met={"commits": False})
-    recorded.transactions[1, 3] = [("t", 100, 300, "committed")]
-    for markers in recorded.markers.values():
-        markers[:] = [(12, 1, "abort"), (20, 1, "commit")]
-    assert ended_late(met, TransactionAnomaly.LOST_TRANSACTION, (1, 7), recorded)
-    assert not ended_late(met, TransactionAnomaly.ABORTED_READ, (1, 7), recorded)
+    assert EXPLAINED_BY.keys() < KNOWN_DEFECTS.keys()
+    assert {*EXPLAINED_BY.values()} == statements(DEFECTS).keys()
 
 
 def unplaced(*rows: tuple[int, int, int | None], partition: int | None = 0, outcome: str = "ok") -> Rows:
@@ -345,7 +387,7 @@ FIRST_TWO = unplaced((1, 0, None), (1, 1, None), (1, 2, 0), (1, 9, None), (0, 0,
 def test_a_lost_record_must_have_been_acknowledged_implicitly(
     tmp_path: Path, rows: Rows, met: DefectPrecondition, lost: list[tuple[int, int]], named: bool
 ) -> None:
-    seen = Observation(len(lost), records=tuple(lost))
+    seen = Seen(len(lost), tuple(lost))
     lane = verdict_of(rows.write(tmp_path), {"a": (met,)}, prediction=LOSING, lost_write=seen)
     assert (lane.known_defects == ("KAFKA-15591",)) == named
     assert (lane.accepting(["KAFKA-15591"]).outcome == Verdict.CONFORMS) == named
@@ -371,7 +413,7 @@ def test_acknowledgements_that_are_known_to_be_implicit_are_no_doubt(
     path = unplaced((1, 0, None), (1, 1, None)).write(tmp_path)
     (path / EXPERIMENT_FILE).touch()
     facts = replace(FULL, unplaced=2)
-    seen = Observation(1, records=((1, 0),))
+    seen = Seen(1, ((1, 0),))
     lane = verdict_of(path, {"a": met}, prediction=LOSING, facts=facts, lost_write=seen)
     assert ("2 acknowledgements name no offset" in lane.reasons) == doubted
 
@@ -437,7 +479,6 @@ def lending(outcome: str = "ok", producer_id: int = 1) -> Rows:
         (misplaced(offset=6), {}, Anomaly.REORDERED, {IN_ORDER, *OF_KAFKAJS}),
         (misplaced(outcome="info", end=None), {}, Anomaly.REORDERED, {IN_ORDER, *OF_KAFKAJS}),
         (misplaced(end=None), {}, Anomaly.REORDERED, set()),
-        (misplaced().send(7, 5, producer_id=1), {}, Anomaly.REORDERED, set()),
     ],
 )
 def test_repetitions_explain_only_records_that_were_open_and_took_another_s_place(
@@ -446,7 +487,7 @@ def test_repetitions_explain_only_records_that_were_open_and_took_another_s_plac
     defects = (SARAMA, IN_ORDER, *OF_KAFKAJS)
     prediction = replace(PREDICTION, known_defects=dict.fromkeys(Anomaly, tuple((defect,) for defect in defects)))
     given: dict[str, Any] = {"occurred_ns": 1500, "producer_id": 1, "partition": 0, **met}
-    seen = {str(anomaly): Observation(1, records=((1, 7),))}
+    seen = {str(anomaly): Seen(1, ((1, 7),))}
     run_dir = rows.write(tmp_path)
     for defect in defects:
         told = {"a": (precondition(defect, **given),)}
@@ -454,18 +495,15 @@ def test_repetitions_explain_only_records_that_were_open_and_took_another_s_plac
         assert lane.known_defects == ((defect,) if defect in named else ())
 
 
-def test_defects_that_explain_together_are_named_and_accepted_together(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(known_defects, "EXPLAINS", {DEFECT: renewed_epoch, LATE: lambda *_: True})
-    together = replace(PREDICTION, known_defects={Anomaly.DUPLICATE: ((DEFECT, LATE),)})
+def test_defects_that_explain_together_are_named_and_accepted_together(run_dir: Path) -> None:
+    together = replace(PREDICTION, known_defects={Anomaly.DUPLICATE: ((DEFECT, UNANSWERED),)})
     assert verdict_of(run_dir, prediction=together).known_defects == ()
-    lane = verdict_of(run_dir, {"a": (*MET["a"], precondition(LATE, 1, 0))}, prediction=together)
-    assert lane.reasons == (f"{FOUND} (known defect: {DEFECT} with {LATE})",)
+    lane = verdict_of(run_dir, {"a": (*MET["a"], precondition(UNANSWERED, 1500, 0))}, prediction=together)
+    assert lane.reasons == (f"{FOUND} (known defect: {DEFECT} with {UNANSWERED})",)
     assert lane.accepting([DEFECT]) == lane
-    assert lane.accepting([LATE]) == lane
-    accepted = lane.accepting([LATE, DEFECT])
-    assert (accepted.accepted_defects, accepted.outcome) == ((DEFECT, LATE), Verdict.CONFORMS)
+    assert lane.accepting([UNANSWERED]) == lane
+    accepted = lane.accepting([UNANSWERED, DEFECT])
+    assert (accepted.accepted_defects, accepted.outcome) == ((DEFECT, UNANSWERED), Verdict.CONFORMS)
 
 
 def test_an_accepted_defect_leaves_the_violation_and_changes_the_exit_code(run_dir: Path) -> None:
@@ -489,7 +527,7 @@ def test_only_what_was_asked_for_is_accepted(run_dir: Path) -> None:
 @pytest.mark.parametrize("reason", ["another violation", "a doubt", "unknown"])
 def test_any_other_reason_keeps_a_lane_from_being_accepted(run_dir: Path, reason: str) -> None:
     lane = {
-        "another violation": lambda: verdict_of(run_dir, duplicate=TWICE, lost_write=Observation(1)),
+        "another violation": lambda: verdict_of(run_dir, duplicate=TWICE, lost_write=Seen(1)),
         "a doubt": lambda: verdict_of(run_dir, facts=replace(FULL, read_end=5)),
         "unknown": lambda: replace(verdict_of(run_dir), verdict=Verdict.UNKNOWN),
     }[reason]()

@@ -5,7 +5,7 @@ it, and a limit that its times do not show to hold does not.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
@@ -20,8 +20,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.causes import Drop, PartitionCauses, Span, causes_of
 from kafka_chaos.verification.judging.conclusion import Examined
-from kafka_chaos.verification.judging.known_defects import is_watched
-from kafka_chaos.verification.judging.result import EXAMPLES, MOST_RECORDS, Observation
+from kafka_chaos.verification.judging.result import EXAMPLES, Observation
 from tests.verification.oracle.anomalies import find
 from tests.verification.oracle.facts import facts_of
 from tests.verification.oracle.groups import Group
@@ -123,7 +122,7 @@ def examine(run: RunDirectory) -> tuple[Examined, list[tuple[object, ...]]]:
     counted += OF_SHARES if any(lane.share for lane in run.lanes) else ()
     examined = Examined(
         facts=facts,
-        observed=_observed(findings, {lane.lane for lane in run.lanes if is_watched(run, lane)}),
+        observed=_observed(findings),
         write=lambda folder: None,
         of_groups={name: rows[name] for name in counted},
     )
@@ -157,9 +156,8 @@ def _high_watermark_regression(run: RunDirectory, lane: Lane) -> list[Finding]:
     ]
 
 
-def _observed(findings: Findings, met: Collection[str]) -> dict[tuple[str, AnyAnomaly], Observation]:
-    """Count, causes and first examples per lane and anomaly; in the lanes `met`, the records of each case, too."""
-    left = MOST_RECORDS
+def _observed(findings: Findings) -> dict[tuple[str, AnyAnomaly], Observation]:
+    """Count, causes and first examples per lane and anomaly."""
     by_anomaly: dict[tuple[str, AnyAnomaly], list[Finding]] = defaultdict(list)
     for lane, found in findings.items():
         for one in found:
@@ -171,7 +169,5 @@ def _observed(findings: Findings, met: Collection[str]) -> dict[tuple[str, AnyAn
             causes[(one.cause or "").partition(":")[0]] += one.units
         examples = (one.case._asdict() for one in found[:EXAMPLES])
         shown = tuple({name: value for name, value in example.items() if name != "anomaly"} for example in examples)
-        records = [(one.case.producer_id, one.case.seq) for one in found[:left]] if lane in met else []
-        left -= len(records)
-        observed[lane, anomaly] = Observation(sum(one.units for one in found), shown, dict(causes), tuple(records))
+        observed[lane, anomaly] = Observation(sum(one.units for one in found), shown, dict(causes))
     return observed

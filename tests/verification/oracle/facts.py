@@ -157,6 +157,7 @@ def _transactions(view: View) -> TransactionFacts:
     outcomes = Counter(row.outcome for row in history.transactions)
     outside = (row for row in history.produced if row.transaction is None)
     kinds = Counter(row.kind for row in history.replicas if row.kind is not None)
+    ended = [row.end_ns for row in history.transactions]
     return TransactionFacts(
         transactions=len(history.transactions),
         committed=outcomes["committed"],
@@ -167,7 +168,13 @@ def _transactions(view: View) -> TransactionFacts:
         outside=sum(row.outcome == "ok" for row in outside),
         markers=kinds["commit"] + kinds["abort"] if kinds else None,
         unknown_readers=tuple(sorted({row.consumer for row in history.consumed} - view.isolation.keys())),
+        ended_ns=None if None in ended else max(ended, default=None),
         read_to=ends_of((row.partition, row.offset) for row in view.reads_of("read_committed")),
+        stayed_to=ends_of(
+            (row.partition, row.end_ns)
+            for row in history.assignments
+            if row.isolation == "read_committed" and row.end_ns is not None
+        ),
         open_ends=tuple(OpenEnd(row.partition, row.offset, hangs) for row, _, hangs in transactions.open_ends()),
     )
 

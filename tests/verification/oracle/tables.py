@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.verification.inputs.parquet import batches_where
+from kafka_chaos.verification.inputs.parquet import batches_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from tests.verification.oracle.rows import (
     Assigned,
@@ -68,7 +68,7 @@ def batches(run: RunDirectory, table: str, names: Sequence[str]) -> Iterator[tup
     known = {column.name: column for column in TABLES[table]}
     for file in run.tables[table].files if run.has(table) else ():
         assert isinstance(file, Path)
-        for batch in batches_where([file], [known[name] for name in names], {}):
+        for batch in batches_of([file], [known[name] for name in names]):
             yield file, batch
 
 

@@ -1,16 +1,16 @@
 -- By transactional lane how many transactions there are, by what their producers learned; the assignments; the transactions
 -- of produced/ that transactions/ lacks; acknowledged records outside of transactions; the markers (null if replicas/ does
--- not tell them from records).
+-- not tell them from records); and when the last transaction ended, null unless all did.
 SELECT
   l.lane,
   COALESCE(t.n, 0) AS transactions, COALESCE(t.committed, 0) AS committed, COALESCE(t.aborted, 0) AS aborted,
   COALESCE(t.in_doubt, 0) AS in_doubt, COALESCE(a.n, 0) AS assignments, COALESCE(o.n, 0) AS unnamed,
-  COALESCE(p.outside, 0) AS outside, m.markers
+  COALESCE(p.outside, 0) AS outside, m.markers, t.ended_ns
 FROM lanes l
 LEFT JOIN (
   SELECT
     lane, COUNT(*) AS n, COUNT_IF(outcome = 'committed') AS committed, COUNT_IF(outcome = 'aborted') AS aborted,
-    COUNT_IF(outcome = 'info') AS in_doubt
+    COUNT_IF(outcome = 'info') AS in_doubt, CASE WHEN COUNT(*) = COUNT(end_ns) THEN MAX(end_ns) END AS ended_ns
   FROM transactions
   GROUP BY lane
 ) t ON t.lane = l.lane

@@ -1,0 +1,30 @@
+-- KAFKA-17754: the record's transaction was open when an EndTxn of its transactional id came late, and on every broker the
+-- next marker of that id after the record is of the kind that this EndTxn asked for.
+--
+-- Such a commit shows what is to be aborted; such an abort takes what is to be committed.
+WITH ended AS (
+  SELECT
+    s.number, s.defect, s.ts_ns, s.lane, s.producer_id, s.seq, s.transactional_id,
+    CASE WHEN s.commits = 1 THEN 'commit' ELSE 'abort' END AS kind
+  FROM suspected s
+  JOIN transactions t ON t.lane = s.lane AND t.producer_id = s.producer_id AND t.`transaction` = s.`transaction`
+  WHERE s.rule = 'ended_late' AND t.transactional_id = s.transactional_id AND s.ts_ns BETWEEN t.begin_ns AND t.end_ns
+    AND (s.commits = 1) = (t.outcome = 'aborted') AND (s.commits = 1) = (s.anomaly = 'aborted_read')
+), ends AS (
+  SELECT DISTINCT r.lane, r.broker, r.`partition`, r.`offset`, r.kind, t.transactional_id
+  FROM replicas r
+  JOIN transactions t ON t.lane = r.lane AND t.producer_id = r.producer_id
+  WHERE r.kind IN ('commit', 'abort')
+)
+SELECT number, defect
+FROM (
+  SELECT e.number, e.defect, e.ts_ns, e.kind, MIN(STRUCT(m.`offset`, m.kind)) AS next
+  FROM ended e
+  JOIN copies c ON c.lane = e.lane AND c.producer_id = e.producer_id AND c.seq = e.seq
+  LEFT JOIN ends m
+    ON m.lane = e.lane AND m.transactional_id = e.transactional_id AND m.broker = c.broker AND m.`partition` = c.`partition`
+    AND m.`offset` > c.`offset`
+  GROUP BY e.number, e.defect, e.ts_ns, e.kind, c.broker, c.`partition`, c.`offset`
+) q
+GROUP BY number, defect, ts_ns
+HAVING COUNT(*) = COUNT_IF(next.kind = kind)

@@ -1,0 +1,31 @@
+-- Without KIP-320: whoever got past the offset of an unseen record had read another record there and never came back, and
+-- began to read what is gone before a leader was elected.
+--
+-- The last ones may be given out after the election: a consumer that was away had fetched them before.
+WITH missed AS (
+  SELECT f.number, f.lane, MIN(g.`partition`) AS `partition`, MIN(g.`offset`) AS `offset`
+  FROM findings f
+  JOIN log g ON g.lane = f.lane AND g.producer_id = f.producer_id AND g.seq = f.seq
+  WHERE f.anomaly = 'unseen'
+  GROUP BY f.number, f.lane
+  HAVING COUNT(*) = 1
+), misread AS (
+  SELECT m.number, m.lane, m.`partition`, c.consumer, MIN(c.poll_ns) AS first_ns
+  FROM missed m
+  JOIN consumed c ON c.lane = m.lane AND c.`partition` = m.`partition` AND c.`offset` = m.`offset`
+  GROUP BY m.number, m.lane, m.`partition`, c.consumer
+)
+SELECT m.number, e.defect
+FROM missed m
+JOIN met e ON e.lane = m.lane AND e.`partition` = m.`partition` AND e.rule = 'read_on'
+JOIN (SELECT lane, `partition`, MIN(first_ns) AS first_ns FROM misread GROUP BY lane, `partition`) f
+  ON f.lane = m.lane AND f.`partition` = m.`partition`
+LEFT SEMI JOIN misread r ON r.number = m.number
+LEFT ANTI JOIN (
+  SELECT q.number
+  FROM missed q
+  JOIN reads_by_partition p ON p.lane = q.lane AND p.`partition` = q.`partition`
+  LEFT ANTI JOIN misread r ON r.number = q.number AND r.consumer = p.consumer
+  WHERE p.last >= q.`offset`
+) p ON p.number = m.number
+WHERE f.first_ns < e.ts_ns
