@@ -56,8 +56,10 @@ def verify_frames(
     given |= {"deliveries": deliveries, "share_starts": share_starts}
     frames = {name: _checked(name, frame) for name, frame in given.items() if frame is not None}
     known = tuple(lane if isinstance(lane, Lane) else Lane.from_json(lane) for lane in lanes)
-    counts = _counted(frames)
-    tables = {name: Table(given=name in frames, counted=counts.get(name, 0)) for name in TABLES}
+    # The rows of each table, in one job.
+    counted = (frame.agg(F.count(F.lit(1)).alias("rows")).select(F.lit(name), "rows") for name, frame in frames.items())
+    rows = {row[0]: row[1] for row in reduce(DataFrame.union, counted).collect()}
+    tables = {name: Table(given=name in frames, counted=rows.get(name, 0)) for name in TABLES}
     require_tables(None, known, tables)
     run = RunDirectory(None, known, tables)
     if metadata is not None:
@@ -83,9 +85,3 @@ def _checked(name: str, frame: DataFrame) -> DataFrame:
             raise RunDirectoryError(name, problem, column=column.name)
         columns.append(F.col(f"`{column.name}`"))
     return frame.select(*columns)
-
-
-def _counted(frames: Mapping[str, DataFrame]) -> dict[str, int]:
-    """The rows of each table, in one job."""
-    counts = (frame.agg(F.count(F.lit(1)).alias("rows")).select(F.lit(name), "rows") for name, frame in frames.items())
-    return {row[0]: row[1] for row in reduce(DataFrame.union, counts).collect()}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def warm_up(spark: SparkSession, *, rows: int) -> None:
     """Verify a generated history with losses and duplicates once, in a temporary directory.
 
-    `rows`: how many rows will be verified; few are examined in a way of their own (`tuning.is_small`).
+    `rows`: how many rows will be verified; few are examined in a way of their own (`tuning.SMALL`).
     """
     from kafka_chaos.verification.checker import verify
     from kafka_chaos.verification.spark.tuning import SMALL

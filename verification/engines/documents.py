@@ -71,9 +71,10 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
     rows: dict[str, Iterable[Sequence[Any]]] = {
         "lanes": [_lane(run, lane) for lane in run.lanes],
         "groups": [
-            (lane.lane, group, reads, *_commits(lane, group), int(_has_gaps(run.lane(reads))))
+            (lane.lane, group, reads, *_commits(lane, group), int(bool(source.transactional or source.cleanup_policy)))
             for lane in run.lanes
             for group, reads in groups_of_lane(lane).items()
+            for source in [run.lane(reads)]
         ],
         "shares": [
             (
@@ -163,11 +164,6 @@ def _commits(lane: Lane, group: str) -> tuple[int, int, int, int]:
         return 0, 0, int(lane.group.commits == AUTO), int(lane.group.commits == AFTER)
     offsets = BEFORE if lane.loop is None else lane.loop.offsets
     return int(lane.loop is not None), int(offsets == IN_TRANSACTION), 0, int(offsets != BEFORE)
-
-
-def _has_gaps(lane: Lane) -> bool:
-    """Whether the offset after a record's need not be the next record's."""
-    return lane.transactional is not None or lane.cleanup_policy is not None
 
 
 def _is_lossless(run: RunDirectory, lane: Lane) -> bool:

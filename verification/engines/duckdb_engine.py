@@ -127,7 +127,7 @@ class DuckDb:
         if not files:
             empty = ", ".join(f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"' for column in wanted)
             return empty, "NULL", "WHERE FALSE"
-        listed = _list([_literal(file) for file in files])
+        listed = "[" + ", ".join("'" + _literal(file).replace("'", "''") + "'" for file in files) + "]"
         source = f"read_parquet({listed}, union_by_name = true, filename = true, hive_partitioning = false)"
         there = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
         values = ", ".join(
@@ -165,10 +165,6 @@ class DuckDb:
         if not folder.is_dir():
             folder.mkdir()
         pq.write_table(self.arrow(sql).cast(arrow_schema(FINDINGS)), str(folder / "part-00000.parquet"))
-
-
-def _list(texts: Sequence[str]) -> str:
-    return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
 
 
 def _literal(file: str) -> str:

@@ -20,7 +20,7 @@ from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, Row
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath, exact, write_parquet
-from kafka_chaos.verification.spark.tuning import is_large, is_small
+from kafka_chaos.verification.spark.tuning import LARGE, SMALL
 
 _SOURCE = re.compile(r"\b(FROM|JOIN) (`?)(\w+)\2")
 """A table in a statement."""
@@ -66,7 +66,7 @@ class Spark:
             else:
                 frame = frame.withColumn("file", F.lit(None).cast("string"))
             frame = frame.drop(*UNUSED)
-            frame = frame.coalesce(1) if is_small(self.run.rows) else frame
+            frame = frame.coalesce(1) if self.run.rows < SMALL else frame
             self._add(name + BY_FILE, frame)
             self._add(name, frame.drop("file"))
 
@@ -103,7 +103,11 @@ class Spark:
     def define(self, name: str, sql: str, *, keep: bool) -> None:
         frame = self._select(sql)
         if keep:
-            frame = self._checkpoint(frame)
+            # A table of its own, without the plan behind it. Of a large run, it is kept on disk: in memory, it would
+            # leave too little for everything else.
+            on_disk = self.run.rows >= LARGE and self._is_recent
+            level = {"storageLevel": StorageLevel.DISK_ONLY} if on_disk else {}
+            frame = frame.localCheckpoint(eager=False, **level)
             # This is the job that computes it.
             rows = frame.count()
             if not rows:
@@ -112,15 +116,6 @@ class Spark:
                 # Spark takes what it computed for as large as what that was made from.
                 frame = frame.hint("broadcast")
         self._add(name, frame)
-
-    def _checkpoint(self, frame: DataFrame) -> DataFrame:
-        """The rows of a table as a table of its own, without the plan behind it.
-
-        Of a large run, it is kept on disk: in memory, it would leave too little for everything else.
-        """
-        if is_large(self.run.rows) and self._is_recent:
-            return frame.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
-        return frame.localCheckpoint(eager=False)
 
     def has(self, name: str) -> bool:
         return name in self._names

@@ -236,20 +236,16 @@ def _take_polls(history: History, line: int, operation: Operation, polls: list[A
         for key, offset, value in _polled(history, line, polled):
             if (consumer, key) not in reader.continued:
                 reader.continued.add((consumer, key))
-                _continue(history, consumer, key, last.get(key), stamp_ns)
+                if key in last:
+                    # Under a new name, a consumer that goes on where it was begins with what it read last.
+                    before = (consumer, last[key][0], key, last[key][1])
+                    history.reads.append((*before, history.clock.next(consumer, stamp_ns)))
             last[key] = (offset, value)
             history.reads.append((consumer, offset, key, value, history.clock.next(consumer, stamp_ns)))
             if operation["type"] == "ok":
                 history.seen.setdefault((key, value), stamp_ns)
     if goes_on:
         reader.last = last
-
-
-def _continue(history: History, consumer: str, key: Any, before: tuple[int, Any] | None, stamp_ns: int) -> None:
-    """Under a new name, a consumer that goes on where it was begins with what it read last."""
-    if before is not None:
-        offset, value = before
-        history.reads.append((consumer, offset, key, value, history.clock.next(consumer, stamp_ns)))
 
 
 def _polled(history: History, line: int, polled: Any) -> list[tuple[Any, int, Any]]:

@@ -52,8 +52,9 @@ def not_as_written(root: RunPath) -> list[str]:
     with ThreadPoolExecutor() as threads:
         is_same = threads.map(lambda name: _is_as_written(files[name], entries[name]), both)
         changed = [name for name, same in zip(both, is_same, strict=True) if not same]
+    rows = {name: f" ({entry['rows']:,} rows)" for name, entry in entries.items() if is_whole(entry.get("rows"))}
     differences = {
-        "missing": [_with_rows(name, entries[name]) for name in sorted(entries.keys() - files.keys())],
+        "missing": [name + rows.get(name, "") for name in sorted(entries.keys() - files.keys())],
         "added": sorted(files.keys() - entries.keys()),
         "changed": changed,
     }
@@ -107,7 +108,3 @@ def _tells_of_verification(events: RunPath, size: int) -> bool:
             return all(parsed(line)["type"] in LATER_EVENTS for line in lines)
         except (ValueError, TypeError, KeyError):
             return False
-
-
-def _with_rows(name: str, entry: Mapping[str, Any]) -> str:
-    return f"{name} ({entry['rows']:,} rows)" if is_whole(entry.get("rows")) else name

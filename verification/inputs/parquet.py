@@ -23,8 +23,8 @@ _PHYSICAL = {"string": "BYTE_ARRAY", "int32": "INT32", "int64": "INT64"}
 def check_parquet(path: RunPath, table: str) -> int:
     """Check one Parquet file's footer against the contract of `table`; how many rows it says there are.
 
-    Raises `RunDirectoryError` for a truncated file, a missing, misnamed or unknown column, a wrong type and
-    nulls in a column that may hold none.
+    Raises `RunDirectoryError` for a truncated file, a missing, misnamed or unknown column, and a wrong type. Nulls in a
+    column that may hold none are refused by the rows (`engines.refusals`), since footers need not count them.
     """
     import pyarrow.parquet as pq
     from pyarrow import ArrowException
@@ -39,7 +39,6 @@ def check_parquet(path: RunPath, table: str) -> int:
     for column in TABLES[table]:
         if column.name in found:
             _check_type(path, column, found[column.name])
-    _check_nulls(path, table, metadata)
     return int(metadata.num_rows)
 
 
@@ -109,17 +108,3 @@ def _check_type(path: RunPath, column: Column, found: Any) -> None:
 def required(table: str) -> tuple[str, ...]:
     """The columns of a table that hold no nulls."""
     return tuple(column.name for column in TABLES[table] if not column.nullable)
-
-
-def _check_nulls(path: RunPath, table: str, metadata: Any) -> None:
-    for group in range(metadata.num_row_groups):
-        for index in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(index)
-            # A column that the file declares as required has no nulls, whatever the statistics say.
-            if chunk.path_in_schema not in required(table) or not metadata.schema.column(index).max_definition_level:
-                continue
-            statistics = chunk.statistics
-            if statistics is not None and statistics.has_null_count and statistics.null_count:
-                raise RunDirectoryError(
-                    path, f"{statistics.null_count} null values, expected none", column=chunk.path_in_schema
-                )

@@ -139,7 +139,11 @@ def open_run(path: str | RunPath) -> RunDirectory:
         for part in missing:
             begun = "" if part in TABLES else "(.*[.~_ -])?"
             extended = re.fullmatch(rf"{begun}{re.escape(part)}([.~_ -].*)?", bare)
-            is_like = extended or _is_in_another_form(bare, part) or get_close_matches(bare, [part], 1, _CLOSE)
+            # That document as JSON, JSON lines or YAML, where it must be another of them.
+            in_another_form = part not in TABLES and re.fullmatch(
+                rf"{re.escape(part.rpartition('.')[0])}\.(jsonl?|ya?ml)", bare
+            )
+            is_like = extended or in_another_form or get_close_matches(bare, [part], 1, _CLOSE)
             is_unfinished = re.fullmatch(rf"\.{re.escape(part)}\.[0-9a-f]{{8}}\.part", entry.name)
             holds_rows = part not in TABLES or entry.is_dir() or bare.endswith(".parquet")
             if is_like and holds_rows and not is_unfinished:
@@ -162,12 +166,6 @@ def with_documents(run: RunDirectory, folder: RunPath) -> RunDirectory:
         groups=read_groups(folder / GROUPS_FILE, run.lanes),
         timings=read_timings(folder / TIMINGS_FILE, run.lanes),
     )
-
-
-def _is_in_another_form(name: str, part: str) -> bool:
-    """Whether it is that document as JSON, JSON lines or YAML, where it must be another of them."""
-    stem, _, suffix = name.rpartition(".")
-    return part not in TABLES and suffix in ("json", "jsonl", "yaml", "yml") and stem == part.rpartition(".")[0]
 
 
 _PARTS = (*TABLES, *DOCUMENTS, MANIFEST_FILE)

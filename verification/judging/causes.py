@@ -61,7 +61,11 @@ def causes_of(run: RunDirectory) -> list[PartitionCauses]:
     """The explanations that a run's events and checkpoints hold, for each partition that has some."""
     found = []
     for lane in run.lanes:
-        faults = [fault for fault in run.events.concerning(lane.lane) if _took_effect(fault)]
+        faults = [
+            fault
+            for fault in run.events.concerning(lane.lane)
+            if fault.kind != LOCKSTEP and fault.requested and fault.proven and fault.denied is None
+        ]
         undisturbed = [] if lane.idempotence else _undisturbed(run, lane)
         for partition in (*range(lane.partitions), None):
             changes = () if partition is None else run.events.changes.get((lane.lane, partition), ())
@@ -165,10 +169,6 @@ def _undisturbed(run: RunDirectory, lane: Lane) -> list[Span]:
     unexplained = f"{Cause.UNEXPLAINED}: nothing happened for which its producer sends a record again"
     unobserved = [Span(since, until + tail_ns, str(Cause.UNOBSERVED)) for since, until in disturbed]
     return [*unobserved, Span(0, None, unexplained, patience_ms * 1_000_000)]
-
-
-def _took_effect(fault: FaultRecord) -> bool:
-    return fault.kind != LOCKSTEP and bool(fault.requested and fault.proven) and fault.denied is None
 
 
 def _begin(won: LeaderElected, faults: Iterable[FaultRecord]) -> int:

@@ -10,7 +10,6 @@ from pathlib import Path
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import AnyAnomaly
-from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath
@@ -57,6 +56,7 @@ def concluded(
     }
     tables = {name: run.tables[name].ledger(name, rows) for name, rows in counted.items() if run.has(name)}
     missing = unread(run, tables)
+    truncated = {name: seen.count for (name, one), seen in examined.observed.items() if one == Anomaly.TRUNCATED_READ}
     lanes = tuple(
         judge(
             LaneEvidence(
@@ -66,7 +66,8 @@ def concluded(
                 predictions[lane.lane],
                 {anomaly: seen for (name, anomaly), seen in examined.observed.items() if name == lane.lane},
                 unread=missing,
-                lost_input=_lost_input(lane, examined),
+                # What the source of its loop lost after it had been read.
+                lost_input=0 if lane.loop is None else truncated.get(lane.loop.source, 0),
             )
         )
         for lane in run.lanes
@@ -78,9 +79,3 @@ def concluded(
         tables=tables,
         engine=engine,
     )
-
-
-def _lost_input(lane: Lane, examined: Examined) -> int:
-    """How many records the source of the lane's loop, if it has one, lost after they had been read."""
-    seen = None if lane.loop is None else examined.observed.get((lane.loop.source, Anomaly.TRUNCATED_READ))
-    return 0 if seen is None else seen.count

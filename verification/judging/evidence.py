@@ -19,7 +19,7 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import reports
 from kafka_chaos.verification.judging.result import EXAMPLES, Observation
 from kafka_chaos.verification.judging.this_run import ThisRun, in_this_run
-from kafka_chaos.verification.recovery.evidence import Measured, Recovery
+from kafka_chaos.verification.recovery.evidence import Recovery
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from kafka_chaos.verification.transactions.evidence import transactions_ledger
 
@@ -124,7 +124,11 @@ class LaneEvidence:
     @cached_property
     def observed(self) -> Mapping[AnyAnomaly, Observation]:
         """What was found of each anomaly, those of recovery included."""
-        return {**self.found, **{one: _observation(measured) for one, measured in self.recovery.too_long.items()}}
+        observed = dict(self.found)
+        for anomaly, measured in self.recovery.too_long.items():
+            shown = ({"partition": one.outage.partition, "cause": one.described} for one in measured[:EXAMPLES])
+            observed[anomaly] = Observation(len(measured), tuple(shown))
+        return observed
 
     def count(self, anomaly: AnyAnomaly) -> int:
         """How often the anomaly was found."""
@@ -186,8 +190,3 @@ class LaneEvidence:
         return contract.PartitionLedger(
             partition=number, log_end=facts.log_end, read_to=facts.read_end, end_reached=reached
         )
-
-
-def _observation(measured: Sequence[Measured]) -> Observation:
-    shown = ({"partition": one.outage.partition, "cause": one.described} for one in measured[:EXAMPLES])
-    return Observation(len(measured), tuple(shown))

@@ -227,8 +227,9 @@ def _unasked(
             used.update((fault_id, broker) for fault_id in holding[:1])
     replicas = frozenset[int]().union(*(state.isr for state in states))
     for fault, broker in _ended(faults):
-        alone = _isr_at(states, fault.requested[0]) == {broker}
-        if broker in replicas and not alone and not _was_out(states, broker, fault.requested[0], fault.healed[-1]):
+        begun, ended = _isr_at(states, fault.requested[0]), fault.healed[-1]
+        isrs = [begun, *(state.isr for state in states if fault.requested[0] <= state.since_ns <= ended)]
+        if broker in replicas and begun != {broker} and all(broker in isr for isr in isrs):
             yield f"fault {fault.fault_id} ended broker {broker}, which was not seen to leave the ISR"
 
 
@@ -252,9 +253,3 @@ def _ended_alone(run: RunDirectory, lane: Lane) -> bool:
 def _isr_at(states: Sequence[State], moment: int) -> frozenset[int]:
     """The ISR at a moment; empty before the first state."""
     return next((state.isr for state in reversed(states) if state.since_ns <= moment), frozenset())
-
-
-def _was_out(states: Sequence[State], broker: int, since_ns: int, until_ns: int) -> bool:
-    """Whether a broker was out of the ISR at some time between these moments."""
-    within = [state.isr for state in states if since_ns <= state.since_ns <= until_ns]
-    return any(broker not in isr for isr in (_isr_at(states, since_ns), *within))

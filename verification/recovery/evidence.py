@@ -183,7 +183,13 @@ class Recovery:
         faults = [fault for fault in self._faults if _overlap((_span(fault)[0], _span(fault)[1] + reach), [span])]
         spared = bool(faults) and all(fault.spares_followers for fault in faults)
         bound = self.bounds((fault.kind for fault in faults), followers_hang=not spared)
-        excused = [_excused(fault) for fault in faults if not self._is_survived(outage, fault)]
+        # Once leadership has moved, all replicas serve on: the rest of such a fault counts.
+        excused = [
+            (start, fault.proven[-1] if fault.kind == LEADER_TRANSFER and fault.proven else end)
+            for fault in faults
+            if not self._is_survived(outage, fault)
+            for start, end in [_span(fault)]
+        ]
         without = _overlap(span, excused)
         return Measured(
             outage,
@@ -317,12 +323,6 @@ def rows_of(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Mapping
 def _span(fault: FaultRecord) -> Span:
     """From when to when a fault held; one that was never healed holds for ever."""
     return fault.requested[0], fault.healed[-1] if fault.healed else _NEVER
-
-
-def _excused(fault: FaultRecord) -> Span:
-    """The time of a fault that does not count. Once leadership has moved, all replicas serve on."""
-    start, end = _span(fault)
-    return start, fault.proven[-1] if fault.kind == LEADER_TRANSFER and fault.proven else end
 
 
 def _overlap(span: Span, others: Iterable[Span]) -> int:

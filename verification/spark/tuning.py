@@ -42,22 +42,12 @@ _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.fact
 _PARALLELISM = "spark.kafka-chaos.parallelism"
 
 
-def is_small(rows: int) -> bool:
-    """Whether a run of so many rows is so small that the number of jobs matters."""
-    return rows < SMALL
-
-
-def is_large(rows: int) -> bool:
-    """Whether a run of so many rows is so large that its tables do not fit into memory."""
-    return rows >= LARGE
-
-
 @contextmanager
 def tuned(spark: SparkSession, rows: int, *, local: bool) -> Iterator[None]:
     """Set the session up for a history of `rows` rows while the block runs. `local`: its files are."""
     wanted = {
         **_FIXED,
-        **(_INTERPRETED if is_small(rows) else {}),
+        **(_INTERPRETED if rows < SMALL else {}),
         "spark.sql.shuffle.partitions": str(_partitions(spark, rows)),
         "spark.sql.autoBroadcastJoinThreshold": "-1" if rows < SMALL else MOST_BROADCAST,
     }
@@ -83,16 +73,11 @@ def _partitions(spark: SparkSession, rows: int) -> int:
     """How many partitions a shuffle of so many rows has: a multiple of the tasks that run side by side."""
     if rows < SMALL:
         return 1
-    parallel = _parallelism(spark)
-    wanted = -(-rows // ROWS_PER_SHUFFLE_PARTITION)
-    return parallel * max(1, -(-wanted // parallel))
-
-
-def _parallelism(spark: SparkSession) -> int:
-    """How many tasks run side by side, counted once a session: Spark Connect has no sparkContext to ask."""
     known = spark.conf.get(_PARALLELISM, None)
     if known is None:
+        # Counted once a session: Spark Connect has no sparkContext to ask.
         tasks = spark.range(MOST_PARALLEL).select(F.spark_partition_id().alias("task"))
         known = str(tasks.agg(F.max("task")).collect()[0][0] + 1)
         spark.conf.set(_PARALLELISM, known)
-    return int(known)
+    wanted, parallel = -(-rows // ROWS_PER_SHUFFLE_PARTITION), int(known)
+    return parallel * max(1, -(-wanted // parallel))
