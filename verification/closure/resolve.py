@@ -37,13 +37,13 @@ Unresolved = tuple[str, Doubt]
 def unresolved(engine: SqlEngine, run: RunDirectory) -> list[Unresolved]:
     """What the relations find in the run, whose tables and documents the engine has."""
     has_rows = cache(lambda name: bool(run.tables[name].rows if name in run.tables else engine.rows(_ANY.format(name))))
-    selected: dict[str, str] = {}
-    for name, relation in statements(RELATIONS).items():
+    selected = []
+    for relation in statements(RELATIONS).values():
         if has_rows(_beginning(relation)):
             prepare(engine, relation.tables)
-            selected[name] = _by_lane(relation, engine.columns(relation.sql))
-    rows = engine.rows(" UNION ALL ".join(selected.values())) if selected else []
-    return [(lane, _doubt(statements(RELATIONS)[name], n, place)) for name, lane, n, place in sorted(rows)]
+            selected.append(_by_lane(relation, engine.columns(relation.sql)))
+    rows = engine.rows(" UNION ALL ".join(selected)) if selected else []
+    return [(lane, _doubt(statements(RELATIONS)[name], *found)) for name, lane, *found in sorted(rows)]
 
 
 def _beginning(statement: Statement) -> str:
@@ -53,19 +53,26 @@ def _beginning(statement: Statement) -> str:
 
 
 def _by_lane(relation: Statement, columns: Sequence[str]) -> str:
-    """A SELECT of the lanes in which the relation does not hold: how many rows, and the place of one."""
-    places = [name for name in columns if name not in ("lane", "n")]
+    """A SELECT of the lanes in which a relation of the file does not hold: its number, how many rows, where one is."""
+    problems = [problem for problem, _ in relation.problems if problem in columns]
+    places = [name for name in columns if name not in ("lane", "n", *problems)]
     shown = [f"'{name.removesuffix('_id').replace('_', ' ')} ' || `{name}`" for name in places]
     place = f"CONCAT_WS(', ', {', '.join(shown)})" if shown else "'of lane ' || lane"
     n = "n" if "n" in columns else "1"
-    counts = f"CAST(SUM({n}) AS BIGINT) AS n, MIN({place}) AS place"
-    return f"SELECT '{relation.name}' AS relation, lane, {counts} FROM ({relation.sql}) q GROUP BY lane"
+    rows = f"(SELECT *, 0 AS number FROM ({relation.sql}) q) q"
+    if problems:
+        # One row for each condition, so that the source is read once.
+        holds = " ".join(f"WHEN {number} THEN `{problem}`" for number, problem in enumerate(problems))
+        each = f"(SELECT *, EXPLODE(SEQUENCE(0, {len(problems) - 1})) AS number FROM ({relation.sql}) q) q"
+        rows = f"{each} WHERE CASE number {holds} END"
+    counts = f"CAST(number AS INT) AS number, CAST(SUM({n}) AS BIGINT) AS n, MIN({place}) AS place"
+    return f"SELECT '{relation.name}' AS relation, lane, {counts} FROM {rows} GROUP BY lane, number"
 
 
-def _doubt(relation: Statement, n: int, place: str) -> Doubt:
-    """That so many rows of a relation do not resolve, one of them at `place`."""
-    problem = " ".join(relation.specification.partition("\n\n")[0].split())
-    rests = (name for entry in relation.rests for name in TOGETHER.get(entry, [entry]))
+def _doubt(relation: Statement, number: int, n: int, place: str) -> Doubt:
+    """That so many rows do not resolve by the relation of this number, one of them at `place`."""
+    problem, entries = relation.problems[number]
+    rests = (name for entry in entries for name in TOGETHER.get(entry, [entry]))
     return Doubt(
         f"{relation.of}: {problem}: {counted(n, 'row')}, such as {place}", tuple(anomaly_named(name) for name in rests)
     )

@@ -13,13 +13,15 @@ it. A statement of an anomaly yields its cases: `lane`, and as far as they are k
 `producer_id`, `seq`, `cause`, and `units` (1 unless it says so). The comment of a relation begins with what is wrong
 with a row of the table or document that it is `of`; without it, the anomalies that it `rests` cannot be judged. It
 yields such rows: `lane`, columns that say where, and `n` (1 unless it says so); none, if the first table that it names
-is empty. A statement of defects yields the `number` of each finding that a known `defect` explains. `:name` stands for
-a number of `PARAMETERS`, and `ASCENDING(place, value)` for whether the values at 32 places ascend, of those without a
-hole between them: with an aggregate for each, which costs less than sorting all rows.
+is empty. Relations of one source share a file: its rows have a condition for each, named by what is wrong where it
+holds, with a comment of its own on what rests on it (or `none`). A statement of defects yields the `number` of each
+finding that a known `defect` explains. `:name` stands for a number of `PARAMETERS`, and `ASCENDING(place, value)` for
+whether the values at 32 places ascend, of those without a hole between them: with an aggregate for each, which costs
+less than sorting all rows.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -38,6 +40,7 @@ _SOURCE, NAMED = re.compile(r"\b(?:FROM|JOIN) `?(\w+)"), re.compile(r"\b(\w+) AS
 """A table or view that a statement reads, and one that it names itself."""
 
 
+_PROBLEM = re.compile(r"\bAS `([^`]* [^`]*)`,?(?: -- rests: (.*))?$", re.MULTILINE)
 _ASCENDING = re.compile(r"\bASCENDING\((\w+), (\w+)\)")
 
 
@@ -46,7 +49,7 @@ class Statement:
     """A statement of a file. `needs`: the table without which it is not judged; `kept`: whether it is computed once.
 
     `tables`: the tables and views that it reads, in its order. `of`: the table or document that a relation is about;
-    `rests`: what cannot be judged without it.
+    `problems`: what is wrong with its rows, each with the anomalies that cannot be judged then.
     """
 
     name: str
@@ -58,7 +61,7 @@ class Statement:
     needs: str
     kept: bool
     of: str
-    rests: tuple[str, ...]
+    problems: tuple[tuple[str, Sequence[str]], ...]
     sql: str
 
 
@@ -86,17 +89,22 @@ def _parsed(file: Traversable, family: str) -> Statement:
     head = {match[1]: match[2].strip() for line in comment if (match := _HEAD.fullmatch(line))}
     of, _, rests = head.get("of", "").partition("; rests: ")
     sql = "\n".join(lines[len(comment) :])
+    specification = "\n".join(line[3:] for line in comment if not _HEAD.fullmatch(line)).strip()
+    several = [(problem, own or rests) for problem, own in _PROBLEM.findall(sql)]
+    problems = several or [(" ".join(specification.partition("\n\n")[0].split()), rests)]
+    resting = [(problem, names.split(", ") if names not in ("", "none") else ()) for problem, names in problems]
+    sql = re.sub(" -- rests: .*", "", sql)
     return Statement(
         name=file.name.removesuffix(".sql"),
         family=family,
-        specification="\n".join(line[3:] for line in comment if not _HEAD.fullmatch(line)).strip(),
+        specification=specification,
         unit=head.get("unit", ""),
         row=head.get("row", ""),
         tables=tuple(name for name in dict.fromkeys(_SOURCE.findall(sql)) if name not in NAMED.findall(sql)),
         needs=head.get("needs", ""),
         kept="keep" in head,
         of=of,
-        rests=tuple(rests.split(", ")) if rests else (),
+        problems=tuple(resting),
         sql=_ASCENDING.sub(_ascending, re.sub(r":([a-z]\w+)", lambda match: str(PARAMETERS[match[1]]), sql)),
     )
 

@@ -1,0 +1,20 @@
+-- of: transactions; rests: hanging_transaction, zombie_commit
+SELECT
+  t.lane, t.producer_id, t.`transaction`,
+  t.initialised_ns > t.begin_ns OR t.end_ns < t.begin_ns
+    AS `begun before its producer was initialised, or ended before it began`,
+  t.begin_ns < t.before_ns AS `begun before the one before it of its producer ended`,
+  t.outcome = 'committed' AND t.end_ns IS NULL AS `committed, without a time at which it was`,
+  t.outcome = 'committed' AND t.error IS NOT NULL
+    AS `committed, with an error`, -- rests: hanging_transaction, zombie_commit, of_log
+  t.outcome = 'committed' AND t.initialised_ns IS NULL AND m.producers > 1
+    AS `committed, without the time at which its producer was initialised, one of several of its transactional id` -- rests: zombie_commit
+FROM (
+  SELECT
+    *,
+    LAG(COALESCE(end_ns, begin_ns)) OVER (PARTITION BY lane, producer_id ORDER BY `transaction`, begin_ns) AS before_ns
+  FROM transactions
+) t
+LEFT JOIN (
+  SELECT lane, transactional_id, COUNT(DISTINCT producer_id) AS producers FROM transactions GROUP BY lane, transactional_id
+) m ON m.lane = t.lane AND m.transactional_id = t.transactional_id
