@@ -4,14 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from generated_histories import LaneShape, lane_tables, write_run
 from pyspark.sql import functions as F
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification import RunDirectoryError, verify, verify_frames
-from kafka_chaos.verification.inputs.run_directory import open_run
 from tests.verification.samples.mutations import conforming, violating
-from tests.verification.samples.run_dirs import read_cases
 
 pytestmark = pytest.mark.spark
 
@@ -35,16 +32,6 @@ def test_frames_are_judged_as_a_run_directory_is(tmp_path: Path, spark: Any, kin
     assert verdict.verdict == expected.verdict == (Verdict.CONFORMS if kind == "conforming" else Verdict.VIOLATION)
     assert [lane.to_json() for lane in verdict.lanes] == [lane.to_json() for lane in expected.lanes]
     assert verdict.tables["log"].rows_as_read == verdict.tables["log"].rows_by_footer == 40
-
-
-@pytest.mark.slow
-def test_frames_that_are_not_small(tmp_path: Path, spark: Any) -> None:
-    shape = LaneShape(lane="retried", records=40_000, partitions=2, info_share=0.01, retry_share=0.01)
-    run_dir = write_run(tmp_path / "run", [lane_tables(shape)])
-    expected = verify(run_dir, spark=spark)
-    assert read_cases(run_dir)
-    verdict = verify_frames(**frames_of(run_dir, spark), lanes=open_run(run_dir).lanes)
-    assert {lane.lane: lane.observed for lane in verdict.lanes} == {lane.lane: lane.observed for lane in expected.lanes}
 
 
 @pytest.mark.slow

@@ -4,6 +4,11 @@
 --
 -- unit: commits
 -- row: the committed offset
+WITH generations AS (
+  SELECT judged, `group`, consumer, `partition`, MAX(generation) AS generation
+  FROM group_assignments
+  GROUP BY judged, `group`, consumer, `partition`
+)
 SELECT
   judged AS lane, `partition`, known.`offset` AS `offset`,
   'committed by ' || known.consumer || '; ' || MIN(
@@ -15,16 +20,9 @@ SELECT
 FROM (
   SELECT p.*
   FROM prior_commits p
-  LEFT JOIN (
-    SELECT judged, `group`, consumer, `partition`, MAX(generation) AS generation
-    FROM group_assignments
-    GROUP BY judged, `group`, consumer, `partition`
-  ) a ON a.judged = p.judged AND a.`group` = p.`group` AND a.consumer = p.consumer AND a.`partition` = p.`partition`
-  LEFT JOIN (
-    SELECT judged, `group`, consumer, `partition`, MAX(generation) AS generation
-    FROM group_assignments
-    GROUP BY judged, `group`, consumer, `partition`
-  ) b
+  LEFT JOIN generations a
+    ON a.judged = p.judged AND a.`group` = p.`group` AND a.consumer = p.consumer AND a.`partition` = p.`partition`
+  LEFT JOIN generations b
     ON b.judged = p.judged AND b.`group` = p.`group` AND b.consumer = p.known.consumer AND b.`partition` = p.`partition`
   LEFT ANTI JOIN effects o
     ON o.judged = p.judged AND o.`group` = p.`group` AND o.`partition` = p.`partition` AND o.outcome <> 'fail'

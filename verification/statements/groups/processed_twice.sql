@@ -8,14 +8,8 @@ SELECT
   o.judged AS lane, o.producer_id, o.seq, 'input of lane ' || o.lane || ', with ' || MAX(o.n) || ' outputs' AS cause
 FROM outputs o
 LEFT SEMI JOIN known k ON k.lane = o.lane AND k.producer_id = o.producer_id AND k.seq = o.seq
-LEFT JOIN (
-  SELECT s.lane, s.producer_id, s.seq, COUNT(*) AS n
-  FROM log s
-  JOIN lanes l ON l.lane = s.lane
-  LEFT JOIN visible v ON v.lane = s.lane AND v.`partition` = s.`partition` AND v.`offset` = s.`offset`
-  WHERE l.is_transactional = 0 OR v.`offset` IS NOT NULL
-  GROUP BY s.lane, s.producer_id, s.seq
-) p ON p.lane = o.lane AND p.producer_id = o.producer_id AND p.seq = o.seq
+LEFT JOIN (SELECT lane, producer_id, seq, COUNT(*) AS n FROM due GROUP BY lane, producer_id, seq) p
+  ON p.lane = o.lane AND p.producer_id = o.producer_id AND p.seq = o.seq
 WHERE o.n > 1
 GROUP BY o.judged, o.`group`, o.lane, o.producer_id, o.seq
 HAVING MAX(o.n) > MAX(COALESCE(p.n, 0))

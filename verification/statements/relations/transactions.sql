@@ -3,6 +3,7 @@ SELECT
   t.lane, t.producer_id, t.`transaction`,
   t.initialised_ns > t.begin_ns OR t.end_ns < t.begin_ns
     AS `begun before its producer was initialised, or ended before it began`,
+  l.is_transactional = 0 AS `of a lane without transactions`, -- rests: none
   t.begin_ns < t.before_ns AS `begun before the one before it of its producer ended`,
   t.outcome = 'committed' AND t.end_ns IS NULL AS `committed, without a time at which it was`,
   t.outcome = 'committed' AND t.error IS NOT NULL
@@ -15,6 +16,7 @@ FROM (
     LAG(COALESCE(end_ns, begin_ns)) OVER (PARTITION BY lane, producer_id ORDER BY `transaction`, begin_ns) AS before_ns
   FROM transactions
 ) t
+JOIN lanes l ON l.lane = t.lane
 LEFT JOIN (
   SELECT lane, transactional_id, COUNT(DISTINCT producer_id) AS producers FROM transactions GROUP BY lane, transactional_id
 ) m ON m.lane = t.lane AND m.transactional_id = t.transactional_id

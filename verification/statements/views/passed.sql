@@ -7,13 +7,11 @@ SELECT
   p.judged, p.`group`, p.lane, p.`partition`, p.`offset`, p.producer_id, p.seq, r.records IS NOT NULL AS is_processed
 FROM (
   SELECT DISTINCT g.judged, g.`group`, s.lane, s.`partition`, s.`offset`, s.producer_id, s.seq
-  FROM log s
+  FROM due s
   JOIN `groups` g ON g.lane = s.lane
-  JOIN lanes l ON l.lane = s.lane
   JOIN progress w ON w.judged = g.judged AND w.`group` = g.`group` AND w.`partition` = s.`partition`
-  LEFT JOIN visible v ON v.lane = s.lane AND v.`partition` = s.`partition` AND v.`offset` = s.`offset`
   LEFT SEMI JOIN known k ON k.lane = s.lane AND k.producer_id = s.producer_id AND k.seq = s.seq
-  WHERE s.`offset` >= w.first AND s.`offset` < w.past AND (l.is_transactional = 0 OR v.`offset` IS NOT NULL)
+  WHERE s.`offset` >= w.first AND s.`offset` < w.past
 ) p
 LEFT JOIN (
   SELECT judged, `group`, `partition`, `offset`, COUNT(*) AS records

@@ -1,0 +1,6 @@
+-- The rows of the log that every consumer must be given: in transactional lanes, those of committed records (`visible`).
+SELECT g.lane, g.`partition`, g.`offset`, g.producer_id, g.seq
+FROM log g
+JOIN lanes l ON l.lane = g.lane
+LEFT JOIN visible v ON v.lane = g.lane AND v.`partition` = g.`partition` AND v.`offset` = g.`offset`
+WHERE l.is_transactional = 0 OR v.`offset` IS NOT NULL
