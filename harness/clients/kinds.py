@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
 from kafka_chaos.contract.lane.groups import AFTER, BEFORE
 from kafka_chaos.harness.clients.fetching import (
-    ADAPTERS,
     OF_SHARES,
     by_go,
     by_maven,
@@ -33,6 +33,7 @@ from kafka_chaos.harness.clients.java_client import java_client_configs
 IN_PROCESS = "librdkafka"
 OWN = "own"
 """The name in lanes.json of a client that is a command of the user's."""
+_OF_PYTHON = "kafka_chaos.harness.clients.python_client"
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
 _PIP_ASKS = (sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--ignore-installed", "--quiet")
 _MAVEN_ASKS = ("mvn", "-q", "-B", "dependency:get", "-Dtransitive=false")
@@ -86,15 +87,19 @@ class ClientKind:
         return found
 
 
+def _packages(folder: Path) -> Path:
+    """Where the packages of a virtual environment are."""
+    return next(folder.glob("venv/lib/python*/site-packages"))
+
+
 def _python(name: str, version: str, package: str, **more: Any) -> ClientKind:
-    command = [str(ADAPTERS / "client.py"), name]
     return ClientKind(
         name=name,
         version=version,
         sources=(),
         fill=by_pip(package),
         asks=lambda version: [*_PIP_ASKS, of_python(package, version)],
-        command=lambda folder: [str(folder / "venv/bin/python"), "-I", *command],
+        command=lambda folder: command_of(_OF_PYTHON, name, packages=_packages(folder)),
         **{"roles": _MORE, **more},
     )
 
@@ -201,7 +206,7 @@ class ChosenClient:
     @property
     def packages(self) -> Path | None:
         """Where its packages of Python are, for what imports librdkafka itself; None for another client."""
-        return next(self.fetch().glob("venv/lib/python*/site-packages")) if self.kind.name == IN_PROCESS else None
+        return _packages(self.fetch()) if self.kind.name == IN_PROCESS else None
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ class PhaseRun:
             load.end_loops(ends, timeout=timeout)
             ends |= self._ends(loops)
         load.drain(ends, timeout=timeout, patience=self.patience)
-        self.gaps = {name: lane.producer.longest_gap_ns / 1e9 for name, lane in load.lanes.items()}
+        self.gaps = {name: lane.written.longest_gap_ns / 1e9 for name, lane in load.lanes.items()}
 
     def _await_full_isr(self, timeout: float) -> None:
         """Wait for every replica to be in sync. One that stays behind is reported, and judged as `isr_not_restored`."""

@@ -17,7 +17,12 @@ from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import CONSUMER, PRODUCER, LifeSpec, Role
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle, ProducerHandle
-from kafka_chaos.harness.workload.application.load import ApplicationConsuming, ApplicationLooping, ApplicationProducing
+from kafka_chaos.harness.workload.application.load import (
+    ApplicationConsuming,
+    ApplicationLooping,
+    ApplicationMembers,
+    ApplicationProducing,
+)
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of
 from kafka_chaos.harness.workload.clients.following import Follower, SharedLane
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
@@ -35,7 +40,7 @@ from kafka_chaos.harness.workload.processes.producer import ProcessProducer
 from kafka_chaos.harness.workload.settings import LINGER_MS, LoadSettings
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing
 
-Members = GroupLoad | ApplicationConsuming | ApplicationLooping
+Members = GroupLoad | ApplicationMembers
 """The members of a group, the harness's own or the application's."""
 Consuming = tuple[Follower | ApplicationConsuming, ...]
 """The readers of a lane, from its start to its end; the first one reads everything."""
@@ -123,24 +128,18 @@ def _producer(
 
 def looping(
     lane: LaneSpec, source: LaneSpec, load: LoadSettings, function: Callable[[ProducerHandle], object] | None
-) -> tuple[Producing, Members]:
-    """The loop that reads `source` and writes the lane, as what writes and as a group."""
+) -> GroupLoad | ApplicationLooping:
+    """The loop that reads `source` and writes the lane."""
     if function is None:
-        loop = _group(lane, source, load)
-        return loop, loop
-    application = ApplicationLooping(lane, source, cast("Callable[[LoopHandle], object]", function), load)
-    return application, application
-
-
-def _group(lane: LaneSpec, read: LaneSpec, load: LoadSettings) -> GroupLoad:
-    return GroupLoad(GroupWork(lane=lane, read=read, load=load))
+        return GroupLoad(GroupWork(lane=lane, read=source, load=load))
+    return ApplicationLooping(lane, source, cast("Callable[[LoopHandle], object]", function), load)
 
 
 def _beside(lane: LaneSpec, load: LoadSettings) -> GroupLoad | None:
     """The group, or the share group, that reads the lane beside its consumers."""
     if lane.share is not None:
         return GroupLoad(ShareWork(lane=lane, load=load))
-    return None if lane.group is None else _group(lane, lane, load)
+    return None if lane.group is None else GroupLoad(GroupWork(lane=lane, read=lane, load=load))
 
 
 def reading(

@@ -2,26 +2,22 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kafka_chaos.faults.target import CONSUMER, MEMBER
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
-from kafka_chaos.harness.workload.clients.lives import Place
-from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
-from kafka_chaos.harness.workload.clients.producers import Producing
+from kafka_chaos.harness.workload.clients.producers import Producing, Written
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.lane_clients import Consuming, Members, further_consumers, looping, producing, reading
-from kafka_chaos.harness.workload.processes.client_process import ClientProcess
-from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
 
 class LaneLoad:
-    """The clients of one lane."""
+    """The clients of one lane. `written`: what its producers, or the members of its loop, have sent."""
 
     def __init__(
         self,
@@ -35,16 +31,17 @@ class LaneLoad:
         """`application`: its functions in place of clients. `source`: the lane that a loop reads."""
         application = application or Application()
         self.lane = lane
-        self.producer: Producing
+        self.producer: Producing | None = None
         self.loop: Members | None = None
+        self.written: Written
         if lane.loop is None:
-            self.producer = producing(lane, load, application.producer)
+            self.written = self.producer = producing(lane, load, application.producer)
         else:
             assert source is not None
-            self.producer, self.loop = looping(lane, source, load, application.producer)
+            self.loop = looping(lane, source, load, application.producer)
+            self.written = self.loop.output
         self._further = further_consumers(lane, load, application.consumer, start_offsets)
         self.consumers, self.group = reading(lane, load, application.consumer, start_offsets)
-        self.unsettled = 0
         self._settle_timeout = load.workload.settle_timeout
         self._sending = threading.Event()
         self._sending.set()
@@ -54,7 +51,7 @@ class LaneLoad:
     @property
     def counts(self) -> tuple[int, int, int]:
         """Records sent, acknowledged and consumed so far."""
-        return self.producer.sent, self.producer.acknowledged, self.consumers[0].consumed
+        return self.written.sent, self.written.acknowledged, self.consumers[0].consumed
 
     @property
     def has_failed(self) -> bool:
@@ -69,23 +66,19 @@ class LaneLoad:
 
     @property
     def _processes(self) -> Sequence[ProcessProducer | GroupLoad]:
-        if isinstance(self.producer, GroupLoad):
-            return [self.producer]
+        if self.producer is None:
+            return [self.loop] if isinstance(self.loop, GroupLoad) else []
         return [one for one in self.producer.present if isinstance(one, ProcessProducer)]
 
     def processes(self, role: str) -> Sequence[ClientProcess]:
         """Those of its clients that are processes of their own and run, for faults to hit."""
         if role == CONSUMER:
-            staying = [each for one in self.consumers if isinstance(one, ProcessConsumer) for each in one.processes()]
-            return staying + _in_places(self._further.places)
-        if role == MEMBER:
-            return [each for one in self.groups[:1] if isinstance(one, GroupLoad) for each in one.processes()]
-        if isinstance(self.producer, PacedProducing):
-            return _in_places(self.producer.places)
-        # A transactional id whose producer has ended has the next one at once.
-        made = [one for one in self.producer.present if isinstance(one, ProcessProducer)]
-        found = [ClientProcess(one.process, number) for number, one in enumerate(made)]
-        return [one for one in found if one.is_running()]
+            found = [*(each for one in self.consumers for each in one.processes()), *self._further.processes()]
+        elif role == MEMBER:
+            found = [each for members in self.groups[:1] for each in members.processes()]
+        else:
+            found = [] if self.producer is None else self.producer.processes()
+        return [process for process in found if process.is_running()]
 
     def readers(self) -> Consuming:
         """The consumers that read to the end, once the load has ended: those that stay, and those that live then."""
@@ -98,10 +91,11 @@ class LaneLoad:
 
     def start(self) -> None:
         """Start sending."""
-        self._worker.start()
+        if self.producer is not None:
+            self._worker.start()
         self._further.start()
-        if self.group is not None:
-            self.group.starts()
+        for members in self.groups:
+            members.starts()
 
     def stop_sending(self) -> None:
         """Stop sending; records in flight still get their outcomes."""
@@ -109,7 +103,7 @@ class LaneLoad:
         self._further.stop()
 
     def await_outcomes(self) -> None:
-        """Wait until every record has an outcome; raises what the producer's thread raised."""
+        """Wait until every record has an outcome, but those of a loop; raises what the producer's thread raised."""
         self._worker.join()
         self.raise_error()
 
@@ -131,7 +125,7 @@ class LaneLoad:
     def close(self) -> None:
         """End the threads, and pass the last rows to the writers."""
         self.cancel()
-        if not self._worker.has_begun:
+        if self.producer is not None and not self._worker.has_begun:
             # Its clients were made all the same, and may be processes.
             self.producer.finish(0.0, self._cancelled)
         self._worker.join()
@@ -142,17 +136,8 @@ class LaneLoad:
             one.close()
 
     def _run(self) -> None:
+        assert self.producer is not None
         try:
             self.producer.run(self._sending)
         finally:
-            self.unsettled = self.producer.finish(self._settle_timeout, self._cancelled)
-
-
-def _in_places(places: Sequence[Place[Any]]) -> list[ClientProcess]:
-    """The processes that live and run in these places."""
-    found = [
-        ClientProcess(client.process, place.number, falls=place.falls, rises=place.rises)
-        for place in places
-        if isinstance(client := place.client, ProcessProducer | ProcessConsumer)
-    ]
-    return [one for one in found if one.is_running()]
+            self.producer.finish(self._settle_timeout, self._cancelled)

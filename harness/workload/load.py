@@ -19,7 +19,7 @@ from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.lane_clients import Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
-from kafka_chaos.harness.workload.processes.client_process import ClientProcess
+from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.worker import Worker

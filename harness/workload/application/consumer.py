@@ -56,8 +56,8 @@ class ConsumerRecorder(Readers):
         self.group_ids.add(str(configs["group.id"]))
         return client
 
-    def finish(self) -> None:
-        """The application has ended: what its clients left open has no end in the history."""
+    def leave(self) -> None:
+        """The application has ended, and its clients have left: what they left open has no end in the history."""
         for client in self.clients:
             client.ended()
         self.clients = []

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import cast
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.groups import Group, group_of, loop_group_of
@@ -22,20 +21,20 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 _INTERVAL = 0.05
 
 
-class ApplicationMembers:
+class ApplicationMembers(ConsumerRecorder):
     """The consumers that a function of the application runs on the lane `read`, with their group if they have one."""
 
     _thread: ApplicationThread
 
-    def __init__(self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str, has_groups: bool):
-        """`what` names the function; `has_groups`: whether assignments and commits are recorded, too."""
+    def __init__(self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str, has_groups: bool) -> None:
+        """`what` names the function; `has_groups`: see `ConsumerRecorder`."""
+        super().__init__(read, load.tables, has_groups=has_groups, calls=load.calls)
         self.reads = read.lane
         """The name of the lane that they read."""
         self._read = read
         self._load = load
         self._what = what
         self._group_id = group_id
-        self._inputs = ConsumerRecorder(read, load.tables, has_groups=has_groups, calls=load.calls)
 
     def starts(self) -> None:
         """The load has begun. The harness plans no joins, leaves or crashes for an application."""
@@ -44,26 +43,28 @@ class ApplicationMembers:
         """Raise what the function raised."""
         self._thread.raise_error()
 
-    def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until the function has read to these ends, at most `timeout` seconds; then it is over."""
-        goes_on = self._thread.is_alive
-        if problem := self._inputs.short_of(ends, timeout=timeout, cancelled=cancelled, goes_on=goes_on):
-            self._load.on_notice(f"{self._what} {problem}")
-        self._thread.end()
+    def goes_on(self) -> bool:
+        """Whether the function has not returned."""
+        return self._thread.is_alive()
 
-    def leave(self) -> None:
-        """The function has returned: its clients have left their groups by now, or never will."""
-        self._inputs.finish()
+    def falls_short(self, problem: str) -> None:
+        """Report it."""
+        self._load.on_notice(f"{self._what} {problem}")
+
+    def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+        """The same; then the function is over."""
+        super().drain(ends, timeout=timeout, cancelled=cancelled)
+        self._thread.end()
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The committed offsets of its clients' groups, by group and partition; raises `ClusterFailure`."""
-        groups = self._inputs.group_ids or {self._group_id}
+        groups = self.group_ids or {self._group_id}
         return {group: committed_by(group, self._read, self._load) for group in groups}
 
     def close(self) -> None:
         """End the function."""
         self._thread.end()
-        self._inputs.finish()
+        self.leave()
 
 
 class ApplicationConsuming(ApplicationMembers):
@@ -81,39 +82,23 @@ class ApplicationConsuming(ApplicationMembers):
             _refuse_planned_changes(lane.lane, "group", lane.group)
         what = f"the consumer function of lane {lane.lane}"
         super().__init__(lane, load, what=what, group_id=group_of(lane.lane), has_groups=has_groups)
-        handle = ConsumerHandle(lane, load, self._inputs)
+        handle = ConsumerHandle(lane, load, self)
         self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
         self._thread.start()
 
-    @property
-    def consumed(self) -> int:
-        """Records that the function's consumers received so far."""
-        return self._inputs.consumed
-
     def committed(self) -> dict[str, dict[int, int]]:
-        """The committed offsets by group and partition, if the lane has a group."""
+        """The same, if the lane has a group."""
         return {} if self._read.group is None else super().committed()
 
 
 class ApplicationProducing(ProducerRecorder, Producing):
     """A lane whose producer is a function of the application."""
 
-    def __init__(
-        self,
-        lane: LaneSpec,
-        function: Callable[[ProducerHandle], object],
-        load: LoadSettings,
-        *,
-        inputs: ConsumerRecorder | None = None,
-    ) -> None:
-        """`inputs`: see `ProducerRecorder`."""
-        super().__init__(lane, load, inputs)
-        handle = self._handle(lane, load)
+    def __init__(self, lane: LaneSpec, function: Callable[[ProducerHandle], object], load: LoadSettings) -> None:
+        super().__init__(lane, load)
+        handle = ProducerHandle(lane, load, self)
         what = f"the producer function of lane {lane.lane}"
         self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
-
-    def _handle(self, lane: LaneSpec, load: LoadSettings) -> ProducerHandle:
-        return ProducerHandle(lane, load, self)
 
     def run(self, sending: threading.Event) -> None:
         """Call the function and let it work until `sending` is cleared, or it returns by itself."""
@@ -123,8 +108,11 @@ class ApplicationProducing(ProducerRecorder, Producing):
         self._thread.end()
 
 
-class ApplicationLooping(ApplicationMembers, ApplicationProducing):
-    """A lane whose loop is a function of the application. The function reads its source to the end."""
+class ApplicationLooping(ApplicationMembers):
+    """A lane whose loop is a function of the application, which reads its source to the end; `output`: what it writes.
+
+    Records get their outcomes once the source is read to its end.
+    """
 
     def __init__(
         self, lane: LaneSpec, source: LaneSpec, function: Callable[[LoopHandle], object], load: LoadSettings
@@ -132,34 +120,26 @@ class ApplicationLooping(ApplicationMembers, ApplicationProducing):
         loop = lane.loop
         assert loop is not None
         _refuse_planned_changes(lane.lane, "loop", loop.group)
-        what, group_id = f"the producer function of lane {lane.lane}", loop_group_of(lane.lane)
-        ApplicationMembers.__init__(self, source, load, what=what, group_id=group_id, has_groups=True)
-        any_function = cast("Callable[[ProducerHandle], object]", function)  # `_handle` gives it a LoopHandle.
-        ApplicationProducing.__init__(self, lane, any_function, load, inputs=self._inputs)
+        what = f"the producer function of lane {lane.lane}"
+        super().__init__(source, load, what=what, group_id=loop_group_of(lane.lane), has_groups=True)
+        self.output = ProducerRecorder(lane, load, self)
+        handle = LoopHandle(lane, source, load, self.output)
+        self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
 
-    def _handle(self, lane: LaneSpec, load: LoadSettings) -> ProducerHandle:
-        return LoopHandle(lane, self._read, load, self)
-
-    def run(self, sending: threading.Event) -> None:
-        """Call the function, and wait until `sending` is cleared."""
+    def starts(self) -> None:
+        """Call the function."""
         self._thread.start()
-        while sending.is_set() and not self._thread.join(_INTERVAL):
-            pass
-
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Nothing to wait for yet: the function still has to process what its source holds."""
-        return 0
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until the function has read its source to these ends, then until every record has an outcome."""
+        """The same; then wait until every record has an outcome."""
         super().drain(ends, timeout=timeout, cancelled=cancelled)
-        super().finish(timeout, cancelled)
+        self.output.finish(timeout, cancelled)
 
     def close(self) -> None:
         """End the function."""
         self._thread.end()
-        super().finish(0.0, threading.Event())
-        self._inputs.finish()
+        self.output.finish(0.0, threading.Event())
+        self.leave()
 
 
 def _refuse_planned_changes(lane: str, key: str, group: Group) -> None:

@@ -68,14 +68,13 @@ class ProducerRecorder(Written):
             self.rows.append(rows)
         return client
 
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
+    def finish(self, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until every record has an outcome, at most `timeout` seconds: others become info."""
         deadline = time.monotonic() + timeout
         call = self.calls.begins(self.lane, self.lane, "flush")
-        left = sum(client.finish(deadline, cancelled) for client in self._clients)
-        if not left or cancelled.is_set():
+        settled = [client.finish(deadline, cancelled) for client in self._clients]
+        if all(settled) or cancelled.is_set():
             self.calls.ends(call)
-        return left
 
 
 class RecordingProducer:
@@ -204,19 +203,20 @@ class RecordingProducer:
                 self._rows.take_back(seq)
                 raise
 
-    def finish(self, deadline: float, cancelled: threading.Event) -> int:
-        """Give every record an outcome; returns how many became info because time ran out."""
+    def finish(self, deadline: float, cancelled: threading.Event) -> bool:
+        """Give every record an outcome; returns whether none became info because time ran out."""
         while len(self._client) and time.monotonic() < deadline and not cancelled.is_set():
             self._serve(0.1)
-        left = len(self._client)
-        if left:
+        is_settled = not self._rows.pending
+        if len(self._client):
             self._client.purge()
             self._serve(1.0)
         has_open = self._open is not None
         if self._open is not None:
             self._open.is_left()
         abandon_client(self._client, open_transaction=has_open)
-        return max(left, self._rows.write_rest("no outcome when the run ended"))
+        self._rows.write_rest("no outcome when the run ended")
+        return is_settled
 
     def __len__(self) -> int:
         return len(self._client)

@@ -13,6 +13,7 @@ from typing import Any
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.produced import ProtocolBreach, whole_numbers
 from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, RowBuffer, consumed_rows
+from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 from kafka_chaos.harness.workload.tables import LoadTables
 
 _TICK = 0.05
@@ -59,6 +60,10 @@ class Readers:
             for partition, (owner, _) in list(self._at.items()):
                 if owner is reader and (partitions is None or partition in partitions):
                     del self._at[partition]
+
+    def processes(self) -> list[ClientProcess]:
+        """Those of them that are processes of their own, for faults to hit."""
+        return []
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait until all partitions are read to their ends, at most `timeout` seconds."""

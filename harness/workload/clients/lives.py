@@ -4,10 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
 from kafka_chaos.harness.workload.clients.following import Follower
+from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.05
@@ -65,6 +66,15 @@ def living(places: Sequence[Place[C]]) -> list[C]:
     return [client for place in places if (client := place.client) is not None]
 
 
+def processes_in(places: Sequence[Place[Any]]) -> list[ClientProcess]:
+    """Those who live in these places and are processes of their own, for faults to hit."""
+    return [
+        ClientProcess(process, place.number, falls=place.falls, rises=place.rises)
+        for place in places
+        if (process := getattr(place.client, "process", None)) is not None
+    ]
+
+
 @dataclass(eq=False)
 class FurtherConsumers:
     """The consumers of a lane that come and go beside the one that stays, looked after by a thread of their own.
@@ -104,6 +114,10 @@ class FurtherConsumers:
         self._worker.join()
         self.raise_error()
         return living(self.places)
+
+    def processes(self) -> list[ClientProcess]:
+        """Those that live, as processes."""
+        return processes_in(self.places)
 
     def close(self) -> None:
         """End the thread, and at once all that live."""

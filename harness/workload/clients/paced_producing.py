@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.clients.lives import Place, living
+from kafka_chaos.harness.workload.clients.lives import Place, living, processes_in
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, Producing
+from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 
 _TICK = 0.01
 _NEVER_SET = threading.Event()
@@ -42,7 +43,6 @@ class PacedProducing(Producing):
         self._rate = rate / len(self.places)
         self._on_notice = on_notice
         self._leaving: list[LaneProducer] = []
-        self._uncertain = 0
         self.producers: list[LaneProducer] = []
         self._add(0)
 
@@ -68,8 +68,8 @@ class PacedProducing(Producing):
                     self._calls.ends(call, why)
                     self._on_notice(f"{records.lane}: its producer has failed for good and sends no more: {why}")
 
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
+    def finish(self, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until every record has an outcome, at most `timeout` seconds: others become info."""
         deadline = time.monotonic() + timeout
         self._leaving += living(self.places)
         for place in self.places:
@@ -81,9 +81,13 @@ class PacedProducing(Producing):
             self._poll(_TICK)
         if self._leaving and (cancelled.is_set() or not any(one.unanswered for one in self._leaving)):
             self._calls.ends(call)
-        left = sum(one.finish(max(0.0, deadline - time.monotonic()), cancelled) for one in self._leaving)
+        for one in self._leaving:
+            one.finish(max(0.0, deadline - time.monotonic()), cancelled)
         self._leaving = []
-        return self._uncertain + left
+
+    def processes(self) -> list[ClientProcess]:
+        """The same, as processes."""
+        return processes_in(self.places)
 
     def _goes_on(self) -> bool:
         return any(place.client is None and not place.is_over for place in self.places) or any(
@@ -103,7 +107,7 @@ class PacedProducing(Producing):
     def _end(self, place: int, ended: LaneProducer, is_killed: bool) -> None:
         if is_killed:
             self._on_notice(f"{ended.lane}: the producer in place {place} is killed")
-            self._uncertain += ended.abandon(open_transaction=False)
+            ended.abandon(open_transaction=False)
         else:
             self._leaving.append(ended)
 
@@ -116,4 +120,4 @@ class PacedProducing(Producing):
             time.sleep(seconds)
         for records in [one for one in self._leaving if not one.unanswered]:
             self._leaving.remove(records)
-            self._uncertain += records.finish(0.0, _NEVER_SET)
+            records.finish(0.0, _NEVER_SET)

@@ -191,11 +191,8 @@ class ProducedRows:
             for number, at, known_ns in zip(seqs, offsets, learned_ns, strict=True):
                 self.settle(number, learned, error, offset=at, ns=known_ns)
 
-    def write_rest(self, error: str | None = None) -> int:
-        """Pass on all other rows, with an outcome or without, for no more will be sent.
-
-        Returns how many have none: they are `info`, with this `error`.
-        """
+    def write_rest(self, error: str | None = None) -> None:
+        """Pass on all other rows, for no more will be sent: those without an outcome are `info`, with this `error`."""
         with self.lock:
             left = dict(self.pending)
             self.pending.clear()
@@ -203,7 +200,6 @@ class ProducedRows:
         for seq, invoke_ns in left.items():
             self._rows += _ROW.pack(seq, invoke_ns, _NEVER, _UNKNOWN)
         self._pass_on()
-        return len(left)
 
     def _pass_on(self) -> None:
         if (table := self._take()) is not None:

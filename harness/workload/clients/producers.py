@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 
 _TICK = 0.05
 
@@ -41,13 +42,17 @@ class Producing(Written, ABC):
         """The producers that write now, as far as they are the harness's."""
         return ()
 
+    def processes(self) -> list[ClientProcess]:
+        """Those of them that are processes of their own, for faults to hit."""
+        return []
+
     @abstractmethod
     def run(self, sending: threading.Event) -> None:
         """Send until `sending` is cleared; raises what went wrong."""
 
     @abstractmethod
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead."""
+    def finish(self, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until every record has an outcome, at most `timeout` seconds: others become info."""
 
 
 class TransactionRecords(Protocol):
@@ -66,8 +71,8 @@ class TransactionRecords(Protocol):
     def poll(self, timeout: float) -> int:
         """Serve delivery reports for up to `timeout` seconds."""
 
-    def abandon(self, *, open_transaction: bool) -> int:
-        """End as a killed process does, an open transaction left behind. Returns how many records became info.
+    def abandon(self, *, open_transaction: bool) -> None:
+        """End as a killed process does, an open transaction left behind; records without an outcome become info.
 
         Writes the last rows: the producer can't be used afterwards.
         """
@@ -116,27 +121,29 @@ class LaneProducer(ABC):
     def poll(self, timeout: float) -> int:
         """Serve delivery reports for up to `timeout` seconds."""
 
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Wait until every record has an outcome, at most `timeout` seconds. Returns how many became info instead.
+    def finish(self, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until every record has an outcome, at most `timeout` seconds: others become info.
 
         `cancelled` ends the wait early. Writes the last rows: the producer can't be used afterwards.
         """
         deadline = time.monotonic() + timeout
         while self.unanswered and time.monotonic() < deadline and not cancelled.is_set():
             self.poll(_TICK)
-        return max(self._leaves(at_once=cancelled.is_set()), self.rows.write_rest())
+        self._leaves(at_once=cancelled.is_set())
+        self.rows.write_rest()
 
-    def abandon(self, *, open_transaction: bool) -> int:
-        """End as a killed process does, an open transaction left behind. Returns how many records became info.
+    def abandon(self, *, open_transaction: bool) -> None:
+        """End as a killed process does, an open transaction left behind; records without an outcome become info.
 
         Writes the last rows: the producer can't be used afterwards.
         """
-        return max(self._dies(open_transaction=open_transaction), self.rows.write_rest())
+        self._dies(open_transaction=open_transaction)
+        self.rows.write_rest()
 
     @abstractmethod
-    def _leaves(self, *, at_once: bool) -> int:
-        """End in order, or `at_once`; returns how many records without an outcome the client gave one by that."""
+    def _leaves(self, *, at_once: bool) -> None:
+        """End in order, or `at_once`."""
 
     @abstractmethod
-    def _dies(self, *, open_transaction: bool) -> int:
-        """End as a killed process does; returns the same."""
+    def _dies(self, *, open_transaction: bool) -> None:
+        """End as a killed process does."""

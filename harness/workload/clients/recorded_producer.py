@@ -112,26 +112,22 @@ class RecordedProducer(LaneProducer):
                 self._failed_for_good = str(error.args[0].str())
             return 0
 
-    def _leaves(self, *, at_once: bool) -> int:
-        left = self._purge()
+    def _leaves(self, *, at_once: bool) -> None:
+        self._purge()
         self.client.close()
-        return left
 
-    def _dies(self, *, open_transaction: bool) -> int:
-        left = self._purge()
+    def _dies(self, *, open_transaction: bool) -> None:
+        self._purge()
         abandon_client(self.client, open_transaction=open_transaction)
-        return left
 
-    def _purge(self) -> int:
+    def _purge(self) -> None:
         if self._learning is not None:
             self._learning.end()
-        left = len(self.client)
-        if left:
+        if len(self.client):
             self.client.purge()
             deadline = time.monotonic() + _PURGE_TIMEOUT
             while len(self.client) and time.monotonic() < deadline:
                 self.poll(0.1)
-        return left
 
     def _delivery_callback(self) -> Callable[[KafkaError | None, Any], None]:
         """The function that is called for every record.

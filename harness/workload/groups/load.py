@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from functools import partial
 
 from kafka_chaos.harness.workload.clients.consumed import Readers
-from kafka_chaos.harness.workload.clients.producers import Producing
+from kafka_chaos.harness.workload.clients.producers import Written
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_JOIN, ORDER_LEAVE, REPLACE_ME
 from kafka_chaos.harness.workload.groups.share_work import ShareWork
 from kafka_chaos.harness.workload.groups.work import GroupWork, Planned
-from kafka_chaos.harness.workload.processes.client_process import ClientProcess
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
+from kafka_chaos.harness.workload.processes.supervisor import ClientProcess, SupervisedProcess
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.05
@@ -25,15 +24,16 @@ _MOST_REPLACED = 20
 _NEVER = float("inf")
 
 
-class GroupLoad(Readers, Producing):
+class GroupLoad(Readers):
     """The members of one group, looked after by a thread of their own; those of a loop write its lane.
 
     A member that has a problem is ended, and none takes its place.
     """
 
     def __init__(self, work: GroupWork | ShareWork) -> None:
-        Readers.__init__(self)
-        Producing.__init__(self)
+        super().__init__()
+        self.output = Written()
+        """What the members of a loop write."""
         self.reads = work.reads
         """The lane that it reads."""
         self._work = work
@@ -63,17 +63,6 @@ class GroupLoad(Readers, Producing):
     def raise_error(self) -> None:
         """Raise what went wrong with a member."""
         self._worker.raise_error()
-
-    def run(self, sending: threading.Event) -> None:
-        """Let the members of a loop do what is planned until `sending` is cleared; raises what went wrong with one."""
-        self.starts()
-        while sending.is_set():
-            self.raise_error()
-            time.sleep(_TICK)
-
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
-        """Nothing to wait for yet: members still have to process what their source holds."""
-        return 0
 
     def has_joined(self) -> None:
         """A member was given partitions."""
@@ -122,11 +111,10 @@ class GroupLoad(Readers, Producing):
         self._members, self._leaving = {}, []
 
     def processes(self) -> list[ClientProcess]:
-        """The members that run, for faults to hit."""
+        """The members, for faults to hit."""
         return [
             ClientProcess(member, place, falls=partial(self._falls, member), rises=partial(self._rises, member))
             for place, member in sorted(self._members.items())
-            if member.exit_code is None
         ]
 
     def _falls(self, member: SupervisedProcess) -> None:
@@ -210,6 +198,6 @@ class GroupLoad(Readers, Producing):
         """Begin a member in this place."""
         member, output = self._work.begin(place, next(self._numbers), self, self._on_change)
         if output is not None:
-            self.rows.append(output)
+            self.output.rows.append(output)
         self._members[place] = member
         return member

@@ -107,15 +107,13 @@ class Outputs:
         self._tell_known()
         return served
 
-    def abandon(self, *, open_transaction: bool) -> int:
-        """Send nothing more; an open transaction stays open. The process ends next. Returns how many became info."""
-        left = len(self.client)
+    def abandon(self, *, open_transaction: bool) -> None:
+        """Send nothing more; an open transaction stays open. The process ends next."""
         self.client.purge()
         deadline = time.monotonic() + _PURGED_WITHIN
         while len(self.client) and time.monotonic() < deadline:
             self.poll(_TICK)
         self._tell_known()
-        return left
 
     def close(self) -> None:
         """Close the client in order."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.produced import ProtocolBreach
-from kafka_chaos.harness.workload.processes.client_process import ClientProcess
 from kafka_chaos.harness.workload.processes.producer import Start
+from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 
 _LEAVES_WITHIN = 10.0
 
@@ -56,9 +56,8 @@ class ProcessConsumer(Follower):
         self.ended()
 
     def processes(self) -> list[ClientProcess]:
-        """Its process, if it runs, for faults to hit."""
-        process = ClientProcess(self.process, 1, falls=self._falls, rises=self._rises)
-        return [process] if process.is_running() else []
+        """Its process, for faults to hit."""
+        return [ClientProcess(self.process, 1, falls=self._falls, rises=self._rises)]
 
     def _falls(self) -> None:
         self._is_down = True

@@ -151,18 +151,16 @@ class ProcessProducer(LaneProducer):
         self._has_ended.wait(timeout)
         return 0
 
-    def _leaves(self, *, at_once: bool) -> int:
+    def _leaves(self, *, at_once: bool) -> None:
         """The process ends. One that leaves records without an outcome has a problem."""
         silent = self.unanswered
         if silent and not at_once:
             self.breaks(f"{silent} of {self.sent} records never got an outcome")
         self.process.leaves(0.0 if at_once else _LEAVES_WITHIN)
-        return 0
 
-    def _dies(self, *, open_transaction: bool) -> int:
+    def _dies(self, *, open_transaction: bool) -> None:
         self.process.kill()
         self.process.join()
-        return 0
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
         """Take an event; see `Taker`."""

@@ -18,6 +18,8 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, Producing
+from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from kafka_chaos.harness.workload.worker import Worker
@@ -70,6 +72,11 @@ class TransactionalProducing(Producing):
         """The records of the present incarnations."""
         return [producer.records for producer in self._ids if producer.records is not None]
 
+    def processes(self) -> list[ClientProcess]:
+        """The same, as processes: a transactional id whose producer has ended has the next one at once."""
+        made = [one for one in self.present if isinstance(one, ProcessProducer)]
+        return [ClientProcess(one.process, number) for number, one in enumerate(made)]
+
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared; raises what a producer raised."""
         for producer in self._ids:
@@ -78,14 +85,15 @@ class TransactionalProducing(Producing):
             time.sleep(_TICK)
         sending.clear()
 
-    def finish(self, timeout: float, cancelled: threading.Event) -> int:
+    def finish(self, timeout: float, cancelled: threading.Event) -> None:
         """Let every producer end its transaction, at most `timeout` seconds; raises what a producer raised.
 
-        `cancelled` ends the wait early. Returns how many records became info for want of an answer.
+        `cancelled` ends the wait early.
         """
         self._cancelled = cancelled
         self._deadline = time.monotonic() + timeout
-        return sum(producer.join() for producer in self._ids)
+        for producer in self._ids:
+            producer.join()
 
 
 def restart_times(settings: Transactional, number: int, duration: float) -> list[float]:
@@ -107,7 +115,6 @@ class _Incarnations:
     give_up: Callable[[], bool]
     chance: random.Random
     records: LaneProducer | None = None
-    _uncertain: int = 0
     _current: TransactionalProducer[LaneProducer] | None = None
 
     def __post_init__(self) -> None:
@@ -118,11 +125,10 @@ class _Incarnations:
         self._sending = sending
         self.worker.start()
 
-    def join(self) -> int:
-        """Wait for the thread; returns how many records its incarnations left without an answer."""
+    def join(self) -> None:
+        """Wait for the thread; raises what it raised."""
         self.worker.join()
         self.worker.raise_error()
-        return self._uncertain
 
     def _run(self) -> None:
         try:
@@ -146,11 +152,11 @@ class _Incarnations:
                         self._write(self._current, count)
                 except ProducerLost as lost:
                     self.load.on_notice(f"{self.id}: producer {self._current.records.producer_id} is lost: {lost}")
-                    self._uncertain += self._current.abandon()
+                    self._current.abandon()
                     self._current = self._begin()
         finally:
             if self._current is not None:
-                self._uncertain += self._current.abandon()
+                self._current.abandon()
 
     def _write(self, producer: TransactionalProducer[LaneProducer], count: int) -> None:
         """One transaction of `count` records, committed or aborted.
@@ -182,7 +188,7 @@ class _Incarnations:
                 self.load.on_notice(
                     f"{self.id}: producer {producer.records.producer_id} was killed and came back: {lost}"
                 )
-        self._uncertain += producer.abandon()
+        producer.abandon()
 
     def _begin(self) -> TransactionalProducer[LaneProducer] | None:
         """The next incarnation, initialised; None if the load gave up before, or its process has a problem.

@@ -188,12 +188,12 @@ class TransactionalProducer(Generic[R]):
             raise
         return self._ended(ABORTED, cause)
 
-    def abandon(self) -> int:
-        """End as a killed process does, an open transaction left behind; returns how many records became info."""
+    def abandon(self) -> None:
+        """End as a killed process does, an open transaction left behind."""
         if self._transactions.is_open:
             self._transactions.is_left()
             self._is_unsettled = True
-        return self.records.abandon(open_transaction=self._is_unsettled)
+        self.records.abandon(open_transaction=self._is_unsettled)
 
     def _once(self, call: Callable[..., object], *values: object) -> None:
         try:

@@ -53,10 +53,9 @@ Fates = Callable[[int], Fate | None]
 
 @dataclass
 class Produced:
-    """What a driver wrote, how many records it says became info, and its counts."""
+    """What a driver wrote, and its counts."""
 
     rows: list[dict[str, Any]]
-    left: int
     sent: int
     acknowledged: int
     reserved: int
@@ -142,7 +141,7 @@ def producing(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Produce:
         rows = ProducedRows(load.tables, lane="orders", producer_id=0, partitions=InTurn(2) if kind != "loop" else None)
         spans = transactions or [records]
         if kind in ("in process", "process"):
-            left = _by_number(kind, rows, spans, fates, is_transactional=bool(transactions), patch=patch)
+            _by_number(kind, rows, spans, fates, is_transactional=bool(transactions), patch=patch)
         elif kind == "application":
             patch.setattr(application_producer, "Producer", lambda configs: FakeProducer(fates))
             recorder = ProducerRecorder(LANE, load)
@@ -151,14 +150,15 @@ def producing(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Produce:
                 client._rows.in_transaction(number if transactions else None)
                 for seq in range(span):
                     _produce(client, seq + sum(spans[:number]))
-            left, rows = recorder.finish(0.0, NEVER), recorder.rows[0]
+            recorder.finish(0.0, NEVER)
+            rows = recorder.rows[0]
         else:
-            left = _loop(rows, load.tables, spans, fates, is_transactional=bool(transactions))
+            _loop(rows, load.tables, spans, fates, is_transactional=bool(transactions))
         counts = rows.sent, rows.acknowledged
         load.tables.close()
         journal = [json.loads(line) for line in (folder / "reservations.jsonl").read_text().splitlines()]
         written = sorted(rows_in(folder / "produced"), key=lambda row: row["seq"])
-        return Produced(written, left, *counts, reserved=sum(entry.get("count", 0) for entry in journal))
+        return Produced(written, *counts, reserved=sum(entry.get("count", 0) for entry in journal))
 
     return produce
 
@@ -180,7 +180,7 @@ def _by_number(
     *,
     is_transactional: bool,
     patch: pytest.MonkeyPatch,
-) -> int:
+) -> None:
     total, problems = sum(spans), list[str]()
     if kind == "in process":
         patch.setattr(recorded_producer, "Producer", lambda configs: FakeProducer(fates))
@@ -195,13 +195,12 @@ def _by_number(
             producer.poll(0)
     answered = sum(fates(seq) is not None for seq in range(total))
     wait_until(lambda: (producer.poll(0.001), rows.answered == answered)[1], "what has an outcome", timeout=60)
-    left = producer.finish(0.0, NEVER)
+    producer.finish(0.0, NEVER)
     silent = f"{total - answered} of {total} records never got an outcome"
     assert problems == ([silent] if kind == "process" and answered < total else [])
-    return int(left)
 
 
-def _loop(rows: ProducedRows, tables: Any, spans: Sequence[int], fates: Fates, *, is_transactional: bool) -> int:
+def _loop(rows: ProducedRows, tables: Any, spans: Sequence[int], fates: Fates, *, is_transactional: bool) -> None:
     """A loop's member tells of each record what it was made of, and dies amid its last transaction."""
     member = LoopRows(tables, output=rows, group="g", lane="in", isolation="read_committed", readers=Readers())
     first = 0
@@ -217,9 +216,7 @@ def _loop(rows: ProducedRows, tables: Any, spans: Sequence[int], fates: Fates, *
             ended = {"lane": "orders", "producer_id": 0, "transaction": number, "transactional_id": "orders-0"}
             member.takes("transaction", {"row": {**ended, "begin_ns": 1, "end_ns": 2, "outcome": "committed"}})
         first += span
-    left = len(rows.pending)
     member.ends()
-    return left
 
 
 Read = tuple[int, int, tuple[int, int]]

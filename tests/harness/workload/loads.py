@@ -1,6 +1,5 @@
 """Loads without brokers: their settings, a mock of a cluster, and the adapter of Python's clients."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from kafka_chaos.harness.clients.fetching import ADAPTERS
+from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
@@ -41,7 +40,7 @@ def adapter(
     common = {"role": role, "lane": lane, "topic": lane, "partitions": 2, "bootstrap_servers": servers}
     order = {**common, "client_id": f"{lane}-0", "configs": {}, **of_producer, **settings}
     return lambda taker: SupervisedProcess(
-        [sys.executable, str(ADAPTERS / "client.py"), "librdkafka"],
+        command_of("kafka_chaos.harness.clients.python_client", "librdkafka"),
         order,
         taker,
         name=role,

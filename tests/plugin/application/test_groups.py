@@ -90,7 +90,7 @@ class Recorded:
         if not self._ended:
             self._ended = True
             self.outputs.finish(0.0, threading.Event())
-            self.inputs.finish()
+            self.inputs.leave()
             self.tables.close()
         return rows_in(self.folder / name)
 

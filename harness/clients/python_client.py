@@ -1,29 +1,30 @@
-"""A client of one of Python's libraries that speaks the client protocol: `python client.py LIBRARY`.
+"""A client of one of Python's libraries that speaks the client protocol: `python -m … LIBRARY`.
 
-It runs in an environment that has the library and nothing of kafka-chaos, so it imports only the standard library
-beside it. The protocol is described in docs/guides/own-client.md.
+It imports the library from where its version is (`command_of`). The protocol is described in docs/guides/own-client.md.
 """
 
 from __future__ import annotations
 
 import asyncio
 import collections
+import importlib
 import importlib.metadata
+import inspect
 import json
 import logging
 import os
 import queue
 import signal
-import struct
 import sys
 import threading
 import time
 import traceback
-import zlib
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
 
-LAYOUT = struct.Struct(">I4siq")
-HEADER = "kafka-chaos-id"
+from kafka_chaos.harness.identity import IdentityCodec
+
 TOLD_EVERY = 0.02
 POLLED_FOR = 0.1
 MOST_TOLD = 10_000
@@ -53,31 +54,9 @@ def listen(orders: Orders) -> None:
     os._exit(130)
 
 
-class Identities:
-    """The values of a lane's records."""
-
-    def __init__(self, lane: str, producer_id: int = 0, size: int = LAYOUT.size) -> None:
-        self._seed = zlib.crc32(lane.encode())
-        self._producer_id = producer_id
-        self._padding = bytes(size - LAYOUT.size)
-
-    def encode(self, seq: int) -> bytes:
-        """The value of a record."""
-        body = LAYOUT.pack(0, b"KC01", self._producer_id, seq)[4:] + self._padding
-        return struct.pack(">I", zlib.crc32(body, self._seed)) + body
-
-    def decode(self, value: bytes | None, headers: Any = ()) -> tuple[int, int]:
-        """(producer_id, seq) of a record, (-1, -1) if it has none."""
-        value = next((one for key, one in reversed(list(headers or ())) if key == HEADER), value)
-        if value is None or len(value) < LAYOUT.size:
-            return -1, -1
-        crc, magic, producer_id, seq = LAYOUT.unpack_from(value)
-        return (producer_id, seq) if magic == b"KC01" and crc == zlib.crc32(value[4:], self._seed) else (-1, -1)
-
-
 def named(error: Any) -> str:
     """An error, its name first: what librdkafka calls it, or its class."""
-    code = error.args[0] if getattr(error, "args", ()) else None
+    code: Any = error.args[0] if getattr(error, "args", ()) else None
     return f"{code.name()}: {code.str()}" if hasattr(code, "name") else f"{type(error).__name__}: {error}"
 
 
@@ -131,45 +110,70 @@ Read = list[tuple[int, int, int | None, bytes | None, Any]]
 """Partition, offset, leader epoch, value and headers of each record."""
 
 
-class Library(Protocol):
-    """The calls of the program to a client library, from one of its threads."""
+class Library(ABC):
+    """The calls of the program to a client library, from one of its threads; `begin` has what the harness wants.
 
-    version: str
-    served_every: float | None
-    """Seconds between two times that a producer has to be served, where it does not serve itself."""
+    `served_every`: seconds between two times that a producer has to be served, where it does not serve itself.
+    """
 
+    module: str
+    served_every: float | None = None
+
+    def __init__(self, begin: dict[str, Any]) -> None:
+        self.library = importlib.import_module(self.module)
+        self._begin = begin
+        self._topic = begin["topic"]
+        self._answered = begin.get("acks") != "0"
+
+    @property
+    def version(self) -> str:
+        """The library's own."""
+        return importlib.metadata.version(self.module)
+
+    @abstractmethod
     def producer(self, outcomes: Outcomes) -> None:
         """Make a producer, whose records' outcomes go there."""
 
+    @abstractmethod
     def send(self, seq: int, partition: int, value: bytes) -> None:
         """Send a record."""
 
-    def serve(self) -> None:
+    def serve(self) -> None:  # noqa: B027 - many serve themselves
         """Run what waits for the program's own thread: callbacks, or records that were gathered to be sent."""
 
+    @abstractmethod
     def flush(self) -> None:
         """Wait until all records have an outcome."""
 
-    def initialise(self) -> None:
-        """Fence former producers of the transactional id."""
-
+    @abstractmethod
     def transaction(self, what: str) -> None:
-        """`begin_transaction`, `commit_transaction` or `abort_transaction`."""
+        """`init_transactions`, or one of its fellows."""
 
+    @abstractmethod
     def consumer(self, starts: dict[int, int]) -> None:
         """Make a consumer of these partitions, from these offsets on."""
 
-    def positions(self) -> dict[int, int]:
+    @abstractmethod
+    def positions(self) -> Mapping[int, int | None]:
         """Where it stands in each partition, markers and aborted records passed over."""
 
+    @abstractmethod
     def read(self) -> Read:
         """The next records. Raises `Reset` where the position was lost, and reading begins anew."""
 
-
-def of_transactions(begin: dict[str, Any], separator: str) -> dict[str, Any]:
-    """The configs of a transactional producer, none for another one."""
-    keys = "transactional_id", "transaction_timeout_ms"
-    return {key.replace("_", separator): begin[key] for key in keys if begin.get(key) is not None}
+    def _settings(self, role: str, separator: str, **own: Any) -> dict[str, Any]:
+        """What the libraries name alike, its words joined by `separator`; those that are None are left out."""
+        begin = self._begin
+        settings = {"isolation_level": begin.get("isolation") or "read_uncommitted", "enable_auto_commit": False}
+        if role == "producer":
+            settings = {
+                "enable_idempotence": begin["idempotence"],
+                "linger_ms": begin["linger_ms"],
+                "client_id": begin["client_id"],
+                **{key: begin.get(key) for key in ("transactional_id", "transaction_timeout_ms")},
+            }
+        settings = {key: value for key, value in settings.items() if value is not None}
+        return {key.replace("_", separator): value for key, value in settings.items()} | own
 
 
 class ToldLog(logging.Handler):
@@ -194,38 +198,34 @@ class ToldLog(logging.Handler):
             tell("log", line=line)
 
 
-class Librdkafka:
+class Librdkafka(Library):
     """confluent-kafka."""
 
+    module = "confluent_kafka"
     served_every = 0.005
 
-    def __init__(self, begin: dict[str, Any]) -> None:
-        import confluent_kafka
+    @property
+    def version(self) -> str:
+        """That of librdkafka: 2.12.0 of confluent-kafka returns the text alone."""
+        said = self.library.libversion()
+        return str(said if isinstance(said, str) else said[0])
 
-        self.library = confluent_kafka
-        said = confluent_kafka.libversion()
-        # 2.12.0 of confluent-kafka returns the text alone.
-        self.version = said if isinstance(said, str) else said[0]
-        self._begin = begin
-        self._common = {"bootstrap.servers": begin["bootstrap_servers"], "log_level": 0}
+    def _configs(self, settings: dict[str, Any]) -> dict[str, Any]:
+        begin = self._begin
+        return {**settings, **begin["configs"], "bootstrap.servers": begin["bootstrap_servers"], "log_level": 0}
 
     def producer(self, outcomes: Outcomes) -> None:
         begin = self._begin
-        settings = {
+        own = {
             "acks": begin["acks"],
-            "enable.idempotence": begin["idempotence"],
             "max.in.flight.requests.per.connection": begin["max_in_flight"],
-            "linger.ms": begin["linger_ms"],
             "message.timeout.ms": begin["delivery_timeout_ms"],
-            "client.id": begin["client_id"],
             "error_cb": self._disturbed,
-            **of_transactions(begin, "."),
         }
         self._fatal: Any = None
         watched = {"debug": "eos", "log_level": 7, "logger": ToldLog.logger(outcomes)} if begin.get("log") else {}
-        self._client = self.library.Producer({**settings, **begin["configs"], **self._common, **watched})
+        self._client = self.library.Producer(self._configs(self._settings("producer", ".", **own)) | watched)
         self._outcomes = outcomes
-        self._answered = begin["acks"] != "0"
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         def delivered(error: Any, message: Any) -> None:
@@ -236,7 +236,8 @@ class Librdkafka:
 
         while True:
             try:
-                return self._client.produce(self._begin["topic"], value, None, partition, delivered)
+                self._client.produce(self._topic, value, None, partition, delivered)
+                return
             except BufferError:
                 self._client.poll(POLLED_FOR)
 
@@ -247,14 +248,12 @@ class Librdkafka:
         while len(self._client):
             self._client.poll(POLLED_FOR)
 
-    def initialise(self) -> None:
-        self.transaction("init_transactions")
-
     def transaction(self, what: str) -> None:
         call = getattr(self._client, what)
         while True:
             try:
-                return call() if what == "begin_transaction" else call(POLLED_FOR)
+                call(*(() if what == "begin_transaction" else (POLLED_FOR,)))
+                return
             except self.library.KafkaException as failure:
                 if not failure.args[0].retriable():
                     raise
@@ -268,20 +267,15 @@ class Librdkafka:
             self._fatal = error
 
     def consumer(self, starts: dict[int, int]) -> None:
-        settings = {"group.id": self._begin["client_id"], "enable.auto.commit": False, "auto.offset.reset": "error"}
-        settings |= {
-            "isolation.level": self._begin.get("isolation") or "read_uncommitted",
-            "enable.partition.eof": True,
-        }
+        own = {"group.id": self._begin["client_id"], "auto.offset.reset": "error", "enable.partition.eof": True}
         self._ends: dict[int, int] = {}
-        self._client = self.library.Consumer({**settings, **self._begin["configs"], **self._common})
+        self._client = self.library.Consumer(self._configs(self._settings("consumer", ".", **own)))
         self._starts = starts
         self._assign()
 
     def _assign(self) -> None:
         place, beginning = self.library.TopicPartition, self.library.OFFSET_BEGINNING
-        topic = self._begin["topic"]
-        self._client.assign([place(topic, number, start or beginning) for number, start in self._starts.items()])
+        self._client.assign([place(self._topic, number, at or beginning) for number, at in self._starts.items()])
 
     def read(self) -> Read:
         found = []
@@ -307,66 +301,95 @@ class Reset(Exception):
     """The position is lost: reading begins anew."""
 
 
-def of_producer(begin: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a producer that the libraries in Python name alike."""
-    return {
-        "acks": begin["acks"] if begin["acks"] == "all" else int(begin["acks"]),
-        "enable_idempotence": begin["idempotence"],
-        "linger_ms": begin["linger_ms"],
-        "client_id": begin["client_id"],
-        **of_transactions(begin, "_"),
-    }
+class OfPython(Library):
+    """What the libraries in Python share: names of settings, and how partitions are assigned and read."""
+
+    polls: str
+
+    @abstractmethod
+    def _make(self, kind: Any, settings: dict[str, Any]) -> None:
+        """Make the client."""
+
+    @abstractmethod
+    def _call(self, what: str, *values: Any, **options: Any) -> Any:
+        """Call it, and wait for what it returns."""
+
+    def _configs(self, settings: dict[str, Any]) -> dict[str, Any]:
+        begin = self._begin
+        return {**settings, **begin["configs"], "bootstrap_servers": begin["bootstrap_servers"]}
+
+    def _of_producer(self, **own: Any) -> dict[str, Any]:
+        acks = self._begin["acks"]
+        return self._settings("producer", "_", acks=acks if acks == "all" else int(acks), **own)
+
+    def transaction(self, what: str) -> None:
+        self._call(what)
+
+    def flush(self) -> None:
+        self._call("flush")
+
+    def _start_consumer(self, kind: Any, starts: dict[int, int]) -> None:
+        self._make(kind, self._settings("consumer", "_", auto_offset_reset="none", group_id=None))
+        self._starts = starts
+        self._assign()
+
+    def _assign(self) -> None:
+        places = {self.library.TopicPartition(self._topic, number): start for number, start in self._starts.items()}
+        self._call("assign", list(places))
+        for place, start in places.items():
+            if start:
+                self._call("seek", place, start)
+            else:
+                self._call("seek_to_beginning", place)
+
+    def read(self) -> Read:
+        errors = self.library.errors
+        try:
+            polled = self._call(self.polls, timeout_ms=int(POLLED_FOR * 1000))
+        except (errors.OffsetOutOfRangeError, errors.NoOffsetForPartitionError):
+            self._assign()
+            raise Reset from None
+        return [
+            (one.partition, one.offset, getattr(one, "leader_epoch", None), one.value, one.headers)
+            for records in polled.values()
+            for one in records
+        ]
+
+    def positions(self) -> dict[int, int]:
+        place = self.library.TopicPartition
+        return {number: self._call("position", place(self._topic, number)) for number in self._starts}
 
 
-def of_consumer(begin: dict[str, Any]) -> dict[str, Any]:
-    """The same of a consumer, without a group."""
-    settings = {"enable_auto_commit": False, "auto_offset_reset": "none", "group_id": None}
-    return {**settings, "isolation_level": begin.get("isolation") or "read_uncommitted"}
-
-
-def read_of(polled: Any) -> Read:
-    """What their consumers give, by partition."""
-    return [
-        (one.partition, one.offset, getattr(one, "leader_epoch", None), one.value, one.headers)
-        for records in polled.values()
-        for one in records
-    ]
-
-
-class KafkaPython:
+class KafkaPython(OfPython):
     """kafka-python."""
 
-    served_every = None
+    module, polls = "kafka", "poll"
 
-    def __init__(self, begin: dict[str, Any]) -> None:
-        import kafka
+    @property
+    def version(self) -> str:
+        """Its package has another name."""
+        return importlib.metadata.version("kafka-python")
 
-        self.library = kafka
-        self.version = importlib.metadata.version("kafka-python")
-        self._begin = begin
-
-    def _known(self, kind: Any, settings: dict[str, Any]) -> dict[str, Any]:
-        """Those of the settings that this version has."""
-        given = {**settings, **self._begin["configs"], "bootstrap_servers": self._begin["bootstrap_servers"]}
-        if given.get("enable_idempotence") and "enable_idempotence" not in kind.DEFAULT_CONFIG:
+    def _make(self, kind: Any, settings: dict[str, Any]) -> None:
+        """With those of the settings that this version has."""
+        given, known = self._configs(settings), kind.DEFAULT_CONFIG
+        if given.get("enable_idempotence") and "enable_idempotence" not in known:
             raise ValueError(f"kafka-python {self.version} has no idempotent producer")
-        return {key: value for key, value in given.items() if key in kind.DEFAULT_CONFIG or key not in settings}
+        self._client = kind(**{key: value for key, value in given.items() if key in known or key not in settings})
+
+    def _call(self, what: str, *values: Any, **options: Any) -> Any:
+        return getattr(self._client, what)(*values, **options)
 
     def producer(self, outcomes: Outcomes) -> None:
-        begin = self._begin
-        settings = {
-            **of_producer(begin),
-            "max_in_flight_requests_per_connection": begin["max_in_flight"],
-            "request_timeout_ms": min(30_000, begin["delivery_timeout_ms"] // 2),
-            "delivery_timeout_ms": begin["delivery_timeout_ms"],
-        }
-        self._client = self.library.KafkaProducer(**self._known(self.library.KafkaProducer, settings))
+        timeout_ms = self._begin["delivery_timeout_ms"]
+        own = {"request_timeout_ms": min(30_000, timeout_ms // 2), "delivery_timeout_ms": timeout_ms}
+        own["max_in_flight_requests_per_connection"] = self._begin["max_in_flight"]
+        self._make(self.library.KafkaProducer, self._of_producer(**own))
         self._outcomes = outcomes
-        self._answered = begin["acks"] != "0"
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         try:
-            sent = self._client.send(self._begin["topic"], value=value, partition=partition)
+            sent = self._client.send(self._topic, value=value, partition=partition)
         except self.library.errors.KafkaError as error:
             self._outcomes.failed(seq, error)
             return
@@ -378,82 +401,56 @@ class KafkaPython:
             tell("log", line=named(error))
         self._outcomes.failed(seq, error)
 
-    def serve(self) -> None:
-        """It does so itself."""
-
     def flush(self) -> None:
         try:
-            self._client.flush()
+            super().flush()
         except self.library.errors.KafkaError as error:
             tell("notice", text=f"flush: {error!r}")
-
-    def initialise(self) -> None:
-        self.transaction("init_transactions")
 
     def transaction(self, what: str) -> None:
         while True:
             try:
-                return getattr(self._client, what)()
+                return super().transaction(what)
             except self.library.errors.KafkaTimeoutError:
                 time.sleep(POLLED_FOR)
 
     def consumer(self, starts: dict[int, int]) -> None:
-        settings = self._known(self.library.KafkaConsumer, of_consumer(self._begin))
-        self._client = self.library.KafkaConsumer(**settings)
-        self._starts = starts
-        self._assign()
-
-    def _assign(self) -> None:
-        places = {self.library.TopicPartition(self._begin["topic"], number): at for number, at in self._starts.items()}
-        self._client.assign(list(places))
-        for place, start in places.items():
-            if start:
-                self._client.seek(place, start)
-            else:
-                self._client.seek_to_beginning(place)
-
-    def read(self) -> Read:
-        try:
-            polled = self._client.poll(timeout_ms=int(POLLED_FOR * 1000))
-        except (self.library.errors.OffsetOutOfRangeError, self.library.errors.NoOffsetForPartitionError):
-            self._assign()
-            raise Reset from None
-        return read_of(polled)
-
-    def positions(self) -> dict[int, int]:
-        places = (self.library.TopicPartition(self._begin["topic"], number) for number in self._starts)
-        return {place.partition: self._client.position(place) for place in places}
+        self._start_consumer(self.library.KafkaConsumer, starts)
 
 
-class Aiokafka:
+class Aiokafka(OfPython):
     """aiokafka, in a loop of its own."""
 
-    served_every = None
+    module, polls = "aiokafka", "getmany"
 
     def __init__(self, begin: dict[str, Any]) -> None:
-        import aiokafka
-
-        self.library = aiokafka
-        self.version = importlib.metadata.version("aiokafka")
-        self._begin = begin
+        super().__init__(begin)
+        self._waiting: list[tuple[int, int, bytes]] = []
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
     def _wait(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
+    def _make(self, kind: Any, settings: dict[str, Any]) -> None:
+        async def make() -> None:
+            self._client = kind(**self._configs(settings))
+            await self._client.start()
+
+        self._wait(make())
+
+    def _call(self, what: str, *values: Any, **options: Any) -> Any:
+        async def call() -> Any:
+            returned = getattr(self._client, what)(*values, **options)
+            return await returned if inspect.isawaitable(returned) else returned
+
+        return self._wait(call())
+
     def producer(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
-        self._waiting: list[tuple[int, int, bytes]] = []
-        self._wait(self._start_producer())
-
-    async def _start_producer(self) -> None:
-        begin = self._begin
         # It gives records up after this time, too.
-        settings = {**of_producer(begin), "request_timeout_ms": begin["delivery_timeout_ms"]}
-        servers = {"bootstrap_servers": begin["bootstrap_servers"]}
-        self._client = self.library.AIOKafkaProducer(**{**settings, **begin["configs"], **servers})
-        await self._client.start()
+        own = {"request_timeout_ms": self._begin["delivery_timeout_ms"]}
+        self._make(self.library.AIOKafkaProducer, self._of_producer(**own))
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         self._waiting.append((seq, partition, value))
@@ -465,7 +462,7 @@ class Aiokafka:
     async def _send(self, waiting: list[tuple[int, int, bytes]]) -> None:
         for seq, partition, value in waiting:
             try:
-                sent = await self._client.send(self._begin["topic"], value=value, partition=partition)
+                sent = await self._client.send(self._topic, value=value, partition=partition)
             except self.library.errors.KafkaError as error:
                 self._outcomes.failed(seq, error)
                 continue
@@ -475,58 +472,24 @@ class Aiokafka:
         if (error := done.exception()) is not None:
             self._outcomes.failed(seq, error)
         else:
-            answered = self._begin["acks"] != "0" and done.result() is not None
+            answered = self._answered and done.result() is not None
             self._outcomes.acknowledged(seq, done.result().offset if answered else None)
 
     def flush(self) -> None:
         self.serve()
-        self._wait(self._client.flush())
-
-    def initialise(self) -> None:
-        """It has, when it started."""
+        super().flush()
 
     def transaction(self, what: str) -> None:
-        self.serve()
-        self._wait(getattr(self._client, what)())
+        # Its id was initialised when it started.
+        if what != "init_transactions":
+            self.serve()
+            super().transaction(what)
 
     def consumer(self, starts: dict[int, int]) -> None:
-        self._starts = starts
-        self._wait(self._start_consumer())
-
-    async def _start_consumer(self) -> None:
-        servers = {"bootstrap_servers": self._begin["bootstrap_servers"]}
-        settings = {**of_consumer(self._begin), **self._begin["configs"], **servers}
-        self._client = self.library.AIOKafkaConsumer(**settings)
-        await self._client.start()
-        await self._assign()
-
-    async def _assign(self) -> None:
-        place = self.library.TopicPartition
-        places = {place(self._begin["topic"], number): start for number, start in self._starts.items()}
-        self._client.assign(list(places))
-        for one, start in places.items():
-            if start:
-                self._client.seek(one, start)
-            else:
-                await self._client.seek_to_beginning(one)
-
-    def read(self) -> Read:
-        try:
-            polled = self._wait(self._client.getmany(timeout_ms=int(POLLED_FOR * 1000)))
-        except (self.library.errors.OffsetOutOfRangeError, self.library.errors.NoOffsetForPartitionError):
-            self._wait(self._assign())
-            raise Reset from None
-        return read_of(polled)
-
-    def positions(self) -> dict[int, int]:
-        return self._wait(self._positions())  # type: ignore[no-any-return]
-
-    async def _positions(self) -> dict[int, int]:
-        places = [self.library.TopicPartition(self._begin["topic"], number) for number in self._starts]
-        return {place.partition: await self._client.position(place) for place in places}
+        self._start_consumer(self.library.AIOKafkaConsumer, starts)
 
 
-LIBRARIES = {"librdkafka": Librdkafka, "kafka-python": KafkaPython, "aiokafka": Aiokafka}
+LIBRARIES: dict[str, type[Library]] = {"librdkafka": Librdkafka, "kafka-python": KafkaPython, "aiokafka": Aiokafka}
 
 
 def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
@@ -534,9 +497,9 @@ def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
     outcomes = Outcomes()
     library.producer(outcomes)
     if begin.get("transactional_id") is not None:
-        library.initialise()
+        library.transaction("init_transactions")
     tell("ready", client=sys.argv[1], version=library.version)
-    identities = Identities(begin["lane"], begin["producer_id"], begin["record_size"])
+    codec, number = IdentityCodec(begin["lane"], begin["record_size"]), begin["producer_id"]
     first, partitions, sent = begin["first_partition"], begin["partitions"], 0
     while True:
         try:
@@ -547,8 +510,9 @@ def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
         what = order["order"]
         if what == "produce":
             sent += order["count"]
-            for seq in range(order["first_seq"], order["first_seq"] + order["count"]):
-                library.send(seq, first + seq % partitions, identities.encode(seq))
+            values = codec.encode_many(number, order["first_seq"], order["count"])
+            for seq, value in enumerate(values, order["first_seq"]):
+                library.send(seq, first + seq % partitions, value)
             library.serve()
         elif what in ("flush", "leave"):
             library.flush()
@@ -577,11 +541,11 @@ def transact(library: Library, outcomes: Outcomes, sent: int, what: str) -> None
 
 def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
     """Tell of what is read, until told to leave."""
-    identities = Identities(begin["lane"])
+    codec = IdentityCodec(begin["lane"])
     starts = {int(number): start for number, start in begin["start_offsets"].items()}
     library.consumer({number: starts.get(number, 0) for number in range(begin["partitions"])})
     tell("ready", client=sys.argv[1], version=library.version)
-    stands: dict[int, int] = {}
+    stands: dict[int, int | None] = {}
     while orders.empty() or orders.get()["order"] != "leave":
         try:
             records = library.read()
@@ -591,7 +555,7 @@ def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
         for first in range(0, len(records), MOST_TOLD):
             told = records[first : first + MOST_TOLD]
             partitions, offsets, epochs, values, headers = zip(*told, strict=True)
-            producer_ids, seqs = zip(*map(identities.decode, values, headers), strict=True)
+            producer_ids, seqs = zip(*map(codec.carried, values, headers), strict=True)
             columns = {"partition": partitions, "offset": offsets, "leader_epoch": epochs}
             tell("read", **columns, producer_id=producer_ids, seq=seqs)
         if not records and begin.get("isolation"):
@@ -609,7 +573,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: orders.put({"order": "leave"}))
     threading.Thread(target=listen, args=(orders,), daemon=True).start()
     try:
-        library: Library = LIBRARIES[sys.argv[1]](begin)
+        library = LIBRARIES[sys.argv[1]](begin)
         {"producer": produce, "consumer": consume}[begin["role"]](library, begin, orders)
     except Exception as error:  # noqa: BLE001 - the harness learns it
         traceback.print_exc()
