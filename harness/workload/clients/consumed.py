@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, whole_numbers
 from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.clients.produced import ProtocolBreach, whole_numbers
 from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, RowBuffer, consumed_rows
-from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 from kafka_chaos.harness.workload.tables import LoadTables
 
 _TICK = 0.05

@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, TypeVar
 
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
+from kafka_chaos.harness.workload.client_process import ClientProcess
 from kafka_chaos.harness.workload.clients.following import Follower
-from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.05

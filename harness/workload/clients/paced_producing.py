@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from kafka_chaos.harness.experiment.lives import LifeSpec
+from kafka_chaos.harness.workload.client_process import ClientProcess
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.lives import Place, living, processes_in
 from kafka_chaos.harness.workload.clients.producers import LaneProducer, Producing
-from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 
 _TICK = 0.01
 _NEVER_SET = threading.Event()

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kafka_chaos.harness.workload.client_process import ProtocolBreach, whole_numbers
 from kafka_chaos.harness.workload.clients.outcome import Outcome
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.history.reservations import ReservedSeqs
@@ -31,10 +32,6 @@ _UNKNOWN = -1
 _NEVER = 0
 _ROW = Struct("=4q")
 """seq, invoke_ns, complete_ns or `_NEVER`, offset or `_UNKNOWN`: packed, since NumPy then reads the columns at once."""
-
-
-class ProtocolBreach(Exception):
-    """A client's report can't be true; the message says why."""
 
 
 class ProducedRows:
@@ -251,11 +248,3 @@ class ProducedRows:
         return pa.Table.from_arrays(
             [columns.get(field.name, pa.nulls(count, field.type)) for field in PRODUCED_SCHEMA], schema=PRODUCED_SCHEMA
         )
-
-
-def whole_numbers(name: str, values: object) -> list[int]:
-    """A list of whole numbers out of an event; raises `ProtocolBreach` for anything else."""
-    column = np.array(values if isinstance(values, list) else None)
-    if not isinstance(values, list) or column.ndim != 1 or (column.size and column.dtype.kind != "i"):
-        raise ProtocolBreach(f"{name}: a list of whole numbers was expected")
-    return values

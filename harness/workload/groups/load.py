@@ -9,12 +9,12 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
+from kafka_chaos.harness.workload.client_process import ClientProcess, SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.producers import Written
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_JOIN, ORDER_LEAVE, REPLACE_ME
 from kafka_chaos.harness.workload.groups.share_work import ShareWork
 from kafka_chaos.harness.workload.groups.work import GroupWork, Planned
-from kafka_chaos.harness.workload.processes.supervisor import ClientProcess, SupervisedProcess
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.05

@@ -7,8 +7,9 @@ have been asked for, else aborted.
 from typing import Any
 
 from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
+from kafka_chaos.harness.workload.client_process import ProtocolBreach
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows
-from kafka_chaos.harness.workload.clients.produced import ProducedRows, ProtocolBreach
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.tables import LoadTables
 
 

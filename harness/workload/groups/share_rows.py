@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_chaos.harness.workload.client_process import ProtocolBreach
 from kafka_chaos.harness.workload.clients.consumed import Readers
-from kafka_chaos.harness.workload.clients.produced import ProtocolBreach
 from kafka_chaos.harness.workload.tables import LoadTables
 
 EVERYTHING = 2**62

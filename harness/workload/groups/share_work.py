@@ -8,10 +8,10 @@ from kafka_chaos.contract.events import BEGINS
 from kafka_chaos.contract.lane.lanes import has_limit_of_groups
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.groups.share_rows import SharerRows
 from kafka_chaos.harness.workload.groups.work import Planned, planned
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 SHARER = "sharer"

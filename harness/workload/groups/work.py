@@ -15,6 +15,7 @@ from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional
 from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.groups.rows import LoopRows
@@ -27,7 +28,6 @@ from kafka_chaos.harness.workload.groups.settings import (
     MemberSettings,
     OutputSettings,
 )
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"

@@ -4,10 +4,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach
 from kafka_chaos.harness.workload.clients.following import Follower
-from kafka_chaos.harness.workload.clients.produced import ProtocolBreach
 from kafka_chaos.harness.workload.processes.producer import Start
-from kafka_chaos.harness.workload.processes.supervisor import ClientProcess
 
 _LEAVES_WITHIN = 10.0
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from kafka_chaos.harness.workload.client_process import ProtocolBreach, SupervisedProcess, Taker
 from kafka_chaos.harness.workload.clients.defect_watch import Watch
-from kafka_chaos.harness.workload.clients.produced import ProducedRows, ProtocolBreach
+from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import LaneProducer
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 
 _TICK = 0.005
 _COMMIT, _ABORT = "commit", "abort"

@@ -23,6 +23,7 @@ from kafka_chaos.harness.workload.application import consumer as application_con
 from kafka_chaos.harness.workload.application import producer as application_producer
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.clients import recorded_consumer, recorded_producer
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.partitions import InTurn
@@ -32,7 +33,6 @@ from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProdu
 from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import Message

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 

@@ -9,10 +9,10 @@ import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
 from kafka_chaos.harness.workload.groups.work import GroupWork
-from kafka_chaos.harness.workload.processes.supervisor import SupervisedProcess, Taker
 from tests.harness.workload.loads import load_of
 
 ORDERS = LaneSpec(lane="orders", group={"members": 2})  # type: ignore[arg-type]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.workload.client_process import ProtocolBreach
 from kafka_chaos.harness.workload.clients.consumed import Readers
-from kafka_chaos.harness.workload.clients.produced import ProtocolBreach
 from kafka_chaos.harness.workload.groups.share_rows import SharerRows
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in

@@ -10,11 +10,11 @@ import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.workload.client_process import MOST_OF_A_LINE, SupervisedProcess, Taker
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
 from kafka_chaos.harness.workload.processes.producer import ProcessProducer
-from kafka_chaos.harness.workload.processes.supervisor import MOST_OF_A_LINE, SupervisedProcess, Taker
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 

@@ -21,10 +21,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from kafka_chaos.contract.command.errors import ClusterFailure, quoted
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.recovery import said_timeouts
-from kafka_chaos.harness.workload.clients.produced import ProtocolBreach
 
 PROTOCOL = 1
 MOST_OF_A_LINE = 4 * 2**20
@@ -33,6 +34,10 @@ _ENDS_WITHIN = 5.0
 _OF_A_LINE, _OF_THE_LOG = 500, 4_096
 _KILLED_WITHIN = 10.0
 _STATE = re.compile(r"^State:\s*(\S.*)$", re.MULTILINE)
+
+
+class ProtocolBreach(Exception):
+    """A client's report can't be true; the message says why."""
 
 
 class Taker(Protocol):
@@ -308,3 +313,11 @@ class ClientProcess:
     def stop(self) -> None:
         """Refused: no fault asks for it."""
         raise ClusterFailure(f"{self.name} is a process of a client: it has no controlled shutdown of its own")
+
+
+def whole_numbers(name: str, values: object) -> list[int]:
+    """A list of whole numbers out of an event; raises `ProtocolBreach` for anything else."""
+    column = np.array(values if isinstance(values, list) else None)
+    if not isinstance(values, list) or column.ndim != 1 or (column.size and column.dtype.kind != "i"):
+        raise ProtocolBreach(f"{name}: a list of whole numbers was expected")
+    return values
