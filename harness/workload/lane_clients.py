@@ -24,19 +24,15 @@ from kafka_chaos.harness.workload.application.load import (
     ApplicationProducing,
 )
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of
-from kafka_chaos.harness.workload.clients.following import Follower, SharedLane
+from kafka_chaos.harness.workload.clients.following import Follower, RecordedConsumer, SharedLane
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
-from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.clients.producers import LaneProducer, Producing
-from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
+from kafka_chaos.harness.workload.clients.producers import LaneProducer, PacedProducing, Producing
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.groups.share_work import ShareWork
-from kafka_chaos.harness.workload.groups.work import GroupWork
-from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
-from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.groups.work import GroupWork, ShareWork
+from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.settings import LINGER_MS, LoadSettings
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing
 
@@ -138,7 +134,7 @@ def looping(
 def _beside(lane: LaneSpec, load: LoadSettings) -> GroupLoad | None:
     """The group, or the share group, that reads the lane beside its consumers."""
     if lane.share is not None:
-        return GroupLoad(ShareWork(lane=lane, load=load))
+        return GroupLoad(ShareWork(lane=lane, read=lane, load=load))
     return None if lane.group is None else GroupLoad(GroupWork(lane=lane, read=lane, load=load))
 
 

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kafka_chaos.contract.lane.groups import AFTER, BEFORE
 from kafka_chaos.faults.helper import STDIN, Commands
-from kafka_chaos.harness.workload.groups.assignment import generation_of
+from kafka_chaos.harness.workload.groups.commits import generation_of
 
 GIVEN_WITHIN = 30.0
 _POLL = 0.05

@@ -19,8 +19,7 @@ from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
-from kafka_chaos.harness.workload.groups.assignment import Assignment
-from kafka_chaos.harness.workload.groups.commits import Commits
+from kafka_chaos.harness.workload.groups.commits import Assignment, Commits
 from kafka_chaos.harness.workload.tables import LoadTables
 
 Rebalanced = Callable[[Any, Any], None]

@@ -13,8 +13,7 @@ from kafka_chaos.harness.workload.client_process import ClientProcess, Supervise
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.producers import Written
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_JOIN, ORDER_LEAVE, REPLACE_ME
-from kafka_chaos.harness.workload.groups.share_work import ShareWork
-from kafka_chaos.harness.workload.groups.work import GroupWork, Planned
+from kafka_chaos.harness.workload.groups.work import Planned, Work
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.05
@@ -30,11 +29,11 @@ class GroupLoad(Readers):
     A member that has a problem is ended, and none takes its place.
     """
 
-    def __init__(self, work: GroupWork | ShareWork) -> None:
+    def __init__(self, work: Work) -> None:
         super().__init__()
         self.output = Written()
         """What the members of a loop write."""
-        self.reads = work.reads
+        self.reads = work.read.lane
         """The lane that it reads."""
         self._work = work
         self._on_notice, self._calls = work.load.on_notice, work.load.calls

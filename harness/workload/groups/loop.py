@@ -23,8 +23,7 @@ from kafka_chaos.contract.lane.groups import BEFORE, IN_TRANSACTION
 from kafka_chaos.contract.lane.transactions import COMMITTED
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
-from kafka_chaos.harness.workload.groups.assignment import Tell
-from kafka_chaos.harness.workload.groups.commits import next_offsets
+from kafka_chaos.harness.workload.groups.commits import Tell, next_offsets
 from kafka_chaos.harness.workload.groups.member import Identities, Member, done_before_crash
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs

@@ -1,14 +1,19 @@
-"""What the member of a loop says of its output, as rows of the history, beside those of what it reads.
+"""What the members of loops and of share groups say, as rows of the history.
 
-A member's death leaves its records without an outcome (`info`), and its transaction open: in doubt if its commit may
-have been asked for, else aborted.
+The death of a loop's member leaves its records without an outcome (`info`), and its transaction open: in doubt if its
+commit may have been asked for, else aborted.
+
+A delivery to a member of a share group has its row once its acknowledgement has an answer. A member's death leaves what
+it was given without an acknowledgement, and what it acknowledged without an answer (`info`).
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
 from kafka_chaos.harness.workload.client_process import ProtocolBreach
-from kafka_chaos.harness.workload.clients.consumed import ConsumedRows
+from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.tables import LoadTables
 
@@ -59,3 +64,87 @@ class LoopRows(ConsumedRows):
         self._begun = None
         if "transaction" in self._called:
             self._answered("transaction")
+
+
+EVERYTHING = 2**62
+"""Past every record."""
+
+
+@dataclass(eq=False, kw_only=True)
+class SharerRows:
+    """The rows of one `member` of `group`, which reads `lane`. `on_change` learns when it freezes and thaws."""
+
+    group: str
+    lane: str
+    member: str
+    tables: LoadTables
+    readers: Readers
+    on_change: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        self._of = {"lane": self.lane, "group": self.group, "member": self.member}
+        self._held: dict[int, dict[str, Any]] = {}
+        self._takers: dict[str, Callable[..., None]] = {
+            "delivered": self._delivered,
+            "acknowledges": self._acknowledges,
+            "acknowledged": self._acknowledged,
+            "starts": self._starts,
+            "changes": self._changes,
+        }
+
+    def takes(self, kind: str, values: dict[str, Any]) -> None:
+        """Take what the member tells: one of its events, and its values."""
+        self._takers[kind](**values)
+
+    def ends(self) -> None:
+        """The member has ended: what has no row by now gets one."""
+        for row in self._held.values():
+            self._write({**row, "outcome": "info"} if "acknowledgement" in row else row)
+        self._held = {}
+
+    def _delivered(self, number: int, asked_ns: int, ns: int, **columns: list[int]) -> None:
+        names = ("partition", "offset", "producer_id", "seq", "delivery_count")
+        rows = zip(*(columns[name] for name in names), strict=True)
+        for at, values in enumerate(rows, start=number):
+            named = dict(zip(names, values, strict=True))
+            self._held[at] = {**self._of, **named, "asked_ns": asked_ns, "delivered_ns": ns}
+        self.readers.counts(len(columns["offset"]))
+
+    def _acknowledges(self, number: int, ns: int, acknowledgements: list[str]) -> None:
+        for at, acknowledgement in enumerate(acknowledgements, start=number):
+            if at not in self._held:
+                raise ProtocolBreach(f"delivery {at} is acknowledged, and was not told")
+            self._held[at] |= {"acknowledgement": acknowledgement, "invoke_ns": ns}
+
+    def _acknowledged(self, numbers: list[int], ns: int, outcome: str, error: str | None) -> None:
+        for number in numbers:
+            row = self._held.pop(number, None)
+            if row is None or "acknowledgement" not in row:
+                raise ProtocolBreach(f"delivery {number} has an answer, and was not acknowledged")
+            self._write({**row, "complete_ns": ns, "outcome": outcome, "error": error})
+
+    def _changes(self, change: str) -> None:
+        self.on_change(change)
+
+    def _write(self, row: dict[str, Any]) -> None:
+        assert self.tables.deliveries is not None
+        self.tables.deliveries.add(row)
+
+    def _starts(
+        self, invoke_ns: int, complete_ns: int, partition: list[int], offset: list[int], lag: list[int | None]
+    ) -> None:
+        assert self.tables.share_starts is not None
+        for number, start, behind in zip(partition, offset, lag, strict=True):
+            row = {
+                **self._of,
+                "partition": number,
+                "offset": start,
+                "lag": behind,
+                "invoke_ns": invoke_ns,
+                "complete_ns": complete_ns,
+            }
+            self.tables.share_starts.add(row)
+        # Which member tells it does not matter: it is the group's.
+        # What was written last trails by the acknowledgements that it was written with: without a lag, nothing is due.
+        ends = [EVERYTHING if behind == 0 else start for start, behind in zip(offset, lag, strict=True)]
+        self.readers.reaches(self.readers, [list(at) for at in zip(partition, ends, strict=True)])

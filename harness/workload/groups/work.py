@@ -1,5 +1,6 @@
 """The work of a group: what its members read, write and are told when they begin, and what it has committed."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +10,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.events import BEGINS
 from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, IN_TRANSACTION, Group, Loop, group_of, loop_group_of
+from kafka_chaos.contract.lane.lanes import has_limit_of_groups
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional, transactional_id
 from kafka_chaos.harness.clients.kinds import chosen
@@ -18,7 +21,7 @@ from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.groups.rows import LoopRows
+from kafka_chaos.harness.workload.groups.rows import LoopRows, SharerRows
 from kafka_chaos.harness.workload.groups.settings import (
     MEMBER,
     ORDER_CRASH,
@@ -48,44 +51,71 @@ class Planned(NamedTuple):
     place: int
 
 
-def planned(group: Group | Share, duration: float) -> list[Planned]:
-    """The orders of a load of `duration` seconds, by time: evenly over the load, and to each member in turn.
-
-    Joins come early and leaves late, since only members that are there can leave: those that joined do so first.
-    """
-
-    def times(count: int, span: float, first: float = 0.0) -> list[float]:
-        return [first + (turn + 1) * span / (count + 1) for turn in range(count)]
-
-    found = [
-        Planned(at, order, (turn + shift) % group.members)
-        for shift, (order, count) in enumerate({ORDER_CRASH: group.crashes, ORDER_FREEZE: group.freezes}.items())
-        for turn, at in enumerate(times(count, duration))
-    ]
-    joined = range(group.members, group.members + group.joins)
-    half = duration / 2
-    found += [Planned(at, ORDER_JOIN, place) for place, at in zip(joined, times(group.joins, half), strict=True)]
-    leaving = [*reversed(joined), *reversed(range(group.members))]
-    found += [Planned(at, ORDER_LEAVE, leaving[turn]) for turn, at in enumerate(times(group.leaves, half, half))]
-    return sorted(found)
-
-
 @dataclass(frozen=True, kw_only=True)
-class GroupWork:
-    """The group that reads the lane `read`: that of the lane, or that of its loop, which then writes `lane`.
+class Work(ABC):
+    """The work of a group that reads the lane `read`; `lane` asks for it.
 
-    `starts`: what starts a member in place of `start`.
+    `awaits_join`: whether the time until the first member has partitions is noted as a call.
     """
 
-    awaits_join: ClassVar[bool] = True
+    awaits_join: ClassVar[bool] = False
     lane: LaneSpec
     read: LaneSpec
     load: LoadSettings
+
+    @property
+    @abstractmethod
+    def group(self) -> Group | Share:
+        """The settings of the group."""
+
+    @property
+    @abstractmethod
+    def group_id(self) -> str:
+        """The id of the group."""
+
+    @abstractmethod
+    def begin(
+        self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
+    ) -> tuple[SupervisedProcess, ProducedRows | None]:
+        """Start the member of this number in this place; returns, in a loop, also the rows of what it writes."""
+
+    def committed(self) -> dict[str, dict[int, int]]:
+        """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
+        return {}
+
+    def planned(self) -> list[Planned]:
+        """The orders amid the load, by time: evenly over the load, and to each member in turn.
+
+        Joins come early and leaves late, since only members that are there can leave: those that joined do so first.
+        """
+        group, duration = self.group, self.load.workload.duration - (self.lane.created_at or 0.0)
+
+        def times(count: int, span: float, first: float = 0.0) -> list[float]:
+            return [first + (turn + 1) * span / (count + 1) for turn in range(count)]
+
+        orders = [
+            Planned(at, order, (turn + shift) % group.members)
+            for shift, (order, count) in enumerate({ORDER_CRASH: group.crashes, ORDER_FREEZE: group.freezes}.items())
+            for turn, at in enumerate(times(count, duration))
+        ]
+        joined = range(group.members, group.members + group.joins)
+        half = duration / 2
+        orders += [Planned(at, ORDER_JOIN, place) for place, at in zip(joined, times(group.joins, half), strict=True)]
+        leaving = [*reversed(joined), *reversed(range(group.members))]
+        orders += [Planned(at, ORDER_LEAVE, leaving[turn]) for turn, at in enumerate(times(group.leaves, half, half))]
+        return sorted(orders)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupWork(Work):
+    """The group of a lane, or of its loop, which then writes `lane`. `starts`: what starts a member, if not `start`."""
+
+    awaits_join: ClassVar[bool] = True
     starts: StartMember | None = None
 
     @property
     def group(self) -> Group:
-        """The settings of the group."""
+        """The same."""
         group = self.lane.group if self.loop is None else self.loop.group
         assert group is not None
         return group
@@ -96,18 +126,9 @@ class GroupWork:
         return self.lane.loop if self.read.lane != self.lane.lane else None
 
     @property
-    def reads(self) -> str:
-        """The lane that it reads."""
-        return self.read.lane
-
-    @property
     def group_id(self) -> str:
-        """The id of the group."""
+        """The same."""
         return group_of(self.lane.lane) if self.loop is None else loop_group_of(self.lane.lane)
-
-    def planned(self) -> list[Planned]:
-        """What its members are told amid the load, and when."""
-        return planned(self.group, self.load.workload.duration - (self.lane.created_at or 0.0))
 
     def member(self, place: int, number: int) -> MemberSettings:
         """The settings of the member of this number, in this place of the group."""
@@ -165,11 +186,11 @@ class GroupWork:
     def begin(
         self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
     ) -> tuple[SupervisedProcess, ProducedRows | None]:
-        """Start the member of this number in this place; returns, in a loop, also the rows of what it writes."""
+        """The same."""
         settings, tables = self.member(place, number), self.load.tables
         common: Any = {
             "group": self.group_id,
-            "lane": self.reads,
+            "lane": self.read.lane,
             "isolation": READ_COMMITTED,
             "readers": readers,
             "calls": self.load.calls,
@@ -183,7 +204,7 @@ class GroupWork:
         return start(settings, LoopRows(tables, output=written, transactional_id=transactional_id, **common)), written
 
     def committed(self) -> dict[str, dict[int, int]]:
-        """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
+        """The same."""
         return {self.group_id: committed_by(self.group_id, self.read, self.load)}
 
     def start(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
@@ -240,3 +261,61 @@ def committed_by(group_id: str, read: LaneSpec, load: LoadSettings) -> dict[int,
     finally:
         client.close()
     return {one.partition: one.offset for one in found if one.error is None and one.offset >= 0}
+
+
+SHARER = "sharer"
+"""The role of members of share groups, in the client protocol."""
+_FROZEN_FACTOR = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareWork(Work):
+    """The share group of a lane, which commits no offsets. Its members are processes of the lane's client."""
+
+    @property
+    def group(self) -> Share:
+        """The same."""
+        assert self.lane.share is not None
+        return self.lane.share
+
+    @property
+    def group_id(self) -> str:
+        """The same."""
+        return self.lane.group_id
+
+    def begin(
+        self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
+    ) -> tuple[SupervisedProcess, None]:
+        """The same; it writes nothing."""
+        share, name = self.group, f"{self.group_id}-{number}"
+        on_change(name, BEGINS)
+        settings = {
+            "group": self.group_id,
+            "acknowledgement": share.acknowledgement,
+            "release": share.release,
+            "reject": share.reject,
+            "freeze_seconds": share.lock_ms * _FROZEN_FACTOR / 1000,
+            "seed": f"{self.load.seed}/{name}",
+            "group_configs": self.group_configs(),
+        }
+        rows = SharerRows(
+            group=self.group_id,
+            lane=self.lane.lane,
+            member=name,
+            tables=self.load.tables,
+            readers=readers,
+            on_change=lambda change: on_change(name, change),
+        )
+        configs = dict(self.lane.consumer_configs)
+        return self.load.start(self.lane, SHARER, name, settings, configs, may_end=True)(rows), None
+
+    def group_configs(self) -> dict[str, object]:
+        """The configs of the group; before Kafka 4.4, the brokers' configs say how often a record is delivered."""
+        share = self.group
+        limit = {"share.delivery.count.limit": share.delivery_limit}
+        return {
+            "share.record.lock.duration.ms": share.lock_ms,
+            "share.auto.offset.reset": share.start,
+            "share.isolation.level": share.isolation,
+            **(limit if has_limit_of_groups(self.lane.as_lane(())) else {}),
+        }

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.identity import IDENTITY_HEADER, UNDECODABLE, IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from tests.conformance.clients.kit import PARTITIONS, SIZE, TICK, Failed, Kit
 

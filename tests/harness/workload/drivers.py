@@ -24,15 +24,14 @@ from kafka_chaos.harness.workload.application import producer as application_pro
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
-from kafka_chaos.harness.workload.clients import recorded_consumer, recorded_producer
+from kafka_chaos.harness.workload.clients import following, recorded_producer
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
+from kafka_chaos.harness.workload.clients.following import RecordedConsumer
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.rows import LoopRows
-from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
-from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import Message
@@ -269,7 +268,7 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
     def consume(polls: Sequence[Sequence[Read]], ends: dict[int, int]) -> tuple[list[Any], list[str]]:
         told: list[str] = []
         tables = load_of(folder, LANE).tables
-        for module in (recorded_consumer, application_consumer):
+        for module in (following, application_consumer):
             patch.setattr(module, "Consumer", lambda configs: FakeConsumer(polls))
         count = sum(map(len, polls))
         if kind in ("in process", "process"):

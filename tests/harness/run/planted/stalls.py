@@ -11,7 +11,7 @@ from kafka_chaos.contract.events import Event, PhaseStarted
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.run.runner import run_experiment
-from kafka_chaos.harness.workload.clients.recorded_consumer import RecordedConsumer
+from kafka_chaos.harness.workload.clients.following import RecordedConsumer
 from kafka_chaos.verification.judging.result import RunVerdict
 from tests.harness.run.planted.plant import Planting
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lives import LifeSpec
-from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.producers import PacedProducing
 
 
 class Sender:

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from kafka_chaos.harness.workload.groups import member as member_module
-from kafka_chaos.harness.workload.groups.assignment import generation_of
+from kafka_chaos.harness.workload.groups.commits import generation_of
 from kafka_chaos.harness.workload.groups.member import Member, MemberLost
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
 from tests.harness.workload.groups.fakes import LANE, Died, FakeConsumer, FakeMessage, FakeOrders, end_of

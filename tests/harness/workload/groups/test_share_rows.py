@@ -8,7 +8,7 @@ import pytest
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import ProtocolBreach
 from kafka_chaos.harness.workload.clients.consumed import Readers
-from kafka_chaos.harness.workload.groups.share_rows import SharerRows
+from kafka_chaos.harness.workload.groups.rows import SharerRows
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 

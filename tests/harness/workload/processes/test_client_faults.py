@@ -10,11 +10,10 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.client_process import ClientProcess
-from kafka_chaos.harness.workload.clients.paced_producing import PacedProducing
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
-from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.clients.producers import PacedProducing
+from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.processes.test_processes import Started
 

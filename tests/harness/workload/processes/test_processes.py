@@ -13,8 +13,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import MOST_OF_A_LINE, SupervisedProcess, Taker
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.processes.consumer import ProcessConsumer
-from kafka_chaos.harness.workload.processes.producer import ProcessProducer
+from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 
@@ -153,14 +152,14 @@ def test_what_breaks_the_protocol_is_a_problem_with_the_last_lines(
 
 
 def test_silence_is_a_problem_and_leaves_records_in_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.workload.processes.producer._LEAVES_WITHIN", 0.5)
+    monkeypatch.setattr("kafka_chaos.harness.workload.process_clients._LEAVES_WITHIN", 0.5)
     made = Produced("def produced(order): time.sleep(60)", tmp_path, timeout=0.5)
     assert made.problem == "6 of 6 records never got an outcome"
     assert {(row["outcome"], row["complete_ns"]) for row in made.rows} == {("info", None)}
 
 
 def test_one_that_reads_no_orders_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.workload.processes.producer._LEAVES_WITHIN", 0.5)
+    monkeypatch.setattr("kafka_chaos.harness.workload.process_clients._LEAVES_WITHIN", 0.5)
     made = Produced("time.sleep(60)", tmp_path, records=20_000, timeout=0.1, most=1)
     assert 0 < made.producer.sent < 10_000, "no more is handed out than the pipe holds"
     assert made.problem == f"{made.producer.sent} of {made.producer.sent} records never got an outcome"
@@ -168,7 +167,7 @@ def test_one_that_reads_no_orders_holds_up_nobody(tmp_path: Path, monkeypatch: p
 
 
 def test_a_script_s_client_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.workload.processes.producer._LEAVES_WITHIN", 0.5)
+    monkeypatch.setattr("kafka_chaos.harness.workload.process_clients._LEAVES_WITHIN", 0.5)
     made = Produced(
         """
 import subprocess
@@ -198,7 +197,7 @@ def test_another_version_than_was_asked_for_is_a_problem(tmp_path: Path, version
 
 
 def test_one_that_does_not_leave_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.workload.processes.producer._LEAVES_WITHIN", 0.5)
+    monkeypatch.setattr("kafka_chaos.harness.workload.process_clients._LEAVES_WITHIN", 0.5)
     made = Produced("def left(): time.sleep(60)", tmp_path)
     assert made.problem == "did not leave within 0.5 s"
     assert made.started.process.exit_code == -9

@@ -1,1 +1,0 @@
-"""Clients as processes of their own: who looks after them, and who records what they say."""
