@@ -23,13 +23,13 @@ from kafka_chaos.harness.workload.application.load import (
     ApplicationMembers,
     ApplicationProducing,
 )
-from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of
+from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, watched
 from kafka_chaos.harness.workload.clients.following import Follower, RecordedConsumer, SharedLane
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.clients.producers import LaneProducer, PacedProducing, Producing
-from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.clients.producers import PacedProducing, Producing
+from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer, RecordedProducer
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.work import GroupWork, ShareWork
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
@@ -101,8 +101,7 @@ def _producer(
             topic=lane.topic_name,
             grows_to=0 if place else lane.partitions,
             record_size=load.workload.record_size,
-            configs={"client.id": client_id, **configs},
-            watch=watch,
+            configs=watched({"client.id": client_id, **configs}, watch),
         )
     settings = {
         "producer_id": number,

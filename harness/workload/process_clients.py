@@ -19,7 +19,7 @@ from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolB
 from kafka_chaos.harness.workload.clients.defect_watch import Watch
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.clients.producers import LaneProducer
+from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 
 _TICK = 0.005
 _COMMIT, _ABORT = "commit", "abort"

@@ -1,23 +1,29 @@
-"""A confluent-kafka producer in the harness's process, which records every record in the history."""
+"""One producer of a lane: what drives any library, and the one of confluent-kafka in this process."""
+
+from __future__ import annotations
 
 import ctypes
 import struct
+import threading
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.clients.defect_watch import Watch, watched
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
 from kafka_chaos.harness.workload.clients.partitions import Learning
-from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.clients.producers import LaneProducer
 
+if TYPE_CHECKING:
+    # Members of loops, processes that come and go, are spared PyArrow and pydantic.
+    from kafka_chaos.harness.workload.clients.produced import ProducedRows
+
+_TICK = 0.05
 _BATCH = 256
 _PURGE_TIMEOUT = 1.0
 _SEQ_OF = struct.Struct(">q").unpack_from
@@ -28,24 +34,116 @@ _SEQ_AT = 12
 warnings.filterwarnings("ignore", message="Producer abort_transaction failed during close", category=RuntimeWarning)
 
 
+class TransactionRecords(Protocol):
+    """Sends a transaction's records and records them.
+
+    `client`: librdkafka's `Producer`, or what is called as it is (`ProcessTransactions`).
+    """
+
+    lane: str
+    producer_id: int
+    client: Any
+
+    def transaction_begins(self) -> int:
+        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
+
+    def poll(self, timeout: float) -> int:
+        """Serve delivery reports for up to `timeout` seconds."""
+
+    def abandon(self, *, open_transaction: bool) -> None:
+        """End as a killed process does, an open transaction left behind; records without an outcome become info.
+
+        Writes the last rows: the producer can't be used afterwards.
+        """
+
+
+class LaneProducer(ABC):
+    """A producer whose records are sent by their number, in turn to its partitions, and are in the history.
+
+    A driver of another library is a subclass. `send`, `poll`, `finish` and `abandon` belong to one thread.
+    """
+
+    client: Any
+
+    def __init__(self, rows: ProducedRows) -> None:
+        self.lane = rows.lane
+        self.producer_id = rows.producer_id
+        self.rows = rows
+        self._failed_for_good = ""
+        self._transactions = 0
+
+    @property
+    def sent(self) -> int:
+        """Records that the client accepted so far."""
+        return self.rows.sent
+
+    def transaction_begins(self) -> int:
+        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
+        self.rows.in_transaction(self._transactions)
+        self._transactions += 1
+        return self._transactions - 1
+
+    @property
+    @abstractmethod
+    def unanswered(self) -> int:
+        """Records that have no outcome yet, of a client that can still say one."""
+
+    @property
+    def failed_for_good(self) -> str:
+        """Why it takes no more records; empty while it does."""
+        return self._failed_for_good
+
+    @abstractmethod
+    def send(self, count: int) -> int:
+        """Send up to `count` records, fewer if the client's queue is full; returns how many it took."""
+
+    @abstractmethod
+    def poll(self, timeout: float) -> int:
+        """Serve delivery reports for up to `timeout` seconds."""
+
+    def finish(self, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until every record has an outcome, at most `timeout` seconds: others become info.
+
+        `cancelled` ends the wait early. Writes the last rows: the producer can't be used afterwards.
+        """
+        deadline = time.monotonic() + timeout
+        while self.unanswered and time.monotonic() < deadline and not cancelled.is_set():
+            self.poll(_TICK)
+        self._leaves(at_once=cancelled.is_set())
+        self.rows.write_rest()
+
+    def abandon(self, *, open_transaction: bool) -> None:
+        """End as a killed process does, an open transaction left behind; records without an outcome become info.
+
+        Writes the last rows: the producer can't be used afterwards.
+        """
+        self._dies(open_transaction=open_transaction)
+        self.rows.write_rest()
+
+    @abstractmethod
+    def _leaves(self, *, at_once: bool) -> None:
+        """End in order, or `at_once`."""
+
+    @abstractmethod
+    def _dies(self, *, open_transaction: bool) -> None:
+        """End as a killed process does."""
+
+
+_TICK = 0.01
+_NEVER_SET = threading.Event()
+
+
 class RecordedProducer(LaneProducer):
     """One librdkafka producer of one lane.
 
     `configs` are librdkafka's keys. Records go to the `partitions` of `rows` in turn, by seq, so each gets increasing
-    seqs; a topic that `grows_to` more gets records in those, too, once the client knows of them. `watch` reads its log.
+    seqs; a topic that `grows_to` more gets records in those, too, once the client knows of them.
     With a `transactional.id`, whoever sends tells by `transaction_begins` where transactions begin, and begins and ends
     them at the `client`.
     """
 
     def __init__(
-        self,
-        rows: ProducedRows,
-        *,
-        topic: str,
-        record_size: int,
-        configs: Mapping[str, object],
-        watch: Watch | None = None,
-        grows_to: int = 0,
+        self, rows: ProducedRows, *, topic: str, record_size: int, configs: Mapping[str, object], grows_to: int = 0
     ) -> None:
         super().__init__(rows)
         assert rows.partitions is not None
@@ -57,9 +155,8 @@ class RecordedProducer(LaneProducer):
         # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
         self._answered = _acks(configs) != "0"
-        self.client = new_client(Producer, watched(configs, watch))
+        self.client = new_client(Producer, configs)
         self._is_transactional = "transactional.id" in configs
-        self._failed_for_good = ""
         self._delivered = self._delivery_callback()
         self._learning = None
         if grows_to > self._known:
@@ -72,11 +169,6 @@ class RecordedProducer(LaneProducer):
     def unanswered(self) -> int:
         """The same."""
         return len(self.client)
-
-    @property
-    def failed_for_good(self) -> str:
-        """The same."""
-        return self._failed_for_good
 
     def send(self, count: int) -> int:
         """The same."""

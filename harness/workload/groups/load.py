@@ -13,7 +13,7 @@ from kafka_chaos.harness.workload.client_process import ClientProcess, Supervise
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.producers import Written
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_JOIN, ORDER_LEAVE, REPLACE_ME
-from kafka_chaos.harness.workload.groups.work import Planned, Work
+from kafka_chaos.harness.workload.groups.work import Planned, Work, planned
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.05
@@ -57,7 +57,8 @@ class GroupLoad(Readers):
     def starts(self) -> None:
         """The load has begun: from now on, members crash, freeze, join and leave as planned."""
         self._began = time.monotonic()
-        self._plan = self._work.planned()
+        work = self._work
+        self._plan = planned(work.group, work.load.workload.duration - (work.lane.created_at or 0.0))
 
     def raise_error(self) -> None:
         """Raise what went wrong with a member."""

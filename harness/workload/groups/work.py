@@ -51,6 +51,28 @@ class Planned(NamedTuple):
     place: int
 
 
+def planned(group: Group | Share, duration: float) -> list[Planned]:
+    """The orders of a load of `duration` seconds, by time: evenly over the load, and to each member in turn.
+
+    Joins come early and leaves late, since only members that are there can leave: those that joined do so first.
+    """
+
+    def times(count: int, span: float, first: float = 0.0) -> list[float]:
+        return [first + (turn + 1) * span / (count + 1) for turn in range(count)]
+
+    orders = [
+        Planned(at, order, (turn + shift) % group.members)
+        for shift, (order, count) in enumerate({ORDER_CRASH: group.crashes, ORDER_FREEZE: group.freezes}.items())
+        for turn, at in enumerate(times(count, duration))
+    ]
+    joined = range(group.members, group.members + group.joins)
+    half = duration / 2
+    orders += [Planned(at, ORDER_JOIN, place) for place, at in zip(joined, times(group.joins, half), strict=True)]
+    leaving = [*reversed(joined), *reversed(range(group.members))]
+    orders += [Planned(at, ORDER_LEAVE, leaving[turn]) for turn, at in enumerate(times(group.leaves, half, half))]
+    return sorted(orders)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Work(ABC):
     """The work of a group that reads the lane `read`; `lane` asks for it.
@@ -82,28 +104,6 @@ class Work(ABC):
     def committed(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
         return {}
-
-    def planned(self) -> list[Planned]:
-        """The orders amid the load, by time: evenly over the load, and to each member in turn.
-
-        Joins come early and leaves late, since only members that are there can leave: those that joined do so first.
-        """
-        group, duration = self.group, self.load.workload.duration - (self.lane.created_at or 0.0)
-
-        def times(count: int, span: float, first: float = 0.0) -> list[float]:
-            return [first + (turn + 1) * span / (count + 1) for turn in range(count)]
-
-        orders = [
-            Planned(at, order, (turn + shift) % group.members)
-            for shift, (order, count) in enumerate({ORDER_CRASH: group.crashes, ORDER_FREEZE: group.freezes}.items())
-            for turn, at in enumerate(times(count, duration))
-        ]
-        joined = range(group.members, group.members + group.joins)
-        half = duration / 2
-        orders += [Planned(at, ORDER_JOIN, place) for place, at in zip(joined, times(group.joins, half), strict=True)]
-        leaving = [*reversed(joined), *reversed(range(group.members))]
-        orders += [Planned(at, ORDER_LEAVE, leaving[turn]) for turn, at in enumerate(times(group.leaves, half, half))]
-        return sorted(orders)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,8 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import ClientProcess
-from kafka_chaos.harness.workload.clients.producers import LaneProducer, Producing
+from kafka_chaos.harness.workload.clients.producers import Producing
+from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer

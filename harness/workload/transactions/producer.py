@@ -30,7 +30,7 @@ from kafka_chaos.harness.workload.clients.calls import Calls
 if TYPE_CHECKING:
     # Members of loops, processes that come and go, are spared PyArrow and pydantic.
     from kafka_chaos.harness.workload.clients.produced import ProducedRows
-    from kafka_chaos.harness.workload.clients.producers import LaneProducer, TransactionRecords
+    from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer, TransactionRecords
 
 _BACKOFF = 0.05
 _CALL_TIMEOUT = 0.2

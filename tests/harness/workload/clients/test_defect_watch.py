@@ -20,8 +20,7 @@ from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, watched
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.clients.producers import LaneProducer
-from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
+from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer, RecordedProducer
 from kafka_chaos.harness.workload.lane_clients import _producer
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -193,7 +192,7 @@ def send_by(made: Callable[[ProducedRows, dict[str, Any], Watch | None], LanePro
 
 
 def in_process(rows: ProducedRows, configs: dict[str, Any], watch: Watch | None) -> LaneProducer:
-    return RecordedProducer(rows, topic="a", record_size=100, configs=configs, watch=watch)
+    return RecordedProducer(rows, topic="a", record_size=100, configs=watched(configs, watch))
 
 
 def in_a_process(rows: ProducedRows, configs: dict[str, Any], watch: Watch | None) -> LaneProducer:

@@ -12,12 +12,13 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.contract.lane.groups import AFTER, BEFORE, IN_TRANSACTION
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.workload.groups import loop as loop_module
+from kafka_chaos.harness.workload.clients import recorded_producer
 from kafka_chaos.harness.workload.groups.commits import Commits
 from kafka_chaos.harness.workload.groups.loop import LoopProcessing
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost
 from tests.harness.workload.groups.fakes import LANE, Died, FakeConsumer, FakeMessage
+from tests.plugin.application.fakes import Message
 
 BATCH = [FakeMessage(0, offset, (7, offset)) for offset in (3, 4, 5, 6)]
 IDENTITIES = [message.identity for message in BATCH]
@@ -28,7 +29,7 @@ class FakeProducer:
 
     made: FakeProducer
 
-    def __init__(self, configs: dict[str, Any], logger: object) -> None:
+    def __init__(self, configs: dict[str, Any]) -> None:
         FakeProducer.made = self
         self.queue: list[tuple[bytes, Callable[..., None]]] = []
         self.values: list[bytes] = []
@@ -43,8 +44,8 @@ class FakeProducer:
 
     def poll(self, timeout: float) -> int:
         queue, self.queue = self.queue, []
-        for number, (_, delivered) in enumerate(queue):
-            delivered(self.failure, FakeMessage(0, number))
+        for number, (value, delivered) in enumerate(queue):
+            delivered(self.failure, Message("out", 0, number, value=value))
         return len(queue)
 
     def __len__(self) -> int:
@@ -123,7 +124,7 @@ class Loop:
 
 @pytest.fixture(autouse=True)
 def fake_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "Producer", FakeProducer)
+    monkeypatch.setattr(recorded_producer, "Producer", FakeProducer)
 
 
 def crash() -> None:
